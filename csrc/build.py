@@ -1,0 +1,195 @@
+"""The cffi recipe: nn.h becomes two extensions, `_seq` (the plain kernels) and `_omp` (the fast ones).
+
+setup.py calls it through `cffi_modules`. Each extension holds the core for float32 and float64; `_omp` holds
+both once per instruction set, and entries that jump to the best one the processor has. The lines that differ
+between those copies are written to build/csrc, so that a kernel's source stands in csrc once.
+"""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cffi import FFI
+
+CSRC = Path(__file__).resolve().parent
+GENERATED = Path("build") / "csrc"  # relative: setuptools wants its sources so
+REALS = {"f32": "float", "f64": "double"}
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+# name -> (compiler target, bytes of a vector), best first
+INSTRUCTION_SETS = {
+    "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2", 64),
+    "avx2": ("avx2,fma,bmi,bmi2", 32),
+} if X86 else {}
+INSTRUCTION_SETS["baseline"] = (None, 16)
+
+WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-function", "-Wno-psabi", "-Wno-unknown-pragmas"]
+PLAIN_FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", *WARNINGS]
+FAST_FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", *WARNINGS]
+
+
+def declarations(text):
+    """Header text as cffi wants it: without preprocessor lines, FN(name) once per number type."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    statements = re.findall(r"[^;{]*(?:\{[^}]*\}[^;]*)?;", text)
+    return "\n".join(
+        instantiate(s, real, f"name_{suffix}".replace("name", r"\1"))
+        for s in statements
+        for suffix, real in (REALS.items() if "FN(" in s else [("", "")])
+    )
+
+
+def instantiate(statement, real, name):
+    """One FN prototype for one number type; other statements pass through."""
+    if "FN(" not in statement:
+        return statement
+    return re.sub(r"\breal\b", real, re.sub(r"FN\((\w+)\)", name, statement))
+
+
+def prototypes(text):
+    """(return type, name, parameters) of every FN function in the header."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    found = re.findall(r"^([\w ]+?[ *]+)FN\((\w+)\)\(([^;]*?)\);", text, flags=re.M)
+    return [(result, name, re.sub(r"\s+", " ", parameters)) for result, name, parameters in found]
+
+
+def entries(text):
+    """C source: every FN function as a jump to the best instruction set's copy."""
+    lines = ["int nn_isa_index(void);"]
+    for result, name, parameters in prototypes(text):
+        arguments = ", ".join(re.search(r"(\w+)$", p).group(1) for p in parameters.split(","))
+        for suffix, real in REALS.items():
+            typed = re.sub(r"\breal\b", real, parameters)
+            returned = re.sub(r"\breal\b", real, result)
+            for isa in INSTRUCTION_SETS:
+                lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
+            lines.append(f"{returned}{name}_{suffix}({typed})\n{{\n    switch (nn_isa_index()) {{")
+            for index, isa in enumerate(INSTRUCTION_SETS):
+                case = "default" if index == len(INSTRUCTION_SETS) - 1 else f"case {index}"
+                call = f"{name}_{suffix}_{isa}({arguments})"
+                lines.append(f"    {case}: {call + '; return' if result.strip() == 'void' else 'return ' + call};")
+            lines.append("    }\n}")
+    return "\n".join(lines) + "\n"
+
+
+def core_source(real, suffix, vector_bytes, isa=None):
+    """C source: the core for one number type and, for the fast build, one instruction set."""
+    size = {"float": 4, "double": 8}[real]
+    lines = []
+    if isa:
+        target = INSTRUCTION_SETS[isa][0]
+        if target:
+            attribute = f'__attribute__((target("{target}")))'
+            lines += [
+                "#ifdef __clang__",
+                f"#pragma clang attribute push({attribute}, apply_to = function)",
+                "#else",
+                f'#pragma GCC target("{target}")',
+                "#endif",
+            ]
+        lines += ["#define NN_FAST", f"#define VECTOR_BYTES {vector_bytes}"]
+    lines += [
+        f"#define real {real}",
+        f"#define REAL_IS_{real.upper()}",
+        f"#define FN(name) name##_{suffix}",
+        f"#define VECTOR {vector_bytes // size if isa else 1}",
+        '#include "core.c"',
+    ]
+    if isa and INSTRUCTION_SETS[isa][0]:
+        lines += ["#ifdef __clang__", "#pragma clang attribute pop", "#endif"]
+    return "\n".join(lines) + "\n"
+
+
+def write_if_changed(name, text):
+    """A generated source in build/csrc; an unchanged one keeps its time, so that nothing is compiled twice."""
+    GENERATED.mkdir(parents=True, exist_ok=True)
+    path = GENERATED / name
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    return path.as_posix()
+
+
+def openmp_flags():
+    """(compiler flags, linker flags) for OpenMP, empty where a trial program does not link."""
+    compiler = os.environ.get("CC", "cc").split()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "try.c"
+        source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+        command = [*compiler, "-fopenmp", str(source), "-o", str(Path(folder) / "try")]
+        try:
+            works = subprocess.run(command, capture_output=True).returncode == 0
+        except OSError:
+            works = False
+    if not works:
+        print("nn: this compiler has no OpenMP; backend omp will use one thread", file=sys.stderr)
+    return (["-fopenmp"], ["-fopenmp"]) if works else ([], [])
+
+
+def relative(*names):
+    return [os.path.relpath(CSRC / name).replace(os.sep, "/") for name in names]
+
+
+def extension(name, source, sources, compile_flags, link_flags, extra_headers=()):
+    ffi = FFI()
+    headers = ["nn.h", *extra_headers]
+    ffi.cdef("\n".join(declarations((CSRC / header).read_text()) for header in headers))
+    ffi.set_source(
+        f"nn.backends.{name}",
+        source,
+        sources=sources,
+        include_dirs=[str(CSRC)],
+        depends=[str(path) for path in CSRC.rglob("*.[ch]")],
+        extra_compile_args=[*compile_flags, *os.environ.get("NN_CFLAGS", "").split()],
+        extra_link_args=[*link_flags, *os.environ.get("NN_CFLAGS", "").split()],
+        libraries=["m"],
+    )
+    return ffi
+
+
+def public_header():
+    """nn.h for both number types, as the wrapper that cffi writes includes it."""
+    return "#include <stdint.h>\n" + declarations((CSRC / "nn.h").read_text()) + "\n"
+
+
+def make_seq():
+    """The plain kernels: one thread, sums in index order, no fused multiply-add."""
+    others = [h for h in ["csv.h"] if (CSRC / h).exists()]
+    cores = [write_if_changed(f"seq_{s}.c", core_source(real, s, 0)) for s, real in REALS.items()]
+    return extension(
+        "_seq",
+        public_header() + "".join(f'#include "{h}"\n' for h in others),
+        [*cores, *relative("common.c", "random.c", "plain.c", *(h.replace(".h", ".c") for h in others))],
+        PLAIN_FLAGS,
+        [],
+        extra_headers=others,
+    )
+
+
+def make_omp():
+    """The fast kernels: SIMD, threads, one copy per instruction set."""
+    compile_flags, link_flags = openmp_flags()
+    sets = {f"NN_HAS_{isa.upper()}": index for index, isa in enumerate(INSTRUCTION_SETS)}
+    defines = [f"-D{name}={index}" for name, index in sets.items()]
+    cores = [
+        write_if_changed(f"omp_{s}_{isa}.c", core_source(real, f"{s}_{isa}", width, isa))
+        for s, real in REALS.items()
+        for isa, (_, width) in INSTRUCTION_SETS.items()
+    ]
+    jumps = write_if_changed("omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text()))
+    return extension(
+        "_omp",
+        public_header(),
+        [*cores, jumps, *relative("common.c", "random.c", "omp/dispatch.c")],
+        [*FAST_FLAGS, *compile_flags, *defines],
+        link_flags,
+    )
+
+
+os.chdir(CSRC.parent)
+seq = make_seq()
+omp = make_omp()

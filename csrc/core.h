@@ -1,0 +1,97 @@
+/* core.h - inside the core: how a network is held, and what each layer kind, activation and loss must offer.
+ *
+ * Included once per number type (and, in _omp, per instruction set) with `real` and FN defined; everything here
+ * is private to that translation unit. Batches are (n, row_stride(values)): rows of the plain build are dense,
+ * those of the fast build are filled up with zeros to whole vectors, and stay so.
+ */
+#ifndef NN_CORE_H
+#define NN_CORE_H
+#include "common.h"
+
+typedef struct layer layer;
+
+/* What the optimiser does to one weight, worked out once a batch. */
+typedef struct {
+    int optimizer;
+    double rate;                        /* sgd: learning rate times inv_rows, momentum: learning rate,
+                                         * adam: learning rate / (1 - beta1^t) */
+    double inv_rows;                    /* gradients are sums over the batch; this makes them means */
+    double momentum, beta1, beta2, epsilon;
+    double root_scale;                  /* adam: 1 / sqrt(1 - beta2^t) */
+    double decay;                       /* learning rate times weight decay */
+} update;
+
+/* What a layer needs to know about the batch at hand. */
+typedef struct {
+    team team;
+    int64_t n;                          /* rows */
+    int training;                       /* dropout acts */
+    uint32_t seed;
+    int64_t step;
+    void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
+    const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
+} batch;
+
+/* One layer kind: a row of the table in net.c. `x` is the layer's input, `dz` the gradient of its output before the
+ * activation, `dx` that of its input with the derivative of the activation below it already applied. */
+typedef struct {
+    int64_t (*weights)(const nn_layer *spec);           /* values the weight takes here, with padding */
+    int64_t (*workspace)(const nn_layer *spec, int64_t n, int threads); /* bytes beside parameters and batches */
+    void (*import)(const layer *l, real *to, const real *weight);       /* from the parameter vector's layout */
+    void (*export)(const layer *l, real *weight, const real *from);
+    void (*forward)(layer *l, real *out, const real *x, const batch *b);
+    void (*backward_input)(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b);
+    /* returns 1 where it has applied b->update itself, as it found the gradients; they are not kept then */
+    int (*backward_parameters)(layer *l, const real *dz, const real *x, const batch *b);
+    double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
+    int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
+} layer_kind;
+
+struct layer {
+    nn_layer spec;
+    const layer_kind *kind;
+    int index;                          /* place in the network, from 0, flatten counted: the layer of dropout's masks */
+    int64_t inputs, outputs;            /* values of one row */
+    int64_t weight_size, bias_size;     /* values in the vectors below, with padding; 0: the layer has none */
+    int64_t weight_at, bias_at;         /* where they begin in each */
+    real *w, *b, *dw, *db;
+    real *m, *v;                        /* the optimiser's moments of w (NULL until an optimiser needs them) */
+    real *bm, *bv;                      /* and of b */
+    real *out, *dz;                     /* (batch, row_stride(outputs)) */
+    void *work;
+};
+
+struct nn_net {
+    int count, loss, threads;
+    int64_t batch;                      /* rows there is room for */
+    layer *layers;
+    int64_t size, engine_size;          /* values in a parameter vector, and in the four below */
+    real *parameters, *gradients, *moment1, *moment2;
+    real *x, *y;                        /* the batch: (batch, row_stride(inputs)), (batch, row_stride(outputs)) */
+    real *dx;                           /* gradient of x, only while asked for */
+    double *row_loss;                   /* (batch) */
+    char *scratch;                      /* (threads, scratch_stride) */
+    int64_t scratch_stride;
+    int64_t bytes;
+    barrier meet;
+    int stop;                           /* what the first thread read after the last batch */
+    nn_profile *profile;
+};
+
+static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] * shape[1] * shape[2]; }
+
+/* Values from one row of a batch to the next. */
+static inline int64_t row_stride(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
+
+/* ---- nn_aux.c ---- */
+
+/* a = f(z) in place for rows [first, last) of (n, width) */
+static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width);
+/* dx *= f'(a) for rows [first, last), the derivative taken from the output a; not for softmax, which only losses use */
+static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width);
+/* For rows [first, last): z becomes dz of the summed loss, row_loss[r] the loss of row r. */
+static void loss_backward(real *z, double *row_loss, const real *y, int loss, int activation,
+                          int64_t first, int64_t last, int64_t width);
+/* w[n] takes one step; decays: weight decay applies */
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u);
+#endif

@@ -1,0 +1,238 @@
+/* net.c - a network in memory: its layers, parameters and room for one batch. */
+#include "core.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const layer_kind *const layer_kinds[] = {
+    [NN_DENSE] = &dense_kind,
+    [NN_CONV] = &conv_kind,
+    [NN_PAD] = &pad_kind,
+    [NN_MAXPOOL] = &maxpool_kind,
+    [NN_AVGPOOL] = &avgpool_kind,
+    [NN_DROPOUT] = &dropout_kind,
+    [NN_FLATTEN] = &flatten_kind,
+};
+
+static layer *last_layer(const nn_net *net) { return &net->layers[net->count - 1]; }
+
+static char *scratch_of(const nn_net *net, team t) { return net->scratch + t.id * net->scratch_stride; }
+
+static void *take(nn_net *net, int64_t bytes)
+{
+    net->bytes += bytes;
+    return nn_alloc(bytes);
+}
+
+/* Where each layer's weight and bias stand, here and in the caller's parameter vector. */
+static void lay_out_parameters(nn_net *net)
+{
+    const int64_t line = ALIGNMENT / (int64_t)sizeof(real);
+    for (int i = 0; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        if (l->spec.weight < 0)
+            continue;
+        int64_t biases = l->spec.kind == NN_DENSE ? l->outputs : l->spec.out[0];
+        l->weight_size = l->kind->weights(&l->spec);
+        l->bias_size = row_stride(biases);
+        l->weight_at = net->engine_size;
+        l->bias_at = l->weight_at + (l->weight_size + line - 1) / line * line;
+        net->engine_size = l->bias_at + (l->bias_size + line - 1) / line * line;
+        net->size = max_i64(net->size, l->spec.bias + biases);
+    }
+}
+
+static void point_layers(nn_net *net)
+{
+    for (int i = 0; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        if (!l->weight_size)
+            continue;
+        l->w = net->parameters + l->weight_at, l->b = net->parameters + l->bias_at;
+        l->dw = net->gradients + l->weight_at, l->db = net->gradients + l->bias_at;
+        l->m = net->moment1 ? net->moment1 + l->weight_at : NULL;
+        l->bm = net->moment1 ? net->moment1 + l->bias_at : NULL;
+        l->v = net->moment2 ? net->moment2 + l->weight_at : NULL;
+        l->bv = net->moment2 ? net->moment2 + l->bias_at : NULL;
+    }
+}
+
+/* Everything whose size depends on the rows of a batch. */
+typedef struct {
+    real *x, *y, *dx;
+    double *row_loss;
+    real **out, **dz;
+    void **work;
+    char *scratch;
+    int64_t scratch_stride;
+} room;
+
+static void room_free(room *r, int count)
+{
+    for (int i = 0; i < count; i++) {
+        nn_free(r->out ? r->out[i] : NULL);
+        nn_free(r->dz ? r->dz[i] : NULL);
+        nn_free(r->work ? r->work[i] : NULL);
+    }
+    nn_free(r->x), nn_free(r->y), nn_free(r->dx), nn_free(r->row_loss), nn_free(r->scratch);
+    free(r->out), free(r->dz), free(r->work);
+}
+
+static int room_new(nn_net *net, room *r, int64_t n)
+{
+    int64_t inputs = row_stride(net->layers[0].inputs), outputs = row_stride(last_layer(net)->outputs);
+    int complete = 1;
+    *r = (room){
+        .x = take(net, n * inputs * (int64_t)sizeof(real)), .y = take(net, n * outputs * (int64_t)sizeof(real)),
+        .row_loss = take(net, n * (int64_t)sizeof(double)),
+        .out = calloc((size_t)net->count, sizeof(real *)), .dz = calloc((size_t)net->count, sizeof(real *)),
+        .work = calloc((size_t)net->count, sizeof(void *)),
+    };
+    for (int i = 0; i < net->count; i++) {
+        const layer *l = &net->layers[i];
+        if (l->kind->scratch)
+            r->scratch_stride = max_i64(r->scratch_stride, l->kind->scratch(&l->spec, n));
+    }
+    r->scratch_stride = (r->scratch_stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    r->scratch = take(net, r->scratch_stride * net->threads);
+    complete = r->scratch && r->x && r->y && r->row_loss && r->out && r->dz && r->work;
+    for (int i = 0; complete && i < net->count; i++) {
+        const layer *l = &net->layers[i];
+        int64_t bytes = n * row_stride(l->outputs) * (int64_t)sizeof(real);
+        r->out[i] = take(net, bytes);
+        r->dz[i] = i + 1 < net->count ? take(net, bytes) : NULL;    /* the last layer's output becomes its dz */
+        r->work[i] = take(net, l->kind->workspace ? l->kind->workspace(&l->spec, n, net->threads) : 0);
+        complete = r->out[i] && (r->dz[i] || i + 1 == net->count) && r->work[i];
+    }
+    if (!complete)
+        room_free(r, net->count);
+    return complete;
+}
+
+int FN(net_reserve)(nn_net *net, int64_t n)
+{
+    room next;
+    int64_t before = net->bytes;
+    if (n <= net->batch)
+        return 0;
+    net->bytes = net->engine_size * (int64_t)sizeof(real) * (2 + !!net->moment1 + !!net->moment2);
+    if (!room_new(net, &next, n)) {
+        net->bytes = before;
+        return -1;
+    }
+    nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
+    net->scratch = next.scratch, net->scratch_stride = next.scratch_stride;
+    net->x = next.x, net->y = next.y, net->dx = NULL, net->row_loss = next.row_loss;
+    for (int i = 0; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        nn_free(l->out), nn_free(l->work);
+        if (i + 1 < net->count)
+            nn_free(l->dz);
+        l->out = next.out[i], l->work = next.work[i];
+        l->dz = i + 1 < net->count ? next.dz[i] : l->out;
+    }
+    free(next.out), free(next.dz), free(next.work);
+    net->batch = n;
+    return 0;
+}
+
+nn_net *FN(net_new)(const nn_layer *specs, int count, int loss, int64_t n, int threads)
+{
+    nn_net *net = nn_alloc(sizeof *net);
+    if (!net)
+        return NULL;
+    net->count = count, net->loss = loss, net->threads = threads < 1 ? 1 : threads;
+    net->layers = nn_alloc(count * (int64_t)sizeof *net->layers);
+    if (!net->layers) {
+        FN(net_free)(net);
+        return NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        layer *l = &net->layers[i];
+        l->spec = specs[i], l->kind = layer_kinds[specs[i].kind], l->index = i;
+        l->inputs = values(specs[i].in), l->outputs = values(specs[i].out);
+    }
+    lay_out_parameters(net);
+    net->parameters = nn_alloc(net->engine_size * (int64_t)sizeof(real));
+    net->gradients = nn_alloc(net->engine_size * (int64_t)sizeof(real));
+    if (!net->parameters || !net->gradients || FN(net_reserve)(net, max_i64(n, 1))) {
+        FN(net_free)(net);
+        return NULL;
+    }
+    point_layers(net);
+    return net;
+}
+
+void FN(net_free)(nn_net *net)
+{
+    if (!net)
+        return;
+    for (int i = 0; net->layers && i < net->count; i++) {
+        layer *l = &net->layers[i];
+        nn_free(l->out), nn_free(l->work);
+        if (i + 1 < net->count)
+            nn_free(l->dz);
+    }
+    nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
+    nn_free(net->parameters), nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2);
+    nn_free(net->layers), nn_free(net);
+}
+
+/* The optimiser's memory, made when one first asks. */
+static int need_moments(nn_net *net, int first, int second)
+{
+    int64_t bytes = net->engine_size * (int64_t)sizeof(real);
+    if (first && !net->moment1)
+        net->moment1 = take(net, bytes);
+    if (second && !net->moment2)
+        net->moment2 = take(net, bytes);
+    point_layers(net);
+    return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
+}
+
+int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }
+
+void FN(net_profile)(nn_net *net, nn_profile *profile) { net->profile = profile; }
+
+/* A barrier costs about as much as some ten thousand multiplications, and a layer needs a handful of them. */
+int FN(net_threads)(const nn_net *net, int64_t rows)
+{
+    const double worth = 1e6;           /* operations a thread should have in a batch's forward pass */
+    double flops = 0;
+    for (int i = 0; i < net->count; i++)
+        flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
+    return (int)max_i64(1, min_i64(net->threads, (int64_t)(flops / worth)));
+}
+
+static real *whole_vector(nn_net *net, int what)
+{
+    if (what == NN_MOMENT1 || what == NN_MOMENT2)
+        need_moments(net, what == NN_MOMENT1, what == NN_MOMENT2);
+    return what == NN_MOMENT1 ? net->moment1 : what == NN_MOMENT2 ? net->moment2 : net->parameters;
+}
+
+static void import_vector(const nn_net *net, real *to, const real *from)
+{
+    for (int i = 0; i < net->count; i++) {
+        const layer *l = &net->layers[i];
+        if (!l->weight_size)
+            continue;
+        int64_t biases = l->spec.kind == NN_DENSE ? l->outputs : l->spec.out[0];
+        l->kind->import(l, to + l->weight_at, from + l->spec.weight);
+        memcpy(to + l->bias_at, from + l->spec.bias, (size_t)biases * sizeof(real));
+    }
+}
+
+static void export_vector(const nn_net *net, real *to, const real *from)
+{
+    for (int i = 0; i < net->count; i++) {
+        const layer *l = &net->layers[i];
+        if (!l->weight_size)
+            continue;
+        int64_t biases = l->spec.kind == NN_DENSE ? l->outputs : l->spec.out[0];
+        l->kind->export(l, to + l->spec.weight, from + l->weight_at);
+        memcpy(to + l->spec.bias, from + l->bias_at, (size_t)biases * sizeof(real));
+    }
+}
+
+void FN(net_set)(nn_net *net, int what, const real *from) { import_vector(net, whole_vector(net, what), from); }
+void FN(net_get)(nn_net *net, int what, real *to) { export_vector(net, to, whole_vector(net, what)); }

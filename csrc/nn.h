@@ -1,0 +1,134 @@
+/* nn.h - what the C core offers. gcc and cffi read this one file.
+ *
+ * `real` is float or double: every function written FN(name) exists as name_f32 and name_f64.
+ * The extension `_seq` is built from the plain kernels, `_omp` from the fast ones; both offer all of this.
+ * Arrays are dense and row-major. n rows of a batch, i inputs, o outputs.
+ * A parameter vector holds each layer's weight, then its bias, layer after layer:
+ * dense weight (out, in), convolution kernel (out, in, kh, kw).
+ */
+#ifndef NN_H
+#define NN_H
+#include <stdint.h>
+
+enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN_FLATTEN };
+enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX };
+enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE };
+enum { NN_SGD, NN_ADAM };
+enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2 };
+enum { NN_SAME_TYPE, NN_BYTES };
+
+/* One layer as its caller describes it. A vector of n values has shape n,1,1. */
+typedef struct {
+    int32_t kind, activation;
+    int32_t in[3], out[3];              /* channels, height, width */
+    int32_t kernel, stride;             /* convolution, pooling; square windows */
+    int32_t pad_top, pad_left;          /* zeros before the image; those after it follow from the output's size */
+    double rate;                        /* dropout: share of values set to 0 */
+    int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none */
+} nn_layer;
+
+/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become x_scale * byte.
+ * Targets: y (rows, outputs), or labels (rows), which stand for one-hot rows; the other is NULL. */
+typedef struct {
+    const void *x;
+    int32_t x_type;                     /* NN_SAME_TYPE, NN_BYTES */
+    double x_scale;
+    const void *y;
+    const int32_t *labels;
+} nn_data;
+
+/* How one epoch learns. The rate runs linearly from its first value to its last, which serves any schedule. */
+typedef struct {
+    int32_t optimizer;
+    int64_t batch;
+    double rate_first, rate_last;
+    double momentum;                    /* sgd: v = momentum v + g, w -= rate v */
+    double beta1, beta2, epsilon;       /* adam, bias-corrected, epsilon outside the root */
+    double weight_decay;                /* w -= rate decay w beside the step; not on biases */
+    uint32_t seed;                      /* of dropout masks */
+} nn_training;
+
+/* Where an epoch stands. The caller may read it and set `stop` while the epoch runs in another thread. */
+typedef struct {
+    int64_t row;                        /* rows of the order done so far; an epoch begins here */
+    int64_t step;                       /* batches done since training began */
+    double loss;                        /* sum over the rows done of their losses */
+    int32_t stop;                       /* not 0: end after this batch */
+} nn_progress;
+
+/* Seconds spent in each layer, one entry a batch. NULL in net_profile switches it off. */
+typedef struct {
+    int64_t capacity, batches;          /* entries there is room for, entries written */
+    double *forward, *backward;         /* (capacity, layers) */
+    double *update;                     /* (capacity) */
+} nn_profile;
+
+typedef struct nn_net nn_net;
+
+/* ---- instruction sets ---------------------------------------------------------------------------------- */
+
+/* The instruction set the kernels use: the best this processor has of "avx512", "avx2", "baseline", or the one
+ * that the environment variable NN_ISA names; always "plain" in _seq. */
+const char *nn_isa(void);
+/* 1 where the extension was built with OpenMP. */
+int nn_has_openmp(void);
+
+/* ---- random numbers (random.c) -------------------------------------------------------------------------- */
+
+/* Philox4x32-10 (Salmon et al. 2011): block number `counter` of the stream, four words. */
+void nn_philox(uint32_t out[4], uint32_t seed, uint64_t counter, uint32_t stream, uint32_t lane);
+/* out[n], uniform in [0, 1): 53 bits of the stream each. */
+void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream);
+/* out[n], normal with mean 0 and variance 1 (Box and Muller). */
+void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream);
+/* Fisher-Yates in place, from the given stream; `lane` tells one shuffle of the stream from the next. */
+void nn_shuffle(int64_t *order, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
+
+/* The original program's generator: glibc's srand and rand (TYPE_3). state needs 34 words. */
+void nn_glibc_srand(uint32_t state[34], uint32_t seed);
+uint32_t nn_glibc_rand(uint32_t state[34]);
+/* out[n] = rand() / RAND_MAX */
+void nn_glibc_uniform(double *out, int64_t n, uint32_t state[34]);
+/* The original's shuffle: swap order[i] with order[i + rand() / (RAND_MAX / (n - i) + 1)], i = 0..n-2 */
+void nn_glibc_shuffle(int64_t *order, int64_t n, uint32_t state[34]);
+
+#ifdef FN
+/* ---- matrices and vectors (matrix.c, nn_aux.c) ---------------------------------------------------------- */
+
+/* c (m,n) = a (m,k) b (k,n); a_transposed: a is stored (k,m), b_transposed: b is stored (n,k).
+ * 0, or -1 when memory runs out. */
+int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,
+               int a_transposed, int b_transposed, int threads);
+/* a[n] = f(z[n]) in place, element by element; softmax over rows of the given width. */
+void FN(activate)(real *a, int activation, int64_t n, int64_t width);
+
+/* ---- networks (net.c, train.c, test.c) ------------------------------------------------------------------ */
+
+/* A network of `count` layers with room for batches of `batch` rows; parameters all 0. NULL when memory runs out. */
+nn_net *FN(net_new)(const nn_layer *layers, int count, int loss, int64_t batch, int threads);
+void FN(net_free)(nn_net *net);
+/* Make room for batches of that many rows. 0, or -1 when memory runs out (the network is as before). */
+int FN(net_reserve)(nn_net *net, int64_t batch);
+/* Bytes the network holds: parameters, optimiser state, one batch's activations and gradients, workspace. */
+int64_t FN(net_bytes)(const nn_net *net);
+/* Threads that a batch of that many rows is worth (1 where a barrier would cost more than it brings). */
+int FN(net_threads)(const nn_net *net, int64_t rows);
+/* Copy a parameter vector (NN_PARAMETERS) or the optimiser's moments in or out. */
+void FN(net_set)(nn_net *net, int what, const real *values);
+void FN(net_get)(nn_net *net, int what, real *values);
+void FN(net_profile)(nn_net *net, nn_profile *profile);
+/* One batch's mean loss; grads (parameter vector) and dx (n, inputs), each may be NULL. Dropout acts as in
+ * training with that seed and step where seed >= 0, and not at all where it is negative. */
+double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
+                         int64_t seed, int64_t step);
+/* out (n, outputs) = the network of rows first..first+n-1 of data (of data's rows[first..] if rows is not NULL). */
+void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t first, int64_t n,
+                     const nn_progress *progress);
+/* Mean loss of data's rows[0 .. n-1]; no dropout. */
+double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64_t n);
+/* Train on data's rows order[progress->row .. n-1], batch after batch, the last one shorter. Updates progress.
+ * 0, or -1 when memory runs out before the first batch. */
+int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_t n,
+                  const nn_training *training, nn_progress *progress);
+#endif
+#endif

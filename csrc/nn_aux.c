@@ -1,0 +1,174 @@
+/* nn_aux.c - activations, losses and optimisers, plainly: one value at a time, in double. */
+#include "core.h"
+#include <math.h>
+
+static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
+static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
+
+static double activation_value(int activation, double z)
+{
+    switch (activation) {
+    case NN_SIGMOID: return sigmoid(z);
+    case NN_TANH: return tanh(z);
+    case NN_RELU: return z > 0 ? z : 0;
+    case NN_LRELU: return z > 0 ? z : 0.01 * z;
+    case NN_SOFTPLUS: return softplus(z);
+    default: return z;
+    }
+}
+
+/* f'(z) from a = f(z), so that no second array is kept. */
+static double activation_slope(int activation, double a)
+{
+    switch (activation) {
+    case NN_SIGMOID: return a * (1 - a);
+    case NN_TANH: return 1 - a * a;
+    case NN_RELU: return a > 0 ? 1 : 0;
+    case NN_LRELU: return a > 0 ? 1 : 0.01;
+    case NN_SOFTPLUS: return -expm1(-a);
+    default: return 1;
+    }
+}
+
+static void softmax(real *a, int64_t width)
+{
+    double largest = a[0], sum = 0;
+    for (int64_t k = 1; k < width; k++)
+        largest = fmax(largest, a[k]);
+    for (int64_t k = 0; k < width; k++)
+        sum += exp(a[k] - largest);
+    for (int64_t k = 0; k < width; k++)
+        a[k] = (real)(exp(a[k] - largest) / sum);
+}
+
+static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width)
+{
+    if (activation == NN_LINEAR)
+        return;
+    for (int64_t r = first; r < last; r++) {
+        real *row = a + r * row_stride(width);
+        if (activation == NN_SOFTMAX)
+            softmax(row, width);
+        else
+            for (int64_t k = 0; k < width; k++)
+                row[k] = (real)activation_value(activation, row[k]);
+    }
+}
+
+static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width)
+{
+    if (activation == NN_LINEAR)
+        return;
+    for (int64_t i = first * row_stride(width); i < last * row_stride(width); i++)
+        dx[i] = (real)(dx[i] * activation_slope(activation, a[i]));
+}
+
+/* d loss / d a for one output, before the division by their number */
+static double loss_slope(int loss, double difference)
+{
+    switch (loss) {
+    case NN_MAE: return (difference > 0) - (difference < 0);
+    case NN_HUBER: return fmax(-1, fmin(1, difference));
+    default: return 2 * difference;
+    }
+}
+
+static double loss_value(int loss, double difference)
+{
+    double size = fabs(difference);
+    switch (loss) {
+    case NN_MAE: return size;
+    case NN_HUBER: return size <= 1 ? 0.5 * size * size : size - 0.5;
+    default: return difference * difference;
+    }
+}
+
+/* Binary cross entropy from logits: softplus(z) - z y, which neither overflows nor loses digits. */
+static double bce_row(real *z, const real *y, int64_t width)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < width; k++) {
+        sum += softplus(z[k]) - (double)z[k] * y[k];
+        z[k] = (real)((sigmoid(z[k]) - y[k]) / (double)width);
+    }
+    return sum / (double)width;
+}
+
+/* Cross entropy from logits: log(sum exp z) sum y - sum z y; y is a distribution over the outputs. */
+static double ce_row(real *z, const real *y, int64_t width)
+{
+    double largest = z[0], exponentials = 0, total = 0, hit = 0;
+    for (int64_t k = 1; k < width; k++)
+        largest = fmax(largest, z[k]);
+    for (int64_t k = 0; k < width; k++) {
+        exponentials += exp(z[k] - largest);
+        total += y[k];
+        hit += (double)z[k] * y[k];
+    }
+    for (int64_t k = 0; k < width; k++)
+        z[k] = (real)(exp(z[k] - largest) / exponentials * total - y[k]);
+    return (largest + log(exponentials)) * total - hit;
+}
+
+/* Any other loss, any activation: through the output itself. */
+static double output_row(real *z, const real *y, int loss, int activation, int64_t width)
+{
+    double sum = 0, projection = 0;
+    if (activation == NN_SOFTMAX)
+        softmax(z, width);
+    for (int64_t k = 0; k < width; k++) {
+        double a = activation == NN_SOFTMAX ? z[k] : (double)(real)activation_value(activation, z[k]);
+        double difference = a - y[k];
+        sum += loss_value(loss, difference);
+        if (loss == NN_REFERENCE) {     /* the original leaves out the 2 and the division by the outputs */
+            z[k] = (real)(difference * activation_slope(activation, a));
+        } else if (activation == NN_SOFTMAX) {
+            projection += loss_slope(loss, difference) / (double)width * a;
+        } else {
+            z[k] = (real)(loss_slope(loss, difference) / (double)width * activation_slope(activation, a));
+        }
+    }
+    if (activation == NN_SOFTMAX && loss != NN_REFERENCE)
+        for (int64_t k = 0; k < width; k++)
+            z[k] = (real)(z[k] * (loss_slope(loss, (double)z[k] - y[k]) / (double)width - projection));
+    return sum / (double)width;
+}
+
+static void loss_backward(real *z, double *row_loss, const real *y, int loss, int activation,
+                          int64_t first, int64_t last, int64_t width)
+{
+    for (int64_t r = first; r < last; r++) {
+        real *row = z + r * row_stride(width);
+        const real *truth = y + r * row_stride(width);
+        if (loss == NN_BCE)
+            row_loss[r] = bce_row(row, truth, width);
+        else if (loss == NN_CE)
+            row_loss[r] = ce_row(row, truth, width);
+        else
+            row_loss[r] = output_row(row, truth, loss, activation, width);
+    }
+}
+
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u)
+{
+    double keep = decays ? 1 - u->decay : 1;
+    for (int64_t i = 0; i < n; i++) {
+        if (u->optimizer == NN_ADAM) {
+            double mean = g[i] * u->inv_rows;
+            m[i] = (real)(u->beta1 * m[i] + (1 - u->beta1) * mean);
+            v[i] = (real)(u->beta2 * v[i] + (1 - u->beta2) * mean * mean);
+            w[i] = (real)(keep * w[i] - u->rate * m[i] / (sqrt(v[i]) * u->root_scale + u->epsilon));
+        } else if (u->momentum != 0) {
+            m[i] = (real)(u->momentum * m[i] + g[i] * u->inv_rows);
+            w[i] = (real)(keep * w[i] - u->rate * m[i]);
+        } else {
+            w[i] = (real)(keep * w[i] - g[i] * u->rate);
+        }
+    }
+}
+
+void FN(activate)(real *a, int activation, int64_t n, int64_t width)
+{
+    for (int64_t at = 0; at < n; at += width)   /* row by row: rows lie close here, whatever row_stride says */
+        activation_forward(a + at, activation, 0, 1, min_i64(width, n - at));
+}

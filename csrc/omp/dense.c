@@ -1,0 +1,123 @@
+/* dense.c - the fully connected layer, fast. The weight is kept (i, row_stride(o)), inputs first, so that all three
+ * products run along outputs: forward and update read it as it lies; only the input's gradient needs it transposed,
+ * which the packing of the product does on the way.
+ */
+#include "../core.h"
+#include "vector.h"
+
+static int64_t dense_weights(const nn_layer *spec) { return values(spec->in) * row_stride(values(spec->out)); }
+
+static void dense_import(const layer *l, real *to, const real *weight)
+{
+    transpose(to, row_stride(l->outputs), weight, l->inputs, l->outputs, l->inputs);
+}
+
+static void dense_export(const layer *l, real *weight, const real *from)
+{
+    transpose(weight, l->inputs, from, row_stride(l->outputs), l->inputs, l->outputs);
+}
+
+/* out (n,o) = f(x (n,i) w + b) */
+static product forward_product(const nn_layer *spec, int64_t n)
+{
+    int64_t i = values(spec->in), o = row_stride(values(spec->out));
+    return (product){
+        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1, .c_row = o,
+        .end = {.kind = ACTIVATE, .activation = spec->activation},
+    };
+}
+
+/* dx (n,i) = dz (n,o) w' f'(x) */
+static product input_product(const nn_layer *spec, int64_t n)
+{
+    int64_t i = values(spec->in), o = values(spec->out);
+    return (product){
+        .m = n, .n = row_stride(i), .k = o, .a_row = row_stride(o), .a_col = 1,
+        .b_row = 1, .b_col = row_stride(o), .b_width = i, .c_row = row_stride(i),
+    };
+}
+
+/* dw (i,o) = x' (i,n) dz (n,o) */
+static product weight_product(const nn_layer *spec, int64_t n)
+{
+    int64_t i = values(spec->in), o = row_stride(values(spec->out));
+    return (product){
+        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1, .c_row = o,
+        .end = {.kind = n <= MOST_FUSED_ROWS ? STEP : KEEP},
+    };
+}
+
+static int64_t dense_scratch(const nn_layer *spec, int64_t n)
+{
+    product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
+    int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
+    product whole = weight;
+    whole.end.kind = KEEP;
+    return max_i64(most, max_i64(multiply_scratch(&weight), multiply_scratch(&whole)));
+}
+
+static void dense_forward(layer *l, real *out, const real *x, const batch *b)
+{
+    product p = forward_product(&l->spec, b->n);
+    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b;
+    if (p.end.activation == NN_SOFTMAX)
+        p.end.activation = NN_LINEAR;   /* needs the whole row */
+    multiply(&p, b->team, b->scratch);
+    if (l->spec.activation == NN_SOFTMAX) {
+        int64_t first, last;
+        team_wait(b->team);
+        team_share(b->team, b->n, 1, &first, &last);
+        activation_forward(out, NN_SOFTMAX, first, last, l->outputs);
+    }
+}
+
+static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+{
+    product p = input_product(&l->spec, b->n);
+    p.a = dz, p.b = l->w, p.c = dx;
+    if (below != NN_LINEAR)
+        p.end = (epilogue){.kind = SLOPE, .activation = below, .x = x, .x_row = row_stride(l->inputs)};
+    multiply(&p, b->team, b->scratch);
+}
+
+/* db (o) = column sums of dz, and its step if asked for. */
+static void bias_gradient(layer *l, const real *dz, int step, const batch *b)
+{
+    int64_t stride = row_stride(l->outputs), first, last;
+    team_share(b->team, stride, VECTOR, &first, &last);
+    for (int64_t k = first; k < last; k += VECTOR) {
+        vec sum = {};
+        for (int64_t r = 0; r < b->n; r++)
+            sum += load(dz + r * stride + k);
+        store(l->db + k, sum);
+    }
+    if (step && first < last)
+        optimizer_step(l->b + first, l->db + first, l->bm ? l->bm + first : NULL, l->bv ? l->bv + first : NULL,
+                       last - first, 0, b->update);
+}
+
+static int dense_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
+{
+    product p = weight_product(&l->spec, b->n);
+    step_constants step;
+    int fused = b->update && p.end.kind == STEP;
+    p.a = x, p.b = dz, p.c = fused ? l->w : l->dw;
+    p.end.kind = fused ? STEP : KEEP;
+    if (fused) {
+        step = step_of(b->update, 1);
+        p.end.step = &step;
+        p.end.m = step.optimizer == NN_ADAM || step.momentum != 0 ? l->m : NULL;
+        p.end.v = step.optimizer == NN_ADAM ? l->v : NULL;
+    }
+    multiply(&p, b->team, b->scratch);
+    bias_gradient(l, dz, fused, b);
+    return fused;
+}
+
+static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
+
+static const layer_kind dense_kind = {
+    .weights = dense_weights, .scratch = dense_scratch, .import = dense_import, .export = dense_export,
+    .forward = dense_forward, .backward_input = dense_backward_input,
+    .backward_parameters = dense_backward_parameters, .flops = dense_flops,
+};

@@ -1,0 +1,193 @@
+/* nn_aux.c - activations, losses and optimisers, fast: VECTOR values at a time. Formulas as in ../nn_aux.c. */
+#include "../core.h"
+#include "vector.h"
+
+static real largest_of(const real *z, int64_t width)
+{
+    real largest = z[0];
+    for (int64_t k = 1; k < width; k++)
+        largest = z[k] > largest ? z[k] : largest;
+    return largest;
+}
+
+/* a[k] = exp(z[k] - largest), 0 past the width; returns their sum. */
+static real exponentials(real *a, const real *z, int64_t width)
+{
+    real largest = largest_of(z, width);
+    vec sum = {};
+    for (int64_t k = 0; k < row_stride(width); k += VECTOR) {
+        store(a + k, exp_v(load(z + k) - largest));
+        for (int64_t past = max_i64(k, width); past < k + VECTOR; past++)
+            a[past] = 0;
+        sum += load(a + k);
+    }
+    return sum_of(sum);
+}
+
+static void softmax(real *a, int64_t width)
+{
+    real scale = 1 / exponentials(a, a, width);
+    for (int64_t k = 0; k < row_stride(width); k += VECTOR)
+        store(a + k, load(a + k) * scale);
+}
+
+static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width)
+{
+    int64_t stride = row_stride(width);
+    if (activation == NN_LINEAR)
+        return;
+    if (activation == NN_SOFTMAX)
+        for (int64_t r = first; r < last; r++)
+            softmax(a + r * stride, width);
+    else
+        for (int64_t i = first * stride; i < last * stride; i += VECTOR)
+            store(a + i, activation_v(activation, load(a + i)));
+}
+
+static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width)
+{
+    if (activation == NN_LINEAR)
+        return;
+    for (int64_t i = first * row_stride(width); i < last * row_stride(width); i += VECTOR)
+        store(dx + i, slope_v(activation, load(a + i), load(dx + i)));
+}
+
+static void clear_past(real *row, int64_t width)
+{
+    for (int64_t k = width; k < row_stride(width); k++)
+        row[k] = 0;
+}
+
+/* Sum over the outputs of (values of) the loss, and d loss / d a, before the division by their number. */
+INLINE vec loss_value_v(int loss, vec difference)
+{
+    vec size = size_of(difference);
+    switch (loss) {
+    case NN_MAE: return size;
+    case NN_HUBER: return pick(size <= 1, (real)0.5 * size * size, size - (real)0.5);
+    default: return difference * difference;
+    }
+}
+
+INLINE vec loss_slope_v(int loss, vec difference)
+{
+    vec one = splat(1);
+    switch (loss) {
+    case NN_MAE: return pick(difference > 0, one, pick(difference < 0, -one, (vec){}));
+    case NN_HUBER: return pick(difference > 1, one, pick(difference < -1, -one, difference));
+    default: return 2 * difference;
+    }
+}
+
+static double ce_row(real *z, const real *y, int64_t width)
+{
+    double largest = largest_of(z, width), total = 0, hit = 0;
+    for (int64_t k = 0; k < width; k++) {
+        total += y[k];
+        hit += (double)z[k] * y[k];
+    }
+    real sum = exponentials(z, z, width), scale = (real)total / sum;
+    for (int64_t k = 0; k < row_stride(width); k += VECTOR)
+        store(z + k, load(z + k) * scale - load(y + k));
+    return (largest + log((double)sum)) * total - hit;
+}
+
+/* One vector of outputs: z becomes dz times the number of outputs; returns the values of the loss. */
+INLINE vec loss_v(real *z_at, vec y, int loss, int activation)
+{
+    vec z = load(z_at);
+    if (loss == NN_BCE) {
+        store(z_at, sigmoid_v(z) - y);
+        return softplus_v(z) - z * y;
+    }
+    vec a = activation_v(activation, z), difference = a - y;
+    store(z_at, slope_v(activation, a, loss_slope_v(loss, difference)));
+    return loss_value_v(loss, difference);
+}
+
+static double output_row(real *z, const real *y, int loss, int activation, int64_t width)
+{
+    vec sum = {};
+    for (int64_t k = 0; k < width; k += VECTOR) {
+        vec value = loss_v(z + k, load(y + k), loss, activation);
+        for (int64_t past = max_i64(k, width); past < k + VECTOR; past++)
+            value[past - k] = 0;
+        sum += value;
+        store(z + k, load(z + k) / (real)width);
+    }
+    clear_past(z, width);
+    return (double)sum_of(sum) / (double)width;
+}
+
+/* Any loss but ce behind a softmax: da becomes dz = a (da - sum a da). */
+static double softmax_row(real *z, const real *y, int loss, int64_t width)
+{
+    real value = 0, projection = 0;
+    softmax(z, width);
+    for (int64_t k = 0; k < width; k += VECTOR) {
+        vec a = load(z + k), difference = a - load(y + k);      /* both are 0 past the width */
+        value += sum_of(loss_value_v(loss, difference));
+        projection += sum_of(a * loss_slope_v(loss, difference));
+    }
+    for (int64_t k = 0; k < width; k += VECTOR) {
+        vec a = load(z + k);
+        store(z + k, a * (loss_slope_v(loss, a - load(y + k)) - projection) / (real)width);
+    }
+    clear_past(z, width);
+    return (double)value / (double)width;
+}
+
+/* Networks of one output keep it in the first of each row's VECTOR places: collect VECTOR rows, then work on them. */
+static void single_outputs(real *z, double *row_loss, const real *y, int loss, int activation,
+                           int64_t first, int64_t last)
+{
+    for (int64_t r = first; r < last; r += VECTOR) {
+        int64_t rows = min_i64(VECTOR, last - r);
+        real from[VECTOR] = {0}, truth[VECTOR] = {0}, value[VECTOR];
+        for (int64_t i = 0; i < rows; i++)
+            from[i] = z[(r + i) * row_stride(1)], truth[i] = y[(r + i) * row_stride(1)];
+        store(value, loss_v(from, load(truth), loss, activation));
+        for (int64_t i = 0; i < rows; i++) {
+            z[(r + i) * row_stride(1)] = from[i];
+            clear_past(z + (r + i) * row_stride(1), 1);
+            row_loss[r + i] = value[i];
+        }
+    }
+}
+
+static void loss_backward(real *z, double *row_loss, const real *y, int loss, int activation,
+                          int64_t first, int64_t last, int64_t width)
+{
+    if (width == 1) {
+        single_outputs(z, row_loss, y, loss, activation, first, last);
+        return;
+    }
+    for (int64_t r = first; r < last; r++) {
+        real *row = z + r * row_stride(width);
+        const real *truth = y + r * row_stride(width);
+        if (loss == NN_CE)
+            row_loss[r] = ce_row(row, truth, width);
+        else if (activation == NN_SOFTMAX)
+            row_loss[r] = softmax_row(row, truth, loss, width);
+        else
+            row_loss[r] = output_row(row, truth, loss, activation, width);
+    }
+}
+
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u)
+{
+    step_constants step = step_of(u, decays);
+    for (int64_t i = 0; i < n; i += VECTOR)
+        step_v(w + i, load(g + i), m ? m + i : NULL, v ? v + i : NULL, &step);
+}
+
+void FN(activate)(real *a, int activation, int64_t n, int64_t width)
+{
+    real row[row_stride(width)];
+    for (int64_t at = 0; at < n; at += width) {
+        int64_t there = min_i64(width, n - at);
+        memcpy(row, a + at, (size_t)there * sizeof(real));
+        activation_forward(row, activation, 0, 1, there);
+        memcpy(a + at, row, (size_t)there * sizeof(real));
+    }
+}

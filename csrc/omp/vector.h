@@ -1,0 +1,243 @@
+/* vector.h - vectors of VECTOR reals, as GCC and clang offer them on any processor, and elementary functions. */
+#ifndef NN_VECTOR_H
+#define NN_VECTOR_H
+#include "../common.h"
+#include <math.h>
+#include <string.h>
+
+#ifdef REAL_IS_FLOAT
+typedef int32_t integer;
+#else
+typedef int64_t integer;
+#endif
+typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef integer ivec __attribute__((vector_size(VECTOR_BYTES)));
+typedef real vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec load(const real *from) { return *(const vec_anywhere *)from; }
+INLINE void store(real *to, vec v) { *(vec_anywhere *)to = v; }
+INLINE vec splat(real x) { return x - (vec){}; }
+INLINE vec pick(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
+INLINE vec larger(vec a, vec b) { return pick(a > b, a, b); }
+INLINE vec positive_part(vec a) { return (vec)((a > (vec){}) & (ivec)a); }
+INLINE vec size_of(vec a) { return (vec)((ivec)a & ~(ivec)splat((real)-0.0)); }
+INLINE vec sign_of(vec a) { return (vec)((ivec)a & (ivec)splat((real)-0.0)); }
+
+INLINE vec root(vec a)
+{
+    vec out;
+    for (int i = 0; i < VECTOR; i++)
+        out[i] = sizeof(real) == 4 ? (real)sqrtf((float)a[i]) : (real)sqrt((double)a[i]);
+    return out;
+}
+
+/* The sum of a vector's elements, in halves: an order of its own, the same everywhere. */
+INLINE real sum_of(vec a)
+{
+    real part[VECTOR];
+    store(part, a);
+    for (int width = VECTOR / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            part[i] += part[i + width];
+    return part[0];
+}
+
+INLINE vec polynomial(vec x, const real *coefficients, int count)
+{
+    vec sum = splat(coefficients[0]);
+    #pragma GCC unroll 20
+    for (int i = 1; i < count; i++)
+        sum = sum * x + coefficients[i];
+    return sum;
+}
+#define POLYNOMIAL(x, ...) polynomial(x, (const real[]){__VA_ARGS__}, sizeof((real[]){__VA_ARGS__}) / sizeof(real))
+
+/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; a polynomial in r, then the exponent moved by n in two steps, so that
+ * results down to the smallest subnormal number and up to the largest come out right. */
+INLINE vec exp_v(vec x)
+{
+#ifdef REAL_IS_FLOAT
+    const real most = 89, least = -104, shift = 0x1.8p23f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+    const int mantissa = 23, bias = 127;
+#else
+    const real most = 710, least = -746, shift = 0x1.8p52, ln2_high = 0x1.62e42fee00000p-1,
+               ln2_low = 0x1.a39ef35793c76p-33;
+    const int mantissa = 52, bias = 1023;
+#endif
+    vec clipped = pick(x > most, splat(most), pick(x < least, splat(least), x)); /* a NaN passes through both */
+    vec shifted = clipped * (real)1.4426950408889634 + shift;
+    vec n = shifted - shift;
+    vec r = (clipped - n * ln2_high) - n * ln2_low;
+#ifdef REAL_IS_FLOAT
+    vec p = POLYNOMIAL(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                       1.6666665459e-1f, 5.0000001201e-1f);
+#else
+    vec p = POLYNOMIAL(r, 1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0,
+                       1 / 40320.0, 1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5);
+#endif
+    p = (p * r) * r + r + 1;
+    ivec exponent = (ivec)shifted - (ivec)splat(shift), half = exponent >> 1;
+    return p * (vec)((half + bias) << mantissa) * (vec)((exponent - half + bias) << mantissa);
+}
+
+/* exp of a negative number only, so that small results do not become 0 by way of an overflow. */
+INLINE vec sigmoid_v(vec z)
+{
+    vec e = exp_v(-size_of(z));
+    return pick(z < 0, e, splat(1)) / (1 + e);
+}
+
+/* log(1 + e) for 0 <= e <= 1, as 2 atanh(s), s = e / (2 + e): its series in s^2 <= 1/9. Since 2 s = e - e s,
+ * the result is e less a correction, and keeps e's digits where e is small. */
+INLINE vec log1p_v(vec e)
+{
+    vec s = e / (2 + e), q = s * s;
+#ifdef REAL_IS_FLOAT
+    vec p = POLYNOMIAL(q, 1 / 17.f, 1 / 15.f, 1 / 13.f, 1 / 11.f, 1 / 9.f, 1 / 7.f, 1 / 5.f, 1 / 3.f);
+#else
+    vec p = POLYNOMIAL(q, 1 / 35.0, 1 / 33.0, 1 / 31.0, 1 / 29.0, 1 / 27.0, 1 / 25.0, 1 / 23.0, 1 / 21.0,
+                       1 / 19.0, 1 / 17.0, 1 / 15.0, 1 / 13.0, 1 / 11.0, 1 / 9.0, 1 / 7.0, 1 / 5.0, 1 / 3.0);
+#endif
+    return e - s * (e - 2 * (q * p));
+}
+
+INLINE vec softplus_v(vec z) { return positive_part(z) + log1p_v(exp_v(-size_of(z))); }
+
+/* Near 0 a polynomial (Cephes), elsewhere (1 - e) / (1 + e) with e = exp(-2 |x|). */
+INLINE vec tanh_v(vec x)
+{
+    vec size = size_of(x), q = x * x, e = exp_v(-2 * size);
+    vec far = (1 - e) / (1 + e);
+#ifdef REAL_IS_FLOAT
+    vec near = size + size * (q * POLYNOMIAL(q, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                                             1.33314422036e-1f, -3.33332819422e-1f));
+#else
+    vec near = size + size * (q * (POLYNOMIAL(q, -9.64399179425052238628e-1, -9.92877231001918586564e1,
+                                              -1.61468768441708447952e3)
+                                   / POLYNOMIAL(q, 1.0, 1.12811678491632931402e2, 2.23548839060100448583e3,
+                                                4.84406305325125486048e3)));
+#endif
+    return (vec)((ivec)pick(size < (real)0.625, near, far) | (ivec)sign_of(x));
+}
+
+/* a = f(z), one vector; softmax is not of this kind. */
+INLINE vec activation_v(int activation, vec z)
+{
+    switch (activation) {
+    case NN_SIGMOID: return sigmoid_v(z);
+    case NN_TANH: return tanh_v(z);
+    case NN_RELU: return pick(z <= 0, (vec){}, z);      /* a NaN stays one */
+    case NN_LRELU: return pick(z > 0, z, (real)0.01 * z);
+    case NN_SOFTPLUS: return softplus_v(z);
+    default: return z;
+    }
+}
+
+/* f'(z) from a = f(z), times d. */
+INLINE vec slope_v(int activation, vec a, vec d)
+{
+    switch (activation) {
+    case NN_SIGMOID: return d * (a * (1 - a));
+    case NN_TANH: return d * (1 - a * a);
+    case NN_RELU: return (vec)((a > 0) & (ivec)d);
+    case NN_LRELU: return pick(a > 0, d, (real)0.01 * d);
+    case NN_SOFTPLUS: return d * (1 - exp_v(-a));
+    default: return d;
+    }
+}
+
+/* The optimiser's constants in the number type at hand. */
+typedef struct {
+    int optimizer;
+    real rate, inv_rows, momentum, beta1, beta2, epsilon, root_scale, keep;
+} step_constants;
+
+INLINE step_constants step_of(const update *u, int decays)
+{
+    return (step_constants){
+        u->optimizer, (real)u->rate, (real)u->inv_rows, (real)u->momentum, (real)u->beta1, (real)u->beta2,
+        (real)u->epsilon, (real)u->root_scale, (real)(decays ? 1 - u->decay : 1),
+    };
+}
+
+/* One step of VECTOR weights at w with the summed gradient g. */
+INLINE void step_v(real *w, vec g, real *m, real *v, const step_constants *s)
+{
+    if (s->optimizer == NN_ADAM) {
+        vec mean = g * s->inv_rows;
+        vec first = s->beta1 * load(m) + (1 - s->beta1) * mean;
+        vec second = s->beta2 * load(v) + (1 - s->beta2) * (mean * mean);
+        store(m, first);
+        store(v, second);
+        store(w, s->keep * load(w) - s->rate * first / (root(second) * s->root_scale + s->epsilon));
+    } else if (s->momentum != 0) {
+        vec velocity = s->momentum * load(m) + g * s->inv_rows;
+        store(m, velocity);
+        store(w, s->keep * load(w) - s->rate * velocity);
+    } else {
+        store(w, s->keep * load(w) - s->rate * g);
+    }
+}
+
+/* ---- transposing ---- */
+
+#if VECTOR == 16
+#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif VECTOR == 8
+#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#elif VECTOR == 4
+#define LOW_HALVES 0, 4, 1, 5
+#define HIGH_HALVES 2, 6, 3, 7
+#else
+#define LOW_HALVES 0, 2
+#define HIGH_HALVES 1, 3
+#endif
+#if defined(__clang__) || __GNUC__ >= 12
+#define INTERLEAVE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define INTERLEAVE(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
+#endif
+
+/* VECTOR x VECTOR numbers: to[j][i] = from[i][j]. Interleaving the halves log2(VECTOR) times transposes. */
+INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t from_row)
+{
+    vec row[VECTOR], next[VECTOR];
+    #pragma GCC unroll 16
+    for (int i = 0; i < VECTOR; i++)
+        row[i] = load(from + i * from_row);
+    #pragma GCC unroll 4
+    for (int width = VECTOR; width > 1; width /= 2) {
+        #pragma GCC unroll 16
+        for (int i = 0; i < VECTOR / 2; i++) {
+            next[2 * i] = INTERLEAVE(row[i], row[i + VECTOR / 2], LOW_HALVES);
+            next[2 * i + 1] = INTERLEAVE(row[i], row[i + VECTOR / 2], HIGH_HALVES);
+        }
+        #pragma GCC unroll 16
+        for (int i = 0; i < VECTOR; i++)
+            row[i] = next[i];
+    }
+    #pragma GCC unroll 16
+    for (int i = 0; i < VECTOR; i++)
+        store(to + i * to_row, row[i]);
+}
+
+/* to (n, m) = from (m, n) transposed. */
+static void transpose(real *to, int64_t to_row, const real *from, int64_t from_row, int64_t m, int64_t n)
+{
+    int64_t whole_m = m / VECTOR * VECTOR, whole_n = n / VECTOR * VECTOR;
+    for (int64_t i = 0; i < whole_m; i += VECTOR) {
+        for (int64_t j = 0; j < whole_n; j += VECTOR)
+            transpose_block(to + j * to_row + i, to_row, from + i * from_row + j, from_row);
+        for (int64_t j = whole_n; j < n; j++)
+            for (int64_t p = i; p < i + VECTOR; p++)
+                to[j * to_row + p] = from[p * from_row + j];
+    }
+    for (int64_t i = whole_m; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            to[j * to_row + i] = from[i * from_row + j];
+}
+#endif

@@ -1,0 +1,232 @@
+/* train.c - feedforward, back-propagation, update, epoch. The one epoch loop of the plain and the fast build.
+ *
+ * All threads run all of it side by side; each op splits its outputs among them and ends at a barrier.
+ */
+#include "core.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- one batch into place ---- */
+
+/* x (n, inputs) and, where asked for, y (n, outputs) of the given rows. */
+static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, int targets,
+                   const batch *b)
+{
+    int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, first, last;
+    team_share(b->team, b->n, 1, &first, &last);
+    for (int64_t r = first; r < last; r++) {
+        int64_t from = rows ? rows[r] : first_row + r;
+        real *x = net->x + r * row_stride(inputs), *y = net->y + r * row_stride(outputs);
+        if (data->x_type == NN_BYTES) {
+            const uint8_t *bytes = (const uint8_t *)data->x + from * inputs;
+            for (int64_t k = 0; k < inputs; k++)
+                x[k] = (real)(data->x_scale * bytes[k]);
+        } else {
+            memcpy(x, (const real *)data->x + from * inputs, (size_t)inputs * sizeof(real));
+        }
+        if (targets && data->labels)
+            for (int64_t k = 0; k < outputs; k++)
+                y[k] = k == data->labels[from];
+        else if (targets)
+            memcpy(y, (const real *)data->y + from * outputs, (size_t)outputs * sizeof(real));
+    }
+    team_wait(b->team);
+}
+
+/* ---- forward, loss, backward, update ---- */
+
+static double *profile_entry(nn_net *net, double *times)
+{
+    return times + net->profile->batches * net->count;
+}
+
+/* Seconds since the last call, into *entry, by the first thread; nothing at all without a profile. */
+static void lap(nn_net *net, const batch *b, double *entry, double *last)
+{
+    if (!net->profile || b->team.id != 0)
+        return;
+    double now = nn_seconds();
+    if (entry)
+        *entry += now - *last;
+    *last = now;
+}
+
+static const real *input_of(const nn_net *net, int i) { return i == 0 ? net->x : net->layers[i - 1].out; }
+
+static int profiling(const nn_net *net) { return net->profile && net->profile->batches < net->profile->capacity; }
+
+static void feedforward(nn_net *net, const batch *b)
+{
+    double at = 0;
+    lap(net, b, NULL, &at);
+    for (int i = 0; i < net->count; i++) {
+        net->layers[i].kind->forward(&net->layers[i], net->layers[i].out, input_of(net, i), b);
+        team_wait(b->team);
+        lap(net, b, profiling(net) ? profile_entry(net, net->profile->forward) + i : NULL, &at);
+    }
+}
+
+/* The loss takes the last layer's values before their activation, and turns them into their gradient. */
+static void loss_of_batch(nn_net *net, const batch *b, int activation)
+{
+    layer *l = last_layer(net);
+    int64_t first, last;
+    team_share(b->team, b->n, 1, &first, &last);
+    loss_backward(l->out, net->row_loss, net->y, net->loss, activation, first, last, l->outputs);
+    team_wait(b->team);
+}
+
+static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int decays, const batch *b)
+{
+    int64_t first, last;
+    team_share(b->team, n, ALIGNMENT, &first, &last);
+    optimizer_step(w + first, g + first, m ? m + first : NULL, v ? v + first : NULL, last - first, decays, b->update);
+}
+
+static void apply_update(layer *l, const batch *b)
+{
+    step_share(l->w, l->dw, l->m, l->v, l->weight_size, 1, b);
+    step_share(l->b, l->db, l->bm, l->bv, l->bias_size, 0, b);
+    team_wait(b->team);
+}
+
+/* Gradients of all layers, and of the input where asked for; with b->update each layer takes its step at once. */
+static void backpropagate(nn_net *net, const batch *b, real *dx)
+{
+    double at = 0;
+    lap(net, b, NULL, &at);
+    for (int i = net->count - 1; i >= 0; i--) {
+        layer *l = &net->layers[i];
+        const real *x = input_of(net, i);
+        real *below = i > 0 ? net->layers[i - 1].dz : dx;
+        /* the input's gradient first: it needs the weights as they stand before the update */
+        if (below) {
+            l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
+            team_wait(b->team);
+        }
+        if (l->weight_size) {
+            int updated = l->kind->backward_parameters(l, l->dz, x, b);
+            team_wait(b->team);
+            lap(net, b, profiling(net) ? profile_entry(net, net->profile->backward) + i : NULL, &at);
+            if (b->update && !updated)
+                apply_update(l, b);
+            lap(net, b, profiling(net) ? net->profile->update + net->profile->batches : NULL, &at);
+        } else {
+            lap(net, b, profiling(net) ? profile_entry(net, net->profile->backward) + i : NULL, &at);
+        }
+    }
+}
+
+static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, const batch *b, int activation)
+{
+    gather(net, data, rows, 0, 1, b);
+    feedforward(net, b);
+    loss_of_batch(net, b, activation);
+    backpropagate(net, b, NULL);
+}
+
+/* ---- one epoch ---- */
+
+static update update_of(const nn_training *t, int64_t step, double done, int64_t n)
+{
+    double rate = t->rate_first + (t->rate_last - t->rate_first) * done;
+    update u = {
+        .optimizer = t->optimizer, .inv_rows = 1.0 / (double)n, .momentum = t->momentum,
+        .beta1 = t->beta1, .beta2 = t->beta2, .epsilon = t->epsilon, .decay = rate * t->weight_decay,
+    };
+    u.rate = rate;
+    if (t->optimizer == NN_ADAM) {
+        u.rate = rate / (1 - pow(t->beta1, (double)(step + 1)));
+        u.root_scale = 1 / sqrt(1 - pow(t->beta2, (double)(step + 1)));
+    } else if (t->momentum == 0) {
+        u.rate = rate * u.inv_rows;
+    }
+    return u;
+}
+
+int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_t n,
+                  const nn_training *training, nn_progress *progress)
+{
+    layer *output = last_layer(net);
+    int activation = output->spec.activation;
+    int adam = training->optimizer == NN_ADAM;
+    if (FN(net_reserve)(net, min_i64(training->batch, n)) || need_moments(net, adam || training->momentum != 0, adam))
+        return -1;
+    output->spec.activation = NN_LINEAR;        /* the loss does it */
+    int stop = 0;
+    #pragma omp parallel num_threads(FN(net_threads)(net, training->batch)) firstprivate(stop)
+    {
+        team here = nn_team_here(&net->meet);
+        for (int64_t row = progress->row, step = progress->step; row < n && !stop; step++) {
+            int64_t rows = min_i64(training->batch, n - row);
+            update u = update_of(training, step, (double)row / (double)n, rows);
+            batch b = {here, rows, 1, training->seed, step, scratch_of(net, here), &u};
+            train_batch(net, data, order + row, &b, activation);
+            row += rows;
+            if (here.id == 0) {
+                for (int64_t r = 0; r < rows; r++)
+                    progress->loss += net->row_loss[r];
+                if (profiling(net))
+                    net->profile->batches++;
+                progress->step = step + 1;
+                __atomic_store_n(&progress->row, row, __ATOMIC_RELAXED);
+                __atomic_store_n(&net->stop, __atomic_load_n(&progress->stop, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+            }
+            team_wait(here);                    /* all threads see the same stop, or none does */
+            stop = net->stop;
+        }
+    }
+    output->spec.activation = activation;
+    return 0;
+}
+
+/* ---- gradients of one batch ---- */
+
+static void scale_to_mean(real *g, int64_t n, int64_t rows)
+{
+    double scale = 1.0 / (double)rows;
+    for (int64_t i = 0; i < n; i++)
+        g[i] = (real)(g[i] * scale);
+}
+
+static void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
+}
+
+double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
+                         int64_t seed, int64_t step)
+{
+    layer *output = last_layer(net);
+    int activation = output->spec.activation;
+    int64_t inputs = net->layers[0].inputs;
+    double loss = 0;
+    nn_data data = {x, NN_SAME_TYPE, 1, y, NULL};
+    if (FN(net_reserve)(net, n))
+        return NAN;
+    if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
+        return NAN;
+    output->spec.activation = NN_LINEAR;
+    #pragma omp parallel num_threads(FN(net_threads)(net, n))
+    {
+        team here = nn_team_here(&net->meet);
+        batch b = {here, n, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL};
+        gather(net, &data, NULL, 0, 1, &b);
+        feedforward(net, &b);
+        loss_of_batch(net, &b, activation);
+        backpropagate(net, &b, dx ? net->dx : NULL);
+    }
+    output->spec.activation = activation;
+    for (int64_t r = 0; r < n; r++)
+        loss += net->row_loss[r];
+    if (grads) {
+        export_vector(net, grads, net->gradients);
+        scale_to_mean(grads, net->size, n);
+    }
+    if (dx) {
+        take_rows(dx, inputs, net->dx, row_stride(inputs), n, inputs);
+        scale_to_mean(dx, n * inputs, n);
+    }
+    return loss / (double)n;
+}

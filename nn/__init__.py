@@ -1,0 +1,53 @@
+"""nn: train and test small and middle-sized neural networks, fast, with the same results everywhere.
+
+    ds = nn.load("CC.csv")
+    net = nn.Network("30,60,10,1", task=ds.task, seed=0)
+    nn.train(net, ds, epochs=20)
+    print(nn.test(net, nn.load("CC_test.csv")))
+    net.export("m.bin")
+"""
+
+import sys
+import types
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_HOME = {  # public name -> module that holds it; loaded when first asked for, so that `nn --help` stays quick
+    "load": "ds",
+    "Dataset": "ds",
+    "Scaling": "scaling",
+    "Network": "nn",
+    "train": "train",
+    "StopRequest": "train",
+    "test": "test",
+    "matmul": "matrix",
+    "NnError": "utils",
+    "UsageError": "utils",
+    "DataError": "utils",
+    "InputNotFound": "utils",
+    "OutputError": "utils",
+    "Stopped": "utils",
+}
+__all__ = ["__version__", *_HOME]
+
+
+class _Package(types.ModuleType):
+    def __setattr__(self, name, value):
+        # importing the module nn.train must not hide the function nn.train, nor nn.test the function nn.test
+        if isinstance(value, types.ModuleType) and _HOME.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name):
+        if name not in _HOME:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{self.__name__}.{_HOME[name]}"), name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self):
+        return __all__
+
+
+sys.modules[__name__].__class__ = _Package

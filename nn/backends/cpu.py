@@ -1,0 +1,191 @@
+"""The engines `seq` and `omp`: the C core behind one thin wrapper."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+
+from ..utils import NnError, UsageError, default_threads
+
+SUFFIXES = {"float32": "f32", "float64": "f64"}
+MOST_THREADS = 1024
+
+
+def extension(backend: str):
+    """(ffi, lib) of a CPU backend. UsageError where NN_ISA names an instruction set that it cannot use."""
+    if backend == "omp":
+        # libgomp reads this when it is loaded: its idle threads should sleep, not spin against the others
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    module = import_module(f"nn.backends._{backend}")
+    asked = os.environ.get("NN_ISA")
+    found = module.ffi.string(module.lib.nn_isa()).decode()
+    if backend == "omp" and asked and asked != found:
+        raise UsageError(f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {found}")
+    return module.ffi, module.lib
+
+
+def pointer(ffi, array: np.ndarray, dtype, shape: tuple[int, ...] | None = None, writable: bool = False):
+    """A C pointer to an array's numbers, after checking what C cannot: type, shape, layout."""
+    dtype = np.dtype(dtype)
+    if array.dtype != dtype or (shape is not None and array.shape != shape):
+        raise ValueError(f"expected {dtype} {shape}, got {array.dtype} {array.shape}")
+    if not array.flags.c_contiguous or (writable and not array.flags.writeable):
+        raise ValueError("expected a C-contiguous" + (", writable" if writable else "") + " array")
+    c_types = {"float32": "float *", "float64": "double *", "int64": "int64_t *", "int32": "int32_t *"}
+    return ffi.cast(c_types.get(dtype.name, "void *"), array.ctypes.data)
+
+
+@dataclass
+class CpuData:
+    """A data set as the core sees it; holds the arrays alive that `struct` points to."""
+
+    x: np.ndarray
+    y: np.ndarray | None
+    struct: object
+    rows: int
+
+
+class CpuEngine:
+    """A network in the C core. `layers` as layers.parse gives them, `loss` a name of LOSSES or `reference`."""
+
+    def __init__(self, backend: str, layers, loss: str, dtype: str, threads: int | None = None):
+        self.name, self.dtype = backend, np.dtype(dtype)
+        self.ffi, self.lib = extension(backend)
+        self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
+        self.size = sum(layer.parameters for layer in layers)
+        self.threads = 1 if backend == "seq" else threads or default_threads()
+        specs = self._specs(layers)
+        net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
+        if net == self.ffi.NULL:
+            raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
+        self._net = self.ffi.gc(net, self._function("net_free"))
+
+    def _constant(self, name: str) -> int:
+        return getattr(self.lib, f"NN_{name.upper()}")
+
+    def _function(self, name: str):
+        return getattr(self.lib, f"{name}_{SUFFIXES[self.dtype.name]}")
+
+    def _call(self, name: str, *arguments):
+        return self._function(name)(*arguments)
+
+    def _pointer(self, array, shape=None, writable=False, dtype=None):
+        return pointer(self.ffi, array, dtype or self.dtype, shape, writable)
+
+    def _specs(self, layers):
+        specs = self.ffi.new("nn_layer[]", len(layers))
+        at = 0
+        for spec, layer in zip(specs, layers, strict=True):
+            spec.kind, spec.activation = self._constant(layer.kind), self._constant(layer.activation)
+            setattr(spec, "in", layer.in_shape)
+            spec.out = layer.out_shape
+            spec.kernel, spec.stride, spec.rate = layer.kernel, layer.stride, layer.rate
+            spec.pad_top, spec.pad_left = layer.pad_top, layer.pad_left
+            spec.weight = spec.bias = -1
+            if layer.weight_shape:
+                spec.weight, spec.bias = at, at + layer.parameters - layer.biases
+                at += layer.parameters
+        return specs
+
+    def describe(self) -> str:
+        """Backend, instruction set and threads, as the first line of a run says them."""
+        isa = self.ffi.string(self.lib.nn_isa()).decode()
+        return self.name if self.name == "seq" else f"{self.name} ({isa})"
+
+    def threads_for(self, rows: int) -> int:
+        """Threads that a batch of that many rows is worth."""
+        return self._call("net_threads", self._net, rows)
+
+    def bytes(self) -> int:
+        """Memory the network holds beside the data set."""
+        return self._call("net_bytes", self._net)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for batches of that many rows. NnError when memory runs out."""
+        if self._call("net_reserve", self._net, rows):
+            raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
+
+    def set(self, what: str, vector: np.ndarray) -> None:
+        """Copy a parameter vector in; what: parameters, moment1, moment2."""
+        self._call("net_set", self._net, self._constant(what), self._pointer(vector, (self.size,)))
+
+    def get(self, what: str) -> np.ndarray:
+        """Copy a parameter vector out."""
+        vector = np.empty(self.size, self.dtype)
+        self._call("net_get", self._net, self._constant(what), self._pointer(vector, writable=True))
+        return vector
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None) -> CpuData:
+        """Rows as the core reads them: x (rows, ...) of the engine's type, or uint8 that becomes x / 255;
+        y (rows, outputs) of the engine's type, int32 labels (rows,), or None."""
+        x = np.ascontiguousarray(x)
+        struct = self.ffi.new("nn_data *")
+        raw = x.dtype == np.uint8
+        struct.x = self._pointer(x.reshape(len(x), -1), (len(x), self.inputs), dtype=x.dtype if raw else None)
+        struct.x_type = self.lib.NN_BYTES if raw else self.lib.NN_SAME_TYPE
+        struct.x_scale = 1 / 255
+        if y is not None and y.dtype == np.int32:
+            y = np.ascontiguousarray(y)
+            struct.labels = self._pointer(y, (len(x),), dtype=np.int32)
+        elif y is not None:
+            y = np.ascontiguousarray(y)
+            struct.y = self._pointer(y, (len(x), self.outputs))
+        return CpuData(x, y, struct, len(x))
+
+    def training(self, **options):
+        """The settings of one epoch (nn_training in nn.h); `optimizer` by its name."""
+        options["optimizer"] = self._constant(options["optimizer"])
+        return self.ffi.new("nn_training *", options)
+
+    def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
+        """Where an epoch stands (nn_progress in nn.h); may be read, and its `stop` set, while the epoch runs."""
+        return self.ffi.new("nn_progress *", {"row": row, "step": step, "loss": loss})
+
+    def epoch(self, data: CpuData, order: np.ndarray, training, progress) -> None:
+        """Train on data's rows order[progress.row:]; blocks until the end or `progress.stop`, without the GIL."""
+        if len(order) and not 0 <= order.min() <= order.max() < data.rows:
+            raise ValueError("row order out of range")
+        failed = self._call(
+            "net_epoch", self._net, data.struct, self._pointer(order, dtype=np.int64), len(order), training, progress
+        )
+        if failed:
+            raise NnError(f"out of memory for batches of {training.batch} rows; use a smaller --batch_number")
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
+        """(mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
+        rows = len(x)
+        self.reserve(rows)
+        grads, dx = np.empty(self.size, self.dtype), np.empty((rows, self.inputs), self.dtype)
+        loss = self._call(
+            "net_gradients", self._net, self._pointer(grads), self._pointer(dx),
+            self._pointer(x, (rows, self.inputs)), self._pointer(y, (rows, self.outputs)), rows, seed, step,
+        )  # fmt: skip
+        return loss, grads, dx
+
+    def _rows(self, data: CpuData, rows: np.ndarray | None):
+        if rows is None:
+            return self.ffi.NULL, data.rows
+        if len(rows) and not 0 <= rows.min() <= rows.max() < data.rows:
+            raise ValueError("row out of range")
+        return self._pointer(rows, dtype=np.int64), len(rows)
+
+    def predict(self, data: CpuData, rows: np.ndarray | None = None) -> np.ndarray:
+        """Outputs (rows, outputs) of data's rows, all of them by default."""
+        indices, count = self._rows(data, rows)
+        out = np.empty((count, self.outputs), self.dtype)
+        self.reserve(min(max(count, 1), PREDICT_ROWS))
+        self._call(
+            "net_predict", self._net, self._pointer(out), data.struct, indices, 0, count, self.ffi.NULL
+        )
+        return out
+
+    def loss(self, data: CpuData, rows: np.ndarray) -> float:
+        """Mean loss of data's rows."""
+        self.reserve(min(max(len(rows), 1), PREDICT_ROWS))
+        return self._call("net_loss", self._net, data.struct, self._rows(data, rows)[0], len(rows))
+
+
+PREDICT_ROWS = 256  # a batch of this size keeps every core busy and its activations in the cache

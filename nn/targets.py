@@ -1,0 +1,197 @@
+"""From a file's targets to a task: class indices with their names, or numbers to be met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .utils import DataError, UsageError
+
+AUTO_CLASSES = 100  # more distinct values than this are no classes unless --task says so
+MAX_CLASSES = 10_000
+_COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
+
+
+@dataclass
+class Targets:
+    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
+
+    values: np.ndarray
+    place: str  # how messages call them: "iris.csv, column Class"
+    row: Callable[[int], str]  # how messages call a row
+    names: list[str] | None = None
+    columns: list[str] | None = None  # the names of the target columns
+    are_classes: bool = False  # names are classes by the file's format, however many
+    are_indices: bool = False  # numbers are class indices by the file's format
+
+    @property
+    def width(self) -> int:
+        return self.values.shape[1]
+
+
+def resolve(targets: Targets, task: str = "auto", outputs: int | None = None,
+            classes: list[str] | None = None,
+            dtype: str = "float32") -> tuple[np.ndarray, str, list[str] | None]:
+    """(y, task, class names): y is int32 (rows,) class indices or, for regression, dtype (rows, outputs).
+
+    outputs: of the network, if there is one; classes: a model's, to which the file's labels are then mapped
+    by name. Raises DataError if the targets do not fit them.
+    """
+    if task == "regression":
+        return _regression(targets, outputs, dtype)
+    if classes is not None:
+        y = _known_classes(targets, classes)
+        return y, _class_task(task, len(classes), outputs), classes
+    if targets.width > 1:
+        if _is_one_hot(targets.values):
+            names = targets.columns or [str(i) for i in range(targets.width)]
+            y = targets.values.argmax(axis=1).astype(np.int32)
+            return y, _checked(targets, _class_task("multiclass", len(names), outputs), names, outputs), names
+        if task != "auto":
+            raise DataError(
+                f"{targets.place}: {targets.width} target columns whose rows are not one-hot, expected one 1 "
+                f"and otherwise 0 for --task {task}; choose one with --target or use --task regression"
+            )
+        return _regression(targets, outputs, dtype)
+    if targets.names is not None:
+        return _named(targets, task, outputs)
+    return _numbers(targets, task, outputs, dtype)
+
+
+def _class_task(task: str, classes: int, outputs: int | None) -> str:
+    if task != "auto":
+        return task
+    return "binary" if classes <= 2 and outputs in (None, 1) else "multiclass"
+
+
+def _checked(targets: Targets, task: str, names: list[str], outputs: int | None) -> str:
+    """`task`, if these classes are as many as it and the network's outputs allow."""
+    if task == "binary" and len(names) > 2:
+        raise DataError(
+            f"{targets.place}: {len(names)} classes, expected 2 for --task binary; use --task multiclass"
+        )
+    if outputs is None or (task == "binary" and outputs == 1):
+        return task
+    if task == "binary":
+        raise UsageError(f"--task binary needs 1 output, the network has {outputs}; use --task multiclass")
+    if len(names) != outputs:
+        advice = f"let --layers end in {len(names)}"
+        if targets.names is None and outputs == 1:
+            advice += " or use --task regression"
+        raise DataError(
+            f"{targets.place}: {len(names)} classes, expected {outputs} as the network has outputs; {advice}"
+        )
+    return task
+
+
+def _named(targets: Targets, task: str, outputs: int | None) -> tuple[np.ndarray, str, list[str]]:
+    names = targets.names
+    if task == "auto" and len(names) > AUTO_CLASSES and not targets.are_classes:
+        raise DataError(
+            f"{targets.place}: {len(names)} different texts, expected at most {AUTO_CLASSES} class names; "
+            f"choose the target with --target or use --task multiclass"
+        )
+    task = _checked(targets, _class_task(task, len(names), outputs), names, outputs)
+    return targets.values[:, 0].astype(np.int32), task, names
+
+
+def _numbers(targets: Targets, task: str, outputs: int | None, dtype: str):
+    values = targets.values[:, 0]
+    distinct = np.unique(values)
+    whole = bool((distinct == np.floor(distinct)).all())
+    if task == "auto":
+        if len(distinct) != 2 and not (whole and len(distinct) <= AUTO_CLASSES):
+            return _regression(targets, outputs, dtype)
+        task = _class_task("auto", len(distinct), outputs)
+    if task == "multiclass" and not whole and len(distinct) > 2 or len(distinct) > MAX_CLASSES:
+        raise DataError(
+            f"{targets.place}: {len(distinct)} different numbers, expected whole ones that stand for at most "
+            f"{MAX_CLASSES} classes; use --task regression"
+        )
+    if task == "multiclass" and whole and outputs is not None and len(distinct) < outputs:
+        distinct = _wider(distinct, outputs)
+    names = [number_name(value) for value in distinct]
+    return np.searchsorted(distinct, values).astype(np.int32), _checked(targets, task, names, outputs), names
+
+
+def _wider(labels: np.ndarray, outputs: int) -> np.ndarray:
+    """All labels that a network with more outputs than labels seen can mean: 0..outputs-1 or 1..outputs."""
+    for first in (0, 1):
+        if labels[0] >= first and labels[-1] < first + outputs:
+            return np.arange(first, first + outputs, dtype=np.float64)
+    return labels
+
+
+def _regression(targets: Targets, outputs: int | None, dtype: str) -> tuple[np.ndarray, str, None]:
+    if targets.names is not None:
+        raise DataError(
+            f'{targets.place}: found text such as "{targets.names[0]}", expected numbers for --task '
+            f"regression; choose the target with --target"
+        )
+    if outputs is not None and targets.width != outputs:
+        raise DataError(
+            f"{targets.place}: {targets.width} target column{'s' * (targets.width > 1)} of numbers, expected "
+            f"{outputs} as the network has outputs; let --layers end in {targets.width} or use --target"
+        )
+    if is_coarse(targets.values.min(axis=0), targets.values.max(axis=0)):
+        dtype = "float64"
+    with np.errstate(over="ignore"):
+        y = targets.values.astype(dtype)
+    if not np.isfinite(y).all():
+        raise DataError(f"{targets.place}: numbers too large for {dtype}; use --dtype float64")
+    return y, "regression", None
+
+
+def is_coarse(low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether float32, off by up to 2^-24 of a value, would blur a column between these bounds."""
+    size = np.maximum(np.abs(low), np.abs(high))
+    return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
+
+
+def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
+    """Indices into a model's classes: by name, or by value where both are numbers (1 and 1.0)."""
+    if targets.width > 1:
+        if targets.width != len(classes) or not _is_one_hot(targets.values):
+            raise DataError(
+                f"{targets.place}: {targets.width} target columns, expected one with the model's "
+                f"{len(classes)} classes, or one-hot columns for them; choose with --target"
+            )
+        return targets.values.argmax(axis=1).astype(np.int32)
+    index = {name: i for i, name in enumerate(classes)}
+    by_value = {_value(name): i for i, name in enumerate(classes) if _value(name) is not None}
+    if targets.names is not None:
+        labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
+    else:
+        distinct, codes = np.unique(targets.values[:, 0], return_inverse=True)
+        labels = [number_name(value) for value in distinct]
+        if targets.are_indices and not by_value:
+            index = {str(i): i for i in range(len(classes))}
+    found = np.array([index.get(label, by_value.get(_value(label), -1)) for label in labels], np.int32)
+    codes = codes.reshape(-1)  # NumPy 2.0 alone gives it a second axis
+    y = found[codes]
+    if (y < 0).any():
+        first = int(np.argmax(y < 0))
+        shown = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+        raise DataError(
+            f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", '
+            f"expected one of the model's classes {shown}; correct it or choose the target with --target"
+        )
+    return y
+
+
+def number_name(value: float) -> str:
+    """A number as a class name: 3, not 3.0."""
+    return str(int(value)) if value == np.floor(value) else repr(float(value))
+
+
+def _value(name: str) -> float | None:
+    try:
+        return float(name)
+    except ValueError:
+        return None
+
+
+def _is_one_hot(values: np.ndarray) -> bool:
+    return bool((((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all())

@@ -1,0 +1,377 @@
+"""The training loop: rows into a hold-out and a training part, epoch after epoch on an engine, history."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from .ds import Dataset, check_trainable, split_holdout
+from .nn import Network
+from .nn_aux import (
+    DEFAULT_SCHEDULE,
+    LEARNING_RATES,
+    OPTIMIZERS,
+    SCHEDULES,
+    WEIGHT_DECAYS,
+    GlibcOrder,
+    PhiloxOrder,
+)
+from .scaling import SCALINGS, Scaling
+from .utils import DataError, NnError, Stopped, UsageError, log
+
+POLL_SECONDS = 0.1
+ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+
+
+class StopRequest:
+    """Asks a running training to end after the batch at hand; `request` may be called in a signal handler."""
+
+    def __init__(self):
+        self.signum: int | None = None
+
+    def request(self, signum: int) -> None:
+        """Remember the signal; training raises Stopped(signum) once the batch is done."""
+        self.signum = signum
+
+
+class Silent:
+    """Progress that nobody watches; also the list of what a watcher is told."""
+
+    def start(self, info: dict) -> None:
+        """Before the first epoch: backend, threads, dtype, seed, rows, holdout, classes, epochs, batch_number."""
+
+    def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
+        """Some ten times a second, with the mean loss of the epoch so far."""
+
+    def epoch(self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float) -> None:
+        """After each epoch, counted from 1."""
+
+    def close(self) -> None:
+        """At the end, however it ends."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The flags that change what training computes, defaults filled in."""
+
+    epochs: int
+    batch_number: int
+    learning_rate: float
+    optimizer: str
+    momentum: float
+    weight_decay: float
+    schedule: str
+    scaling: str
+    holdout: float
+    threshold: float
+
+
+def _options(net: Network, ds: Dataset, **given) -> Options:
+    """Fill in defaults and check every value. Raises UsageError that names the flag."""
+    reference = net.reference
+    optimizer = given["optimizer"] or ("sgd" if reference else "adam")
+    if optimizer not in OPTIMIZERS:
+        raise UsageError(f"--optimizer {optimizer}: must be one of {', '.join(OPTIMIZERS)}")
+    images = ds.x.dtype == np.uint8 or ds.x.ndim == 4
+    usual_scaling = "none" if reference else "pixel" if images else "standardization"
+    options = Options(
+        epochs=given["epochs"],
+        batch_number=given["batch_number"],
+        learning_rate=_or(given["learning_rate"], LEARNING_RATES[optimizer]),
+        optimizer=optimizer,
+        momentum=given["momentum"],
+        weight_decay=_or(given["weight_decay"], 0.0 if reference else WEIGHT_DECAYS[optimizer]),
+        schedule=given["schedule"] or ("constant" if reference else DEFAULT_SCHEDULE),
+        scaling={"standarization": "standardization"}.get(given["scaling"], given["scaling"]) or usual_scaling,
+        holdout=_or(given["holdout"], 0.0 if reference else 0.2),
+        threshold=_or(given["threshold"], 0.5),
+    )
+    _check_options(options)
+    if reference and (options.optimizer != "sgd" or options.momentum or options.weight_decay):
+        raise UsageError("--reference trains by plain sgd: leave out --optimizer, --momentum and --weight_decay")
+    if reference and options.schedule != "constant":
+        raise UsageError("--reference has no --schedule: leave it out")
+    if options.momentum and options.optimizer != "sgd":
+        raise UsageError(f"--momentum is for --optimizer sgd, not {options.optimizer}")
+    return options
+
+
+def _or(value, default):
+    return default if value is None else value
+
+
+def _check_options(o: Options) -> None:
+    def need(flag: str, value, fits: bool, expected: str) -> None:
+        if not fits:
+            raise UsageError(f"--{flag} {value}: must be {expected}")
+
+    for flag, value, known in (
+        ("schedule", o.schedule, SCHEDULES),
+        ("scaling", o.scaling, SCALINGS),
+    ):
+        need(flag, value, value in known, f"one of {', '.join(known)}")
+    need("epochs", o.epochs, o.epochs >= 1, "at least 1")
+    need("batch_number", o.batch_number, 1 <= o.batch_number < 2**31, "from 1 to 2147483647")
+    need("learning_rate", o.learning_rate, 0 < o.learning_rate < math.inf, "positive and finite")
+    need("momentum", o.momentum, 0 <= o.momentum < 1, "at least 0 and below 1")
+    need("weight_decay", o.weight_decay, 0 <= o.weight_decay < math.inf, "at least 0 and finite")
+    need("holdout", o.holdout, 0 <= o.holdout < 1, "at least 0 and below 1")
+    need("threshold", o.threshold, -math.inf < o.threshold < math.inf, "a finite number")
+
+
+def train(
+    net: Network,
+    ds: Dataset,
+    *,
+    epochs: int = 20,
+    batch_number: int = 32,
+    learning_rate: float | None = None,
+    optimizer: str | None = None,
+    momentum: float = 0.0,
+    weight_decay: float | None = None,
+    schedule: str | None = None,
+    scaling: str | None = None,
+    holdout: float | None = None,
+    threshold: float | None = None,
+    progress: Silent | None = None,
+    stop: StopRequest | None = None,
+) -> dict:
+    """Train a network on a data set, from the parameters it has; returns the figures of `--json`.
+
+    batch_number is the batch size, as in the original. None: the design's defaults. The network then holds the
+    trained parameters, the scaling, names, history and settings. Raises UsageError for values that make no
+    sense, DataError for data that do not fit, Stopped (the network holds what it has learned so far) after
+    `stop.request` or Ctrl-C, NnError when the loss is no longer finite.
+    """
+    options = _options(
+        net, ds, epochs=epochs, batch_number=batch_number, learning_rate=learning_rate, optimizer=optimizer,
+        momentum=momentum, weight_decay=weight_decay, schedule=schedule, scaling=scaling, holdout=holdout,
+        threshold=threshold,
+    )  # fmt: skip
+    return Training(net, ds, options, progress or Silent(), stop or StopRequest()).run()
+
+
+class Training:
+    """One call of train: the engine, the data as it reads them, and where the run stands."""
+
+    def __init__(self, net: Network, ds: Dataset, options: Options, progress: Silent, stop: StopRequest):
+        self.net, self.options, self.watcher, self.stop = net, options, progress, stop
+        _check_fit(net, ds)
+        self.rows, self.holdout_rows = self._split(ds)
+        self._describe_data(ds)
+        self.data = self._load(ds)
+        self.batches = self._batches()
+        self.order = self._order()
+        self.step = 0
+        self.losses: list[float] = []
+        self.val_losses: list[float] = []
+        self.seconds: list[float] = []
+
+    # ---- before the first epoch
+
+    def _split(self, ds: Dataset):
+        fraction = self.options.holdout
+        rows, held = split_holdout(ds, fraction, self.net.seed)
+        if fraction and not len(held):
+            log.warning("the data is too small for --holdout %g: all %d rows are trained on", fraction, len(rows))
+        self.holdout = fraction if len(held) else 0.0
+        return rows, held
+
+    def _describe_data(self, ds: Dataset) -> None:
+        """Give the network what it must know to read such data again."""
+        net, o = self.net, self.options
+        net.columns, net.targets, net.classes = ds.columns, ds.targets, ds.classes
+        net.threshold, net.holdout = o.threshold, self.holdout
+        net.dataset = {"path": ds.path, "sha256": ds.sha256} if ds.path else None
+        net.scaling = Scaling.fit(o.scaling, ds.x, self.rows, columns=ds.columns, strict=net.reference)
+        net.target_scaling = None
+        if net.task == "regression" and o.scaling != "none" and not net.reference:
+            net.target_scaling = target_scaling(net.layers[-1].activation, ds.y[self.rows])
+        net.config = {
+            **asdict(o),
+            "layers": net.spec,
+            "task": net.task,
+            "loss": net.loss,
+            "init": net.init,
+            "seed": net.seed,
+            "dtype": net.dtype,
+            "backend": net.backend,
+            "reference": net.reference,
+        }
+
+    def _load(self, ds: Dataset):
+        net = self.net
+        if net.task == "regression":
+            y = ds.y if net.target_scaling is None else net.target_scaling.apply(ds.y, net.dtype)
+            y = net.target_rows(y)
+        elif net.reference and net.task == "binary":
+            y = net.target_rows(np.array([float(name) for name in ds.classes])[ds.y])
+        else:
+            y = net.target_rows(ds.y) if net.outputs == 1 else ds.y.astype(np.int32)
+        return net.engine.load(net.engine_rows(ds.x), y)
+
+    def _batches(self) -> int:
+        rows, size = len(self.rows), self.options.batch_number
+        if not self.net.reference:
+            return -(-rows // size)
+        if size > rows:
+            raise UsageError(
+                f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
+                "shorter batch; choose a smaller one"
+            )
+        return rows // size
+
+    def _order(self):
+        if self.net.reference:
+            return GlibcOrder(len(self.rows), self.net.random)
+        return PhiloxOrder(len(self.rows), self.net.seed)
+
+    # ---- the run
+
+    def run(self) -> dict:
+        """All epochs. Returns the figures of `--json`; see train for what is raised."""
+        self.watcher.start(self._info())
+        try:
+            with ThreadPoolExecutor(1) as worker:
+                for epoch in range(self.options.epochs):
+                    self._run_epoch(worker, epoch)
+        finally:
+            self.watcher.close()
+            self.net.take_parameters()
+            self._keep_history()
+        return self._result()
+
+    def _run_epoch(self, worker: ThreadPoolExecutor, epoch: int) -> None:
+        o, engine = self.options, self.net.engine
+        began = time.perf_counter()
+        order = self.rows[self.order.epoch(epoch)]
+        if self.net.reference:
+            order = order[: self.batches * o.batch_number]
+        factor = SCHEDULES[o.schedule]
+        settings = engine.training(
+            optimizer=o.optimizer,
+            batch=o.batch_number,
+            rate_first=o.learning_rate * factor(epoch / o.epochs),
+            rate_last=o.learning_rate * factor((epoch + 1) / o.epochs),
+            momentum=o.momentum,
+            weight_decay=o.weight_decay,
+            seed=self.net.seed,
+            **ADAM,
+        )
+        progress = engine.progress(step=self.step)
+        self._wait(worker.submit(engine.epoch, self.data, order, settings, progress), epoch, progress, len(order))
+        seconds = time.perf_counter() - began
+        self.step = progress.step
+        if progress.row < len(order):
+            raise Stopped(self.stop.signum)
+        # the original divides by all rows, also where it left some out
+        self._finish_epoch(worker, epoch, progress.loss / len(self.rows), seconds)
+
+    def _wait(self, running, epoch: int, progress, rows: int) -> None:
+        """Until the epoch in the worker thread ends; signals are answered here, since C does not see them."""
+        while True:
+            try:
+                if self.stop.signum is not None:
+                    progress.stop = 1
+                return running.result(POLL_SECONDS)
+            except FutureTimeout:
+                done = progress.row
+                if done:
+                    self.watcher.update(epoch + 1, done, rows, progress.loss / done)
+            except KeyboardInterrupt:
+                self.stop.request(signal.SIGINT)
+
+    def _finish_epoch(self, worker, epoch: int, loss: float, seconds: float) -> None:
+        if not math.isfinite(loss):
+            raise NnError(
+                f"loss is {loss} at epoch {epoch + 1}: try a smaller --learning_rate or --scaling standardization"
+            )
+        val_loss = None
+        if len(self.holdout_rows):
+            val_loss = worker.submit(self.net.engine.loss, self.data, self.holdout_rows).result()
+            self.val_losses.append(val_loss)
+        self.losses.append(loss)
+        self.seconds.append(seconds)
+        us_per_batch = 1e6 * seconds / self.batches
+        self.watcher.epoch(epoch + 1, self.options.epochs, loss, val_loss, seconds, us_per_batch)
+        if self.stop.signum is not None:
+            raise Stopped(self.stop.signum)
+
+    # ---- what is told
+
+    def _keep_history(self) -> None:
+        self.net.history = {
+            "loss": self.losses,
+            "val_loss": self.val_losses if len(self.holdout_rows) else None,
+        }
+
+    def _info(self) -> dict:
+        net = self.net
+        return {
+            "backend": net.engine.describe(),
+            "threads": net.engine.threads_for(self.options.batch_number),
+            "dtype": net.dtype,
+            "seed": net.seed,
+            "parameters": net.parameter_count,
+            "layers": net.spec,
+            "loss": net.loss,
+            "rows": len(self.rows),
+            "holdout": len(self.holdout_rows),
+            "inputs": net.inputs,
+            "batches": self.batches,
+            **asdict(self.options),
+        }
+
+    def _result(self) -> dict:
+        net = self.net
+        return {
+            "backend": net.backend,
+            "dtype": net.dtype,
+            "threads": net.engine.threads_for(self.options.batch_number),
+            "rows": len(self.rows),
+            "holdout": len(self.holdout_rows),
+            "parameters": net.parameter_count,
+            "epochs": self.options.epochs,
+            "loss": self.losses,
+            "val_loss": self.val_losses if len(self.holdout_rows) else None,
+            "seconds": sum(self.seconds),
+            "us_per_batch": float(np.median(self.seconds)) * 1e6 / self.batches,
+        }
+
+
+def target_scaling(activation: str, y: np.ndarray) -> Scaling:
+    """Constants that bring regression targets y (rows, outputs) where an output layer with this activation can
+    follow them: mean 0 and deviation 1; from 0 up, deviation 1, below a relu or softplus; [0, 1] for a sigmoid,
+    [-1, 1] for tanh. The units of the losses that training tells are then these."""
+    y = y.reshape(len(y), -1).astype(np.float64)
+    low, high = y.min(axis=0), y.max(axis=0)
+    if activation == "sigmoid":
+        shift, scale = low, high - low
+    elif activation == "tanh":
+        shift, scale = (low + high) / 2, (high - low) / 2
+    else:
+        shift, scale = y.mean(axis=0), y.std(axis=0)
+        if activation in ("relu", "softplus"):
+            shift = np.zeros_like(scale)
+    return Scaling("standardization", shift, np.where(low == high, 1.0, scale))
+
+
+def _check_fit(net: Network, ds: Dataset) -> None:
+    """Raise DataError or UsageError if this network cannot learn from this data set."""
+    where = ds.path or "the data"
+    if net.task != ds.task:
+        raise UsageError(f"{where}: the data is {ds.task}, the network {net.task}; say --task or change --layers")
+    check_trainable(ds)
+    inputs = ds.x[0].size
+    if inputs != net.inputs:
+        raise UsageError(f"--layers: the network has {net.inputs} inputs, {where} has {inputs} a row")
+    if ds.task == "multiclass" and len(ds.classes) > net.outputs:
+        raise DataError(f"{where}: {len(ds.classes)} classes, but the network has {net.outputs} outputs")
+    if ds.task == "regression" and ds.y.reshape(len(ds.y), -1).shape[1] != net.outputs:
+        raise UsageError(f"--layers: {net.outputs} outputs, but {where} has {ds.y.reshape(len(ds.y), -1).shape[1]} targets")

@@ -1,0 +1,146 @@
+"""What every module needs and none owns: errors with exit codes, safe file writing, the machine's cores."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+log = logging.getLogger("nn")
+
+
+class NnError(Exception):
+    """A failure with one line to tell; `exit_code` is what the command line ends with (1: failed while running)."""
+
+    exit_code = 1
+
+
+class UsageError(NnError):
+    """The call itself is wrong: a flag, a value, or flags that contradict each other."""
+
+    exit_code = 2
+
+
+class DataError(NnError):
+    """A data or model file holds something that cannot be used."""
+
+    exit_code = 65
+
+
+class InputNotFound(NnError):
+    """A file that should be read is not there."""
+
+    exit_code = 66
+
+
+class OutputError(NnError):
+    """A file cannot be written."""
+
+    exit_code = 73
+
+
+class Stopped(NnError):
+    """Training ended early because a signal asked for it; the network keeps what it has learned so far."""
+
+    def __init__(self, signum: int):
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.signum = signum
+        self.exit_code = 128 + signum
+
+
+def os_reason(error: OSError) -> str:
+    """The operating system's own words, without the path and number that Python adds."""
+    return error.strerror or str(error)
+
+
+def atomic_write(path: str | os.PathLike, data: bytes) -> None:
+    """Replace `path` by `data` so that a reader sees the old file or the new one, never a part.
+
+    The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
+    Raises OutputError, leaving `path` as it was.
+    """
+    path = Path(path)
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        temporary = None
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise OutputError now if `path` could not be written later, so that no training is lost to it."""
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder, expected a file name to write to")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: cannot write: there is no folder {path.parent}; make it first")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def sha256_file(path: str | os.PathLike) -> str:
+    """SHA-256 of a file's bytes as hexadecimal text."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def default_threads() -> int:
+    """Cores this process may use: its affinity mask, cut to the control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, _cgroup_quota() or cores))
+
+
+def _cgroup_quota() -> int | None:
+    """Whole cores the control group (version 2, then 1) grants, rounded down; None where it sets no limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
+            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    try:
+        return max(1, int(quota) // int(period)) if int(quota) > 0 else None
+    except ValueError:  # "max": no limit
+        return None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable; a file system that cannot sync a folder is no reason to fail."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,5 @@
+"""Builds the C core; everything else about the package stands in pyproject.toml."""
+
+from setuptools import setup
+
+setup(cffi_modules=["csrc/build.py:seq", "csrc/build.py:omp"])

@@ -1,0 +1,94 @@
+"""What the tests of the command line share: running it as a user does, and small data sets."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import nn.cli
+
+ROOT = Path(__file__).parents[1]
+
+
+class Result(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict:
+        """The one JSON object on stdout."""
+        return json.loads(self.out, parse_constant=lambda name: math.nan / 0)
+
+
+def run(*arguments) -> Result:
+    """`nn ARGUMENTS` inside this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = nn.cli.main([str(argument) for argument in arguments])
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def succeed(*arguments) -> Result:
+    """`nn ARGUMENTS`, which must end well."""
+    result = run(*arguments)
+    assert result.code == 0, result.err
+    return result
+
+
+def environment(**variables) -> dict[str, str]:
+    """This process's environment with this project in front of the path."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+
+
+def start(*arguments, **options) -> subprocess.Popen:
+    """`nn ARGUMENTS` as a process of its own, its output in pipes unless told otherwise."""
+    options = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": environment(),
+        **options,
+    }
+    return subprocess.Popen([sys.executable, "-m", "nn", *map(str, arguments)], **options)
+
+
+def write_two_classes(path: Path, rows: int = 60, header: bool = True) -> Path:
+    """Two features, two classes that a small network can tell apart; every third row is of class 1."""
+    lines = ['"a","b","Class"'] if header else []
+    for i in range(rows):
+        label = int(i % 3 == 0)
+        lines.append(f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 2 * label:.6f},{label}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_three_classes(path: Path, rows: int = 60) -> Path:
+    """Two features and the class names red, green and blue."""
+    lines = ["x,y,colour"]
+    for i in range(rows):
+        label = i % 3
+        lines.append(
+            f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 4 * label:.6f},{('red', 'green', 'blue')[label]}"
+        )
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_numbers(path: Path, rows: int = 60) -> Path:
+    """Two features and a number that is their weighted sum."""
+    lines = ["x,y,power"]
+    for i in range(rows):
+        x, y = math.sin(i), math.cos(7 * i)
+        lines.append(f"{x:.6f},{y:.6f},{100 + 30 * x - 20 * y:.6f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path

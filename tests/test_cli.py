@@ -1,0 +1,691 @@
+"""The command line as a user types it: modes, files, what goes to stdout and what to stderr, signals."""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from command_line import (
+    ROOT,
+    environment,
+    run,
+    start,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
+
+import nn
+from nn import backends, flags, nn_aux, scaling
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def two(folder):
+    return write_two_classes(folder / "two.csv")
+
+
+@pytest.fixture
+def trained(two):
+    """A model of two.csv in m.bin."""
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
+    return two.parent / "m.bin"
+
+
+# ---------------------------------------------------------------- the two commands of the README
+
+
+def test_train_and_test_work_with_nothing_else_said(folder):
+    data = ROOT / "datasets" / "CC.csv"
+    succeed("--train", "--dataset", data, "--model", "m.bin")
+    result = succeed("--test", "--model", "m.bin", "--json").json
+    assert result["rows"] == 1000  # the held-out fifth
+    assert result["f1"] > 0.7
+    network = succeed("--info", "--model", "m.bin", "--json").json
+    assert network["layers"] == "30,60:relu,10:relu,1:sigmoid"
+
+
+def test_the_module_and_the_command_are_the_same_program(trained):
+    process = subprocess.run(
+        [sys.executable, "-m", "nn", "--test", "--model", trained, "--json"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert process.returncode == 0
+    assert process.stdout == run("--test", "--model", trained, "--json").out
+
+
+# ---------------------------------------------------------------- what is printed where
+
+
+def test_training_tells_its_figures_as_one_json_object(two):
+    result = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "--json").json
+    assert list(result) == [
+        "backend",
+        "dtype",
+        "threads",
+        "rows",
+        "holdout",
+        "parameters",
+        "epochs",
+        "loss",
+        "val_loss",
+        "seconds",
+        "us_per_batch",
+        "model",
+    ]
+    assert (result["rows"], result["holdout"], result["epochs"], result["model"]) == (48, 12, 3, "m.bin")
+    assert len(result["loss"]) == len(result["val_loss"]) == 3
+
+
+def test_without_a_hold_out_there_is_no_validation_loss(two):
+    result = succeed(
+        "--train", "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1, "--json"
+    ).json
+    assert result["val_loss"] is None
+    assert (result["rows"], result["holdout"]) == (60, 0)
+
+
+def test_testing_two_classes_prints_a_table_and_the_same_figures_as_json(trained):
+    figures = succeed("--test", "--model", trained, "--json").json
+    assert list(figures) == [
+        "rows",
+        "threshold",
+        "tp",
+        "fp",
+        "fn",
+        "tn",
+        "precision",
+        "recall",
+        "f1",
+        "accuracy",
+        "mcc",
+        "roc_auc",
+        "pr_auc",
+    ]
+    assert figures["tp"] + figures["fp"] + figures["fn"] + figures["tn"] == figures["rows"] == 12
+    table = succeed("--test", "--model", trained).out
+    for label, name in [("precision", "precision"), ("F1", "f1"), ("MCC", "mcc"), ("PR-AUC", "pr_auc")]:
+        assert re.search(rf"^{label} +{figures[name]:.4f}$", table, re.MULTILINE)
+    assert re.search(rf"^true 1 +{figures['fn']} FN +{figures['tp']} TP$", table, re.MULTILINE)
+
+
+def test_testing_several_classes_names_them(folder):
+    write_three_classes(folder / "three.csv")
+    succeed("--train", "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class"]
+    assert list(figures["macro"]) == ["precision", "recall", "f1"]
+    table = succeed("--test", "--model", "m.bin").out
+    names = [row["class"] for row in figures["per_class"]]
+    assert sorted(names) == ["blue", "green", "red"]
+    for name, counts in zip(names, figures["confusion"], strict=True):
+        assert re.search(rf"^{name} +" + " +".join(map(str, counts)) + "$", table, re.MULTILINE)
+    assert re.search(rf"^accuracy +{figures['accuracy']:.4f}$", table, re.MULTILINE)
+
+
+def test_testing_numbers_tells_errors_in_their_units(folder):
+    write_numbers(folder / "numbers.csv")
+    succeed(
+        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
+    )
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert list(figures) == ["rows", "mse", "mae", "rmse", "r2"]
+    assert figures["r2"] > 0.9
+    assert 0 < figures["rmse"] < 10  # of values around 100
+    assert re.search(
+        rf"^RMSE +{figures['rmse']:.6g}$", succeed("--test", "--model", "m.bin").out, re.MULTILINE
+    )
+
+
+def test_the_first_lines_say_what_runs_on_which_data(two):
+    lines = succeed(
+        "--train", "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5
+    ).err.splitlines()
+    assert lines[0] == f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
+    assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
+
+
+def test_a_pipe_gets_one_plain_line_an_epoch(two):
+    result = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 12)
+    lines = [line for line in result.err.splitlines() if line.startswith("epoch")]
+    assert [re.match(r"epoch +(\d+)/12  loss \d", line).group(1) for line in lines] == [
+        str(i) for i in range(1, 13)
+    ]
+    assert "\x1b" not in result.err + result.out
+
+
+def test_quiet_training_says_nothing_at_all(two):
+    result = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--quiet")
+    assert (result.out, result.err) == ("", "")
+
+
+def test_quiet_testing_says_its_result_only(trained):
+    result = succeed("--test", "--model", trained, "-q")
+    assert "precision" in result.out
+    assert result.err == ""
+
+
+def test_warnings_are_lines_of_their_own_on_stderr(folder):
+    (folder / "constant.csv").write_text("a,b,c\n" + "".join(f"{i},7,{i % 2}\n" for i in range(20)))
+    err = succeed("--train", "--dataset", "constant.csv", "--model", "m.bin", "--epochs", 1).err
+    assert [line for line in err.splitlines() if line.startswith("nn: warning: 1 of 2 features")]
+
+
+def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
+    assert (
+        "nn: warning: --epochs says nothing to --test"
+        in succeed("--test", "--model", trained, "--epochs", 3).err
+    )
+
+
+# ---------------------------------------------------------------- flags
+
+
+def test_dashes_and_underscores_mean_the_same(two):
+    succeed("--train", "--dataset", "two.csv", "--model", "a.bin", "--batch_number", 7, "--epochs=2")
+    succeed("--train", "--dataset", "two.csv", "--model", "b.bin", "--batch-number", 7, "--epochs=2")
+    assert (two.parent / "a.bin").read_bytes() == (two.parent / "b.bin").read_bytes()
+    assert succeed("--info", "--model", "a.bin", "--json").json["config"]["batch_number"] == 7
+
+
+def test_the_originals_spelling_of_standardization_is_understood(two):
+    succeed("--train", "--dataset", "two.csv", "--model", "a.bin", "--scaling", "standarization")
+    succeed("--train", "--dataset", "two.csv", "--model", "b.bin", "--scaling", "standardization")
+    assert (two.parent / "a.bin").read_bytes() == (two.parent / "b.bin").read_bytes()
+
+
+def test_help_lists_every_flag_and_every_name(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    text = succeed("--help").out
+    for flag in flags.FLAGS:
+        assert flag.long in text
+    for names in (
+        nn_aux.ACTIVATIONS,
+        nn_aux.LOSSES,
+        nn_aux.OPTIMIZERS,
+        nn_aux.INITIALIZERS,
+        nn_aux.SCHEDULES,
+        nn_aux.TASKS,
+        scaling.SCALINGS,
+        backends.BACKENDS,
+    ):
+        for name in names:
+            assert re.search(rf"\b{name}\b", text), name
+
+
+def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    text = succeed("--help").out
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin")
+    config = succeed("--info", "--model", "m.bin", "--json").json["config"]
+    for name in (
+        "epochs",
+        "batch_number",
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+        "holdout",
+        "threshold",
+        "seed",
+        "optimizer",
+        "schedule",
+        "scaling",
+    ):
+        value = config[name] if isinstance(config[name], str) else f"{config[name]:g}"
+        assert re.search(rf"--{name} .*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
+
+
+def test_help_answers_in_less_than_a_third_of_a_second_and_without_numpy():
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "nn", "--help"], check=True, capture_output=True, env=environment()
+        )
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.3
+    code = "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment())
+
+
+def test_version_is_that_of_the_package():
+    assert succeed("--version").out == f"nn {nn.__version__}\n"
+
+
+# ---------------------------------------------------------------- model files
+
+
+def test_the_same_seed_gives_the_same_file_whatever_is_displayed(two):
+    given = ["--train", "--dataset", "two.csv", "--epochs", 3]
+    succeed(*given, "--model", "a.bin", "--seed", 3)
+    succeed(*given, "--model", "b.bin", "-s", 3, "--json", "--quiet", "--threads", 2)
+    succeed(*given, "--model", "c.bin", "-s", 4)
+    a, b, c = ((two.parent / f"{name}.bin").read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_info_shows_layers_shapes_and_parameters(trained):
+    text = succeed("--info", "--model", trained).out
+    assert re.search(r"^0  60 +relu +60 +180$", text, re.MULTILINE)
+    assert re.search(r"^ +total +801$", text, re.MULTILINE)
+    assert re.search(r"^inputs +a, b$", text, re.MULTILINE)
+    figures = succeed("--info", "--model", trained, "--json").json
+    assert figures["parameters"] == 801
+    assert figures["classes"] == ["0", "1"]
+    assert figures["config"]["epochs"] == 30
+
+
+def test_info_describes_a_network_that_is_not_trained_yet():
+    assert succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
+
+
+def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
+    given = [
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--activation",
+        "sigmoid",
+        "--dtype",
+        "float64",
+        "--epochs",
+        40,
+        "--learning_rate",
+        0.01,
+    ]
+    succeed(*given, "--model", "m.bin")
+    succeed(*given, "--model", "m.m")
+    assert (two.parent / "m.m").read_text().startswith("4\n2 60 10 1 \n")
+    binary, text = (
+        succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json
+        for model in ("m.bin", "m.m")
+    )
+    assert text == pytest.approx(binary, rel=1e-9)
+
+
+def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(shared, folder):
+    golden = shared / "golden" / "iris.json"
+    facts = json.loads(golden.read_text())
+    layers = ",".join(map(str, facts["layers"]))
+    data = golden.parent / facts["dataset"]
+    succeed(
+        "--train",
+        "--reference",
+        "--dataset",
+        data,
+        "--model",
+        "iris.m",
+        "--layers",
+        layers,
+        "--seed",
+        facts["seed"],
+        "--epochs",
+        facts["epochs"],
+        "--batch_number",
+        facts["batch_number"],
+        "--learning_rate",
+        facts["learning_rate"],
+        "--scaling",
+        facts["scaling"],
+    )
+    assert (folder / "iris.m").read_bytes() == golden.with_suffix(".m").read_bytes()
+    scaled = succeed(
+        "--test",
+        "--reference",
+        "--model",
+        "iris.m",
+        "--dataset",
+        data,
+        "--scaling",
+        facts["scaling"],
+        "--json",
+    )
+    plain = succeed("--test", "--reference", "--model", "iris.m", "--dataset", data, "--json")
+    assert scaled.json["rows"] == plain.json["rows"] == 150
+    assert scaled.json["accuracy"] > plain.json["accuracy"]
+
+
+# ---------------------------------------------------------------- --test without --dataset
+
+
+def test_the_rows_that_were_held_out_are_tested_where_the_data_was(trained, tmp_path_factory, monkeypatch):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert succeed("--test", "--model", trained, "--json").json["rows"] == 12
+
+
+def test_data_that_moved_with_its_model_is_found_beside_it(trained, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    shutil.move(trained.parent / "two.csv", other / "two.csv")
+    shutil.move(trained, other / "m.bin")
+    assert succeed("--test", "--model", other / "m.bin", "--json").json["rows"] == 12
+
+
+def test_data_that_is_gone_is_said_so(trained):
+    (trained.parent / "two.csv").unlink()
+    result = run("--test", "--model", trained)
+    assert result.code == 66
+    assert "two.csv" in result.err and "--dataset" in result.err
+
+
+def test_data_that_changed_is_refused_unless_forced(trained):
+    write_two_classes(trained.parent / "two.csv", rows=90)
+    result = run("--test", "--model", trained)
+    assert result.code == 65
+    assert "has changed" in result.err and result.out == ""
+    forced = succeed("--test", "--model", trained, "--force", "--json")
+    assert forced.json["rows"] == 18
+    assert "nn: warning: " in forced.err
+
+
+def test_a_model_that_held_nothing_out_asks_for_data(two):
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1)
+    result = run("--test", "--model", "m.bin")
+    assert result.code == 2
+    assert "--holdout 0" in result.err and "--dataset" in result.err
+    assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["rows"] == 60
+
+
+def test_reference_tests_all_rows(two):
+    succeed(
+        "--train",
+        "--reference",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,4,1",
+        "--epochs",
+        1,
+    )
+    assert succeed("--test", "--model", "m.bin", "--reference", "--json").json["rows"] == 60
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 60
+
+
+def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
+    (folder / "xor.csv").write_text("0,0,0\n0,1,1\n1,0,1\n1,1,0\n")
+    trained = succeed("--train", "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
+    assert trained.err.count("hold") == 1
+    tested = succeed("--test", "--model", "m.bin", "--json")
+    assert tested.json["rows"] == 4
+    assert "trained on" in tested.err
+
+
+def test_a_text_model_asks_for_data(two):
+    succeed("--train", "--dataset", "two.csv", "--model", "m.m", "--activation", "sigmoid", "--epochs", 1)
+    result = run("--test", "--model", "m.m")
+    assert result.code == 2
+    assert "--dataset" in result.err
+
+
+def test_the_target_column_of_a_file_without_names_is_remembered(folder):
+    write_two_classes(folder / "last.csv", header=False)
+    rows = [line.split(",") for line in (folder / "last.csv").read_text().split()]
+    (folder / "first.csv").write_text("".join(f"{label},{a},{b}\n" for a, b, label in rows))
+    succeed(
+        "--train",
+        "--dataset",
+        "first.csv",
+        "--target",
+        0,
+        "--model",
+        "m.bin",
+        "--epochs",
+        30,
+        "--learning_rate",
+        0.01,
+    )
+    whole = succeed("--test", "--model", "m.bin", "--dataset", "first.csv", "--json").json
+    assert whole["tp"] + whole["fn"] == 20
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
+
+
+def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--threshold", 0.25, "--epochs", 1)
+    assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
+    assert succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json").json["threshold"] == 0.75
+
+
+# ---------------------------------------------------------------- --predict
+
+
+def read_csv(text: str) -> list[dict]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_predictions_of_two_classes_agree_with_the_test(trained):
+    rows = read_csv(succeed("--predict", "--model", trained, "--dataset", "two.csv").out)
+    assert list(rows[0]) == ["row", "predicted", "score 1", "true"]
+    assert [row["row"] for row in rows] == [str(i) for i in range(60)]
+    figures = succeed("--test", "--model", trained, "--dataset", "two.csv", "--json").json
+    assert sum(row["predicted"] == row["true"] == "1" for row in rows) == figures["tp"]
+    assert sum(row["predicted"] == "1" != row["true"] for row in rows) == figures["fp"]
+    assert all((float(row["score 1"]) >= 0.5) == (row["predicted"] == "1") for row in rows)
+
+
+def test_predictions_of_several_classes_give_each_a_score(folder):
+    write_three_classes(folder / "three.csv")
+    succeed("--train", "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
+    rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "three.csv").out)
+    for row in rows:
+        scores = {
+            name.removeprefix("score "): float(value)
+            for name, value in row.items()
+            if name.startswith("score")
+        }
+        assert set(scores) == {"red", "green", "blue"}
+        assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
+        assert scores[row["predicted"]] == max(scores.values())
+
+
+def test_predictions_of_numbers_are_in_their_units(folder):
+    write_numbers(folder / "numbers.csv")
+    succeed(
+        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
+    )
+    rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "numbers.csv").out)
+    assert list(rows[0]) == ["row", "predicted power", "true power"]
+    error = sum(abs(float(row["predicted power"]) - float(row["true power"])) for row in rows) / len(rows)
+    assert error == pytest.approx(
+        succeed("--test", "--model", "m.bin", "--dataset", "numbers.csv", "--json").json["mae"], rel=1e-4
+    )
+
+
+def test_data_without_targets_can_be_predicted(trained):
+    labelled = succeed("--predict", "--model", trained, "--dataset", "two.csv").out
+    lines = (trained.parent / "two.csv").read_text().splitlines()
+    (trained.parent / "new.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in lines))
+    rows = read_csv(succeed("--predict", "--model", trained, "--dataset", "new.csv").out)
+    assert list(rows[0]) == ["row", "predicted", "score 1"]
+    assert [row["score 1"] for row in rows] == [row["score 1"] for row in read_csv(labelled)]
+
+
+def test_predictions_go_to_a_file(trained):
+    result = succeed("--predict", "--model", trained, "--dataset", "two.csv", "-o", "p.csv")
+    assert result.out == ""
+    assert (trained.parent / "p.csv").read_text() == succeed(
+        "--predict", "--model", trained, "--dataset", "two.csv", "-o", "-"
+    ).out
+
+
+# ---------------------------------------------------------------- signals, pipes, terminals
+
+
+@pytest.fixture
+def long_training(folder):
+    """A training that takes minutes, and the old model that it is to replace."""
+    write_two_classes(folder / "two.csv", rows=3000)
+    (folder / "m.bin").write_bytes(b"the model before")
+    process = start(
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,256,256,1",
+        "--epochs",
+        100000,
+        "--batch_number",
+        8,
+        "--backend",
+        "seq",
+    )
+    heard = ""
+    while "epoch " not in heard:
+        line = process.stderr.readline()
+        assert line, heard
+        heard += line
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143)])
+def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(long_training, folder, name, code):
+    long_training.send_signal(getattr(signal, name))
+    _, err = long_training.communicate(timeout=20)
+    assert long_training.returncode == code
+    last = err.splitlines()[-1]
+    assert last.startswith(f"nn: stopped by {name}: ") and "m.bin.part" in last
+    assert (folder / "m.bin").read_bytes() == b"the model before"
+    assert succeed("--test", "--model", "m.bin.part", "--json").json["rows"] == 600
+    assert sorted(file.name for file in folder.iterdir()) == ["m.bin", "m.bin.part", "two.csv"]
+
+
+def test_a_second_signal_leaves_at_once(folder):
+    """The first batch of this network lasts longer than anyone wants to wait."""
+    write_two_classes(folder / "two.csv", rows=20000)
+    process = start(
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,2000,2000,2000,1",
+        "--batch_number",
+        20000,
+        "--backend",
+        "seq",
+        "--holdout",
+        0,
+    )
+    try:
+        while "training on" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None  # still in its batch
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=5) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert [file.name for file in folder.iterdir()] == ["two.csv"]
+
+
+def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
+    process = start(
+        "--predict", "--model", trained, "--dataset", write_two_classes(trained.parent / "big.csv", 20000)
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=20) == 141
+    assert "Error" not in err and "nn: " not in err
+
+
+def test_a_log_that_nobody_reads_does_not_end_the_training(two):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", stderr=writer)
+    os.close(writer)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
+
+
+def test_closed_output_streams_do_not_matter(two):
+    command = f"{sys.executable} -m nn --train --dataset two.csv --model m.bin >&- 2>&-"
+    assert subprocess.run(command, shell=True, env=environment()).returncode == 0
+    assert (two.parent / "m.bin").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_exit_code_73(trained):
+    with open("/dev/full", "w") as full:
+        process = start("--info", "--model", trained, stdout=full)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 73
+    assert err.splitlines()[-1].startswith("nn: ")
+    assert len(err.splitlines()) == 1
+
+
+def on_terminal(*arguments, **variables) -> tuple[int, str]:
+    """Run `nn` on a terminal of 100 columns: exit code and all that was written to it."""
+    main, sub = pty.openpty()
+    process = start(
+        *arguments,
+        stdin=sub,
+        stdout=sub,
+        stderr=sub,
+        env=environment(TERM="xterm", COLUMNS="100", **variables),
+    )
+    os.close(sub)
+    written = b""
+    while select.select([main], [], [], 20)[0]:
+        try:
+            block = os.read(main, 65536)
+        except OSError:  # the other end is closed
+            break
+        written += block
+    os.close(main)
+    return process.wait(timeout=20), written.decode()
+
+
+def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
+    code, text = on_terminal(
+        "--train", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,200,200,1", "--epochs", 200
+    )
+    assert code == 0
+    assert re.search(r"epoch \S*200\S*/\S*200", text)
+    assert "━" in text and "loss" in text and "rows/s" in text and re.search(r"\d:\d\d:\d\d", text)
+    assert "\x1b[?25l" in text and text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is back
+    assert not re.search(r"^epoch +1/200  loss", text, re.MULTILINE)
+
+
+def test_no_color_is_respected(trained):
+    for arguments in (
+        ["--test", "--model", trained],
+        ["--train", "--dataset", "two.csv", "--model", "n.bin"],
+    ):
+        code, text = on_terminal(*arguments, NO_COLOR="1")
+        assert code == 0
+        assert not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)
+
+
+def test_debug_shows_a_traceback_above_the_line(folder):
+    result = run("--train", "--dataset", "none.csv", "--model", "m.bin", "--debug")
+    assert result.code == 66
+    assert "Traceback" in result.err
+    assert result.err.splitlines()[-1].startswith("nn: ")

@@ -1,0 +1,622 @@
+"""Reading CSV files, deciding the task, scaling and splitting."""
+
+import gzip
+import hashlib
+import logging
+import math
+import struct
+import subprocess
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nn.backends._seq import ffi, lib
+
+import nn.csv_table
+import nn.source
+from nn.ds import Dataset, Scaling, check_trainable, load, split_holdout
+from nn.utils import DataError, InputNotFound, NnError, UsageError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="data.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def failure(path, error=DataError, **flags):
+    """The message of the error that loading must end in: one line that names the file."""
+    with pytest.raises(error) as caught:
+        load(path, **flags)
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(str(path))
+    return message
+
+
+# -- one number ----------------------------------------------------------------------------------------------
+
+
+def c_number(text):
+    value = ffi.new("double *")
+    data = text.encode()
+    return value[0] if lib.csv_number(value, data, len(data)) else None
+
+
+def bits(value):
+    return struct.pack("<d", value)
+
+
+def assert_read_as_python_does(text):
+    got = c_number(text)
+    assert got is not None and bits(got) == bits(float(text))
+
+
+@settings(max_examples=500)
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["{!r}", "{:.17g}", "{:.3f}", "{:.25e}"]),
+)
+def test_a_number_reads_as_the_double_that_python_reads(value, form):
+    assert_read_as_python_does(form.format(value))
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=25)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.sampled_from(["", "+", "-"]), DIGITS, DIGITS, st.sampled_from(["{}.{}", "{}.", ".{1}", "{}"]),
+       st.one_of(st.just(""), st.integers(-400, 400).map("e{}".format)))  # fmt: skip
+def test_any_decimal_reads_as_the_double_that_python_reads(sign, whole, fraction, form, exponent):
+    assert_read_as_python_does(sign + form.format(whole, fraction) + exponent)
+
+
+@settings(max_examples=300)
+@given(st.floats(1e-30, 1e30), st.sampled_from(["", "0", "1", "0" * 800 + "1"]))
+def test_numbers_half_way_between_doubles_round_to_even_and_a_digit_more_decides(value, more):
+    half_way = (Fraction(value) + Fraction(math.nextafter(value, math.inf))) / 2
+    power = half_way.denominator.bit_length() - 1  # the denominator is 2^power, so the decimal ends
+    digits = str(half_way.numerator * 5**power).rjust(power + 1, "0")
+    text = f"{digits[:-power]}.{digits[-power:]}" if power else f"{digits}.0"
+    assert_read_as_python_does(text + more)
+
+
+@pytest.mark.parametrize("text", [
+    "0", "-0", "-0.0", "5.", ".5", "+1", "1E+05", "00012", "1e-400", "4.9e-324", "2.4703282292062327e-324",
+    "2.4703282292062328e-324", "1.7976931348623157e308", "1.7976931348623159e308", "1e400",
+    "9007199254740993", "9007199254740992.5", "18446744073709551615", "18446744073709551616",
+    "1" + "0" * 400, "0." + "0" * 400 + "1", "0" * 2000 + "1." + "0" * 2000 + "1",
+    "0." + "0" * 5000 + "1e5001", "1" * 900 + "e-900", "1e99999999999999999999", "0e99999999999999999999",
+    "12345678.12345678", "1.1234567", "1.12345678", "1.123456789",
+])  # fmt: skip
+def test_corner_cases_of_decimals(text):
+    assert_read_as_python_does(text)
+
+
+@pytest.mark.parametrize("text", [
+    "", ".", "-", "+-1", "--1", "1e", "1e+", "e5", "1_0", "0x10", "nan", "inf", "1 ", "1.2.3", "1,5", "1d5",
+])  # fmt: skip
+def test_what_is_no_number(text):
+    assert c_number(text) is None
+
+
+def test_numbers_do_not_depend_on_the_locale(write):
+    code = (
+        "import locale, sys\n"
+        "for name in ('de_DE.UTF-8', 'fr_FR.UTF-8', 'C'):\n"
+        "    try: locale.setlocale(locale.LC_ALL, name); break\n"
+        "    except locale.Error: pass\n"
+        "from nn.ds import load\n"
+        "print(repr(load(sys.argv[1], dtype='float64').x[0, 0].item()))\n"
+    )
+    path = write("1.2345678901234567890123,0\n2.5,1\n")
+    run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert float(run.stdout) == 1.2345678901234567890123
+
+
+# -- one file ------------------------------------------------------------------------------------------------
+
+X = [[1.5, -2.0], [0.25, 3e4], [7.0, 8.0]]
+Y = [0, 1, 1]
+
+
+@pytest.mark.parametrize("text", [
+    "1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+    "1.5,-2,0\n.25,3e4,1\n7,8,1",
+    "a,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+    '"a","b","c"\n1.5,-2,0\n.25,3e4,1\n7,8,1\n',
+    '"0","1","2"\n1.5,-2,0\n.25,3e4,1\n7,8,1\n',
+    "id,0,1\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+    '"1.5","-2","0"\n"0.25","3e4","1"\n"7","8","1"\n',
+    '1.5,-2,"0"\n.25,3e4,"1"\n7,8,"1"\n',
+    "a,b,c\r\n1.5,-2,0\r\n.25,3e4,1\r\n7,8,1\r\n",
+    "\n  \n a , b\t, c\n 1.5 ,\t-2 , 0 \n .25, 3e4 ,\" 1 \"\n7,8,1\n\n \n",
+    "\ufeffa,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+    "\ufeff1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+    "1.5,-2,0\n\n.25,3e4,1\n\r\n7,8,1",
+])  # fmt: skip
+def test_all_ways_to_write_the_same_table(write, text):
+    ds = load(write(text))
+    assert ds.x.tolist() == X and ds.y.tolist() == Y
+    assert ds.x.dtype == np.float32 and ds.x.flags.c_contiguous and ds.y.dtype == np.int32
+    assert (ds.task, ds.classes) == ("binary", ["0", "1"])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3), min_size=1, max_size=40),
+    st.integers(1, 50),
+)
+def test_a_table_reads_the_same_however_it_falls_into_blocks(tmp_path_factory, rows, block):
+    path = tmp_path_factory.mktemp("blocks") / "data.csv"
+    path.write_text("a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows))
+    head = nn.csv_table.read_head(str(path))
+    reader = nn.csv_table._Reader(head, [0, 1], [2], "float64", False)
+    reader._x.capacity = reader._y.capacity = 3
+    for text in nn.csv_table._whole_lines(nn.source.read_blocks(path, size=block), str(path)):
+        reader.read(text)
+    table = reader.table()
+    np.testing.assert_array_equal(np.hstack([table.inputs, table.targets]), rows)
+    np.testing.assert_array_equal(table.low, np.min(rows, axis=0)[:2])
+    np.testing.assert_array_equal(table.high, np.max(rows, axis=0)[:2])
+
+
+def test_many_rows_in_gzip_members_read_as_they_were_written(write):
+    rows = np.arange(60_000).reshape(-1, 3) / 8
+    text = "".join(f"{a},{b},{c}\n" for a, b, c in rows.tolist()).encode()
+    cut = len(text) // 2
+    ds = load(write(gzip.compress(text[:cut]) + gzip.compress(text[cut:]), "no-suffix"), dtype="float64")
+    np.testing.assert_array_equal(ds.x, rows[:, :2])
+    np.testing.assert_array_equal(ds.y, rows[:, 2:])
+
+
+def test_sha256_is_that_of_the_file_and_path_is_absolute(write, monkeypatch):
+    data = gzip.compress(b"1,2,0\n3,4,1\n")
+    path = write(data, "a.csv.gz")
+    monkeypatch.chdir(path.parent)
+    ds = load("a.csv.gz")
+    assert ds.sha256 == hashlib.sha256(data).hexdigest() and ds.path == str(path)
+
+
+def test_float64_keeps_every_bit_and_float32_rounds_once(write):
+    value = 0.1 + 2**-40
+    path = write(f"{value!r},0\n3,1\n")
+    assert load(path, dtype="float64").x[0, 0] == value
+    assert load(path).x[0, 0] == np.float32(value)
+
+
+def test_columns_that_float32_would_blur_stay_double(write):
+    times = [1_700_000_000 + i for i in range(4)]
+    ds = load(write("".join(f"{t},{i},{i % 2}\n" for i, t in enumerate(times))))
+    assert ds.x.dtype == np.float64 and ds.x[:, 0].tolist() == times
+    scaled = Scaling.fit("standardization", ds.x).apply(ds.x, "float32")
+    np.testing.assert_allclose(scaled[:, 0], scaled[:, 1], rtol=1e-6)
+    assert load(write("".join(f"{172792 - i},{i % 2}\n" for i in range(1000)))).x.dtype == np.float32
+
+
+def test_column_names_come_from_the_header(write):
+    ds = load(write('"Time","a ""b""",c d,Class\n1,2,3,0\n4,5,6,1\n'))
+    assert ds.columns == ["Time", 'a "b"', "c d"] and ds.targets == ["Class"]
+    assert load(write("1,2,0\n3,4,1\n")).columns is None
+
+
+def test_a_row_of_data_is_not_taken_for_a_header(write):
+    ds = load(write("5.1,3.5,setosa\n4.9,3.0,virginica\n6,7,setosa\n"))
+    assert ds.rows == 3 and ds.columns is None and ds.classes == ["setosa", "virginica"]
+    assert load(write("0,1,yes\n1,1,no\n")).rows == 2
+    assert "row 1" in failure(write("7,abc,3,0\n1,2,3,1\n"))
+
+
+# -- targets -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target, values, columns", [
+    (None, [4, 8], ["a", "b", "c"]), ("d", [4, 8], ["a", "b", "c"]), ("a", [1, 5], ["b", "c", "d"]),
+    ("-1", [4, 8], ["a", "b", "c"]), ("1", [2, 6], ["a", "c", "d"]), (0, [1, 5], ["b", "c", "d"]),
+    ("d,a", [[4, 1], [8, 5]], ["b", "c"]), ("-2, 0", [[3, 1], [7, 5]], ["b", "d"]),
+])  # fmt: skip
+def test_target_by_name_and_index(write, target, values, columns):
+    ds = load(write("a,b,c,d\n1,2,3,4\n5,6,7,8\n"), target=target, task="regression")
+    assert ds.y.tolist() == np.array(values).reshape(2, -1).tolist() and ds.columns == columns
+
+
+def test_targets_that_are_not_there(write):
+    path = write("alpha,beta,gamma\n1,2,0\n3,4,1\n")
+    assert "did you mean alpha?" in failure(path, UsageError, target="alfa")
+    assert "from -3 to 2" in failure(path, UsageError, target="3")
+    assert "twice" in failure(path, UsageError, target="0,alpha")
+    assert "no header" in failure(write("1,2,0\n"), UsageError, target="alpha")
+    assert "no columns left" in failure(path, target="0,1,2")
+    assert "2 such columns" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
+
+
+def table(labels):
+    return "".join(f"{i},{label}\n" for i, label in enumerate(labels))
+
+
+@pytest.mark.parametrize("labels, task, classes, y", [
+    ([0, 1, 1], "binary", ["0", "1"], [0, 1, 1]),
+    ([1, -1, 1], "binary", ["-1", "1"], [1, 0, 1]),
+    ([2.5, 0.5], "binary", ["0.5", "2.5"], [1, 0]),
+    (["no", "yes", "no"], "binary", ["no", "yes"], [0, 1, 0]),
+    (["b", "c", "a"], "multiclass", ["a", "b", "c"], [1, 2, 0]),
+    ([3, 1, 2, 10], "multiclass", ["1", "2", "3", "10"], [2, 0, 1, 3]),
+    (range(100), "multiclass", [str(i) for i in range(100)], list(range(100))),
+    (range(101), "regression", None, [[i] for i in range(101)]),
+    ([0.5, 1.5, 2], "regression", None, [[0.5], [1.5], [2]]),
+    (['"x, ""y"""', "z"], "binary", ['x, "y"', "z"], [0, 1]),
+])  # fmt: skip
+def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
+    ds = load(write(table(labels)))
+    assert (ds.task, ds.classes, ds.y.tolist()) == (task, classes, y)
+    assert ds.outputs == (len(classes) if task == "multiclass" else 1)
+
+
+@pytest.mark.parametrize("labels, outputs, task, classes", [
+    ([0, 1, 1], 2, "multiclass", ["0", "1"]),
+    ([0, 2, 5], 8, "multiclass", [str(i) for i in range(8)]),
+    ([1, 2, 5], 5, "multiclass", ["1", "2", "3", "4", "5"]),
+    (["a", "b"], 2, "multiclass", ["a", "b"]),
+    ([0, 1], 1, "binary", ["0", "1"]),
+])  # fmt: skip
+def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, classes):
+    ds = load(write(table(labels)), inputs=1, outputs=outputs)
+    assert (ds.task, ds.classes) == (task, classes)
+    assert [ds.classes[i] for i in ds.y] == [str(label) for label in labels]
+
+
+def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write):
+    one_hot = load(write("1,5,1,0,0\n2,6,0,0,1\n3,7,0,1,0\n"), inputs=2, outputs=3)
+    assert (one_hot.task, one_hot.y.tolist()) == ("multiclass", [0, 2, 1])
+    numbers = load(write("1,5,1,0,0\n2,6,0,1,1\n"), inputs=2, outputs=3)
+    assert (numbers.task, numbers.y.tolist()) == ("regression", [[1, 0, 0], [0, 1, 1]])
+    as_given = load(write("1,5,1,0,0\n2,6,0,0,1\n"), inputs=2, outputs=3, task="regression", dtype="float64")
+    assert as_given.y.tolist() == [[1, 0, 0], [0, 0, 1]] and as_given.y.dtype == np.float64
+    label = load(write("1,5,0\n2,6,2\n3,3,1\n"), inputs=2, outputs=3)
+    assert (label.task, label.y.tolist()) == ("multiclass", [0, 2, 1])
+
+
+def test_tasks_that_the_values_do_not_allow(write):
+    three = write(table([0, 1, 2]))
+    assert "3 classes, expected 2" in failure(three, task="binary")
+    assert "3 classes, expected 2" in failure(three, inputs=1, outputs=2)
+    assert "--task regression" in failure(three, inputs=1, outputs=1)
+    assert "expected whole" in failure(write(table([0.5, 1.5, 2.5])), task="multiclass")
+    assert "101 different texts" in failure(write(table(f"n{i}" for i in range(101))))
+    assert len(load(write(table(f"n{i}" for i in range(101))), task="multiclass").classes) == 101
+    assert "row 1" in failure(write(table(["a", "b"])), task="regression")
+    with pytest.raises(UsageError, match="--task binary needs 1 output"):
+        load(write(table([0, 1])), task="binary", inputs=1, outputs=2)
+    with pytest.raises(UsageError, match="unknown task"):
+        load(three, task="binari")
+
+
+def test_text_among_numeric_labels_is_a_mistake_unless_the_task_is_said(write):
+    path = write("x,Class\n1,0\n2,1\n3,one\n")
+    message = failure(path)
+    assert "row 4, column Class" in message and '"one"' in message and "--task multiclass" in message
+    assert load(path, task="multiclass").classes == ["0", "1", "one"]
+    assert "row 3" in failure(write("x,Class\n1,one\n2,1\n3,two\n"))
+
+
+def test_labels_are_mapped_to_the_classes_of_a_model(write):
+    classes = ["a", "b", "c"]
+    ds = load(write("x,y\n1,c\n2,a\n"), classes=classes, inputs=1, outputs=3)
+    assert (ds.y.tolist(), ds.classes, ds.task) == ([2, 0], classes, "multiclass")
+    assert load(write("1,1.0\n2,1\n"), classes=["0", "1"]).y.tolist() == [1, 1]
+    message = failure(write("x,y\n1,c\n2,a\n3,d\n4,d\n"), classes=classes)
+    assert 'row 4: found class "d"' in message and "a, b, c" in message
+    assert 'row 1: found class "2"' in failure(write("5,2\n5,0\n"), classes=["0", "1"])
+    one_hot = load(write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3)
+    assert one_hot.y.tolist() == [2, 0]
+
+
+def test_columns_of_a_model_are_found_by_name(write):
+    text = "id,y,b,a\nr1,0,1,2\nr2,1,3,4\n"
+    ds = load(write(text), columns=["a", "b"], targets=["y"], inputs=2, outputs=1)
+    assert ds.x.tolist() == [[2, 1], [4, 3]] and ds.y.tolist() == [0, 1] and ds.columns == ["a", "b"]
+    assert "no column b" in failure(write("a,c,y\n1,2,0\n1,2,1\n"), columns=["a", "b"], targets=["y"])
+    by_place = load(write("1,2,0\n3,4,1\n"), columns=["a", "b"], targets=["y"], inputs=2, outputs=1)
+    assert by_place.x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_data_without_targets_only_where_that_is_allowed(write):
+    for text in ("1,2\n3,4\n", "a,b\n1,2\n3,4\n"):
+        ds = load(write(text), inputs=2, outputs=1, columns=["a", "b"], labelled=False)
+        assert ds.x.tolist() == [[1, 2], [3, 4]] and ds.y is None and ds.outputs is None
+        assert "2 columns, expected 3" in failure(write(text), inputs=2, outputs=1)
+
+
+def test_a_table_of_pixels_becomes_images_of_bytes(write):
+    text = "".join(",".join(map(str, range(i, i + 12))) + f",{i % 2}\n" for i in range(3))
+    ds = load(write(text), inputs=(3, 2, 2), outputs=1)
+    assert ds.x.shape == (3, 3, 2, 2) and ds.x.dtype == np.uint8
+    assert ds.x[1].ravel().tolist() == list(range(1, 13))
+    for odd in ("0.5", "256", "-1"):
+        ds = load(write(text.replace("11,", odd + ",")), inputs=(3, 2, 2), outputs=1)
+        assert ds.x.dtype == np.float32 and ds.x[0, 2, 1, 1] == float(odd)
+
+
+# -- bad input -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text, parts", [
+    ("", ["empty"]),
+    ("\n \n", ["empty"]),
+    ("a,b,c\n", ["header and no rows"]),
+    ('"1","b","c"', ["row 1", '"b"']),
+    ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]),
+    ("1,2,0\n1,2,0,1\n", ["row 2: 4 columns, expected 3 as in row 1"]),
+    ("a,b,c\n\n1,2,0\n\n1,2\n", ["row 5: 2 columns"]),
+    ("1,2,0\n1,,0\n", ["row 2, column 2 of 3: found an empty field", "fill it in"]),
+    ("a,b,c\n1,2,\n", ["row 2, column c: found an empty field"]),
+    ("a,b,c\n1,2,0\n1,x y,1\n", ['row 3, column b: found "x y", expected a number']),
+    ("a,b,c\n1,2,0\n1,1e,1\n", ['row 3, column b: found "1e"']),
+    ("a,b,c\n1,nan,0\n", ['row 2, column b: found "nan", expected a finite number']),
+    ("a,b,c\n1,2,0\n-Inf,2,1\n", ['row 3, column a: found "-Inf"']),
+    ("a,b,c\n1,2,0\n1,2,NaN\n", ['row 3, column c: found "NaN"']),
+    ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
+    ("a,b,c\n1,2,0\n1e39,2,1\n", ['row 3, column a: found "1e39"', "--dtype float64"]),
+    ("1;2;0\n3;4;1\n", ["commas"]),
+    ("1\n2\n", ["1 column"]),
+    ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", '"1?2"']),
+    ("a,b\n1,0\n1\x002,0\n", ["no text (byte 10)"]),
+    ("a,b\n1,0\n" + "z" * 500 + ",0\n", ["row 3", "z..."]),
+    ("x,y\n1,yes\n2,\n", ["row 3, column y: found an empty field"]),
+    ('x,y\n"1,0\n', ["row 2"]),
+])  # fmt: skip
+def test_bad_tables_are_named_by_row_and_column(write, text, parts):
+    message = failure(write(text))
+    assert all(part in message for part in parts), message
+    assert len(message) < 400
+
+
+def test_a_bad_row_behind_many_good_ones_is_found_where_it_is(write):
+    path = write("a,b\n" + "1.25,0\n" * 200_000 + "1.25,0,\n" + "1,1\n" * 10)
+    assert "row 200002: 3 columns" in failure(path)
+
+
+def test_too_few_or_too_many_columns_for_a_network(write):
+    path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
+    assert "4 columns, expected 31 (30 inputs and a target)" in failure(path, inputs=30, outputs=1)
+    assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)
+    assert "3 columns besides the target, expected 2" in failure(path, inputs=2, outputs=1, target="a")
+
+
+def test_files_that_are_not_there_or_not_whole(write, tmp_path):
+    assert failure(tmp_path / "none.csv", InputNotFound)
+    whole = gzip.compress(b"1,2,0\n3,4,1\n" * 1000)
+    assert "too early" in failure(write(whole[:-20], "cut.csv.gz"))
+    assert "too early" in failure(write(whole[:15], "cut2.csv.gz"))
+    damaged = bytearray(whole)
+    damaged[-6] ^= 1
+    assert "corrupt" in failure(write(bytes(damaged), "damaged.csv.gz"))
+    assert "UTF-16" in failure(write("1,2,0\n".encode("utf-16")))
+    assert "expected CSV, NPZ" in failure(write(b"\x89PNG\r\n\x1a\n\0\0\0"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet='0129.,-e" \n\r\t\0axn\u00e9', max_size=60))
+def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("any") / "data.csv"
+    path.write_text(text, newline="")
+    try:
+        ds = load(path)
+    except NnError as error:
+        assert error.exit_code in (2, 65) and "\n" not in str(error) and str(path) in str(error)
+    else:
+        assert np.isfinite(ds.x).all() and len(ds.x) == len(ds.y) > 0
+
+
+def test_one_class_only_is_for_testing_not_for_training(write):
+    ds = load(write("x,Class\n1,0\n2,0\n"))
+    assert ds.classes == ["0"]
+    with pytest.raises(DataError, match=r"data\.csv, column Class: only class 0 \(2 rows\)"):
+        check_trainable(ds)
+    check_trainable(load(write("1,0\n2,1\n")))
+    check_trainable(load(write("1,0.5\n2,0.25\n3,7.5\n")))
+    with pytest.raises(DataError, match="only class 1"):
+        check_trainable(load(write("1,1\n2,1\n"), classes=["0", "1"]))
+
+
+# -- scaling -------------------------------------------------------------------------------------------------
+
+
+def test_scaling_constants_come_from_the_training_rows_alone():
+    x = np.array([[1, 10], [3, 30], [100, 1000]], np.float32)
+    scaling = Scaling.fit("normalization", x, np.array([0, 1]))
+    np.testing.assert_array_equal(scaling.apply(x, "float64"), [[0, 0], [1, 1], [49.5, 49.5]])
+    scaling = Scaling.fit("standarization", x, np.array([0, 1]))
+    np.testing.assert_array_equal(scaling.apply(x, "float64", rows=np.array([1, 0])), [[1, 1], [-1, -1]])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 300), st.integers(1, 5), st.integers(0, 2**32 - 1), st.floats(-1e6, 1e6))
+def test_standardized_rows_have_mean_zero_and_deviation_one(rows, columns, seed, offset):
+    x = np.random.default_rng(seed).normal(size=(rows, columns)) + offset
+    z = Scaling.fit("standardization", x).apply(x, "float64")
+    np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-8)  # offset 1e6 leaves 10 digits of a value of 1
+    np.testing.assert_allclose(z.std(axis=0), 1, atol=1e-8)
+
+
+def test_many_rows_are_scaled_block_by_block_as_at_once():
+    x = np.random.default_rng(0).normal(3, 5, (100_000, 7))
+    scaling = Scaling.fit("standardization", x)
+    np.testing.assert_allclose(scaling.shift, x.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scaling.scale, x.std(axis=0), rtol=1e-12)
+    expected = (x - scaling.shift) / scaling.scale
+    np.testing.assert_array_equal(scaling.apply(x, "float64"), expected)
+    back = scaling.inverse(scaling.apply(x, "float64"))
+    np.testing.assert_array_equal(back, expected * scaling.scale + scaling.shift)
+    assert scaling.apply(x, "float64", out=x) is x
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_constant_columns_become_zero_with_one_warning(caplog):
+    x = np.array([[1, 5, 2], [1, 6, 2], [1, 7, 2]], np.float32)
+    with caplog.at_level(logging.WARNING, "nn"):
+        scaling = Scaling.fit("standardization", x)
+    assert [record.getMessage()[:17] for record in caplog.records] == ["2 of 3 features h"]
+    again = Scaling.from_dict(scaling.to_dict())
+    np.testing.assert_array_equal(again.apply(x + 9, "float32")[:, [0, 2]], 0)
+    np.testing.assert_array_equal(again.inverse(np.zeros((1, 3)))[:, [0, 2]], [[1, 2]])
+    with pytest.raises(DataError, match="column b holds only the value 1"):
+        Scaling.fit("normalization", x, columns=["b", "c", "d"], strict=True)
+
+
+def test_pixels_are_bytes_over_255_and_floats_stay():
+    bytes_ = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    for dtype in ("float32", "float64"):
+        scaled = Scaling.fit("pixel", bytes_).apply(bytes_, dtype)
+        np.testing.assert_array_equal(scaled.ravel(), (np.arange(256) / 255).astype(dtype))
+    floats = np.array([[0.5, 200.0]], np.float32)
+    np.testing.assert_array_equal(Scaling("pixel").apply(floats), floats)
+
+
+def test_images_are_standardized_by_channel():
+    x = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 5), np.uint8)
+    scaling = Scaling.fit("standardization", x)
+    z = scaling.apply(x, "float64")
+    np.testing.assert_allclose(z.mean(axis=(0, 2, 3)), 0, atol=1e-12)
+    np.testing.assert_allclose(z.std(axis=(0, 2, 3)), 1, atol=1e-12)
+    shift, scale = scaling.flat((3, 4, 5))
+    np.testing.assert_array_equal((x.reshape(50, -1) - shift) / scale, z.reshape(50, -1))
+
+
+@pytest.mark.parametrize("values", [
+    {},
+    {"kind": "unknown", "shift": [], "scale": []},
+    {"kind": [], "shift": [], "scale": []},
+    {"kind": "none", "shift": [1], "scale": [1]},
+    {"kind": "normalization", "shift": [1], "scale": [-1]},
+    {"kind": "standardization", "shift": [1], "scale": [1, 2]},
+    {"kind": "standardization", "shift": ["a"], "scale": [1]},
+    {"kind": "standardization", "shift": 1, "scale": 1},
+    {"kind": "standardization", "shift": [float("nan")], "scale": [1]},
+    {"kind": "standardization", "shift": [], "scale": []},
+])  # fmt: skip
+def test_damaged_scaling_constants_are_refused(values):
+    with pytest.raises(DataError):
+        Scaling.from_dict(values)
+
+
+def test_an_unknown_scaling_is_wrong_use():
+    with pytest.raises(UsageError, match="standardization"):
+        Scaling.fit("standard", np.zeros((2, 2)))
+
+
+# -- hold-out ------------------------------------------------------------------------------------------------
+
+
+def classified(counts):
+    y = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    y = y[np.random.default_rng(0).permutation(len(y))]
+    return Dataset(np.zeros((len(y), 1), np.float32), y, "multiclass", [str(i) for i in range(len(counts))])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any),
+    st.integers(0, 99),
+    st.integers(0, 2**32 - 1),
+)
+def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, seed):
+    ds = classified(counts)
+    train, held = split_holdout(ds, percent / 100, seed)
+    assert train.dtype == held.dtype == np.int64
+    assert sorted([*train, *held]) == list(range(ds.rows))
+    assert (np.diff(train) > 0).all() and (np.diff(held) > 0).all()
+    assert ds.class_counts(held) == [count * percent // 100 for count in counts]
+
+
+def test_holdout_depends_on_the_seed_alone():
+    ds = classified([100, 300])
+    first, again, other = (split_holdout(ds, 0.2, seed)[1].tolist() for seed in (1, 1, 2))
+    assert first == again != other
+    ds = Dataset(np.zeros((10, 1)), np.zeros((10, 1)), "regression")
+    assert len(split_holdout(ds, 0.29, 0)[1]) == 2
+    for fraction in (-0.1, 1.0, math.nan):
+        with pytest.raises(UsageError, match="--holdout"):
+            split_holdout(ds, fraction, 0)
+
+
+# -- real data, speed and memory -----------------------------------------------------------------------------
+
+
+def test_the_credit_card_data(shared):
+    ds = load(shared / "data/cc/CC.csv.gz")
+    assert ds.x.shape == (28_628, 30) and ds.x.dtype == np.float32 and ds.class_counts() == [28_136, 492]
+    assert ds.columns[0] == "Time" and ds.columns[-1] == "Amount" and ds.targets == ["Class"]
+    assert round(float(ds.x[ds.y == 1, -1].astype(float).sum()), 1) == 60128.0  # published: 60127.97
+
+
+TABLES = ["data/cc/CC_test.csv.gz", "data/pima/diabetes_train.csv", "golden/iris.csv"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_real_tables_read_as_numpy_reads_them(shared, name):
+    path = shared / name
+    with (gzip.open(path, "rt") if path.suffix == ".gz" else open(path)) as file:
+        rows = np.loadtxt((line.replace('"', "") for line in file if line[0] in "0123456789-"), delimiter=",")
+    ds = load(path, dtype="float64", task="regression")
+    np.testing.assert_array_equal(np.hstack([ds.x, ds.y]), rows)
+
+
+def test_the_original_targets_of_several_columns(shared):
+    ds = load(shared / "golden/iris.csv", inputs=4, outputs=3)
+    assert (ds.task, ds.classes, ds.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
+
+
+def test_time_stamps_in_a_feature_are_refused_by_name(shared):
+    assert "row 2, column time_utc" in failure(shared / "data/solar/hope_melpitz_1s.csv.gz")
+
+
+MEMORY = """
+import resource, sys
+from nn.ds import load
+unit = 1 if sys.platform == "darwin" else 1024
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+load(sys.argv[1])
+before = peak()
+ds = load(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def wide_table(tmp_path_factory):
+    """60,000 rows of 31 columns, written as the credit-card data are."""
+    path = tmp_path_factory.mktemp("wide") / "wide.csv"
+    rows = np.random.default_rng(0).normal(size=(2000, 31))
+    rows[:, -1] = rows[:, -1] > 1
+    text = "".join(",".join(f"{v:.15g}" for v in row) + "\n" for row in rows)
+    path.write_text(text * 30)
+    return path
+
+
+def test_reading_takes_less_than_three_times_the_memory_of_the_array(wide_table, write):
+    small = write("1,2,0\n3,4,1\n")
+    command = [sys.executable, "-c", MEMORY, small, wide_table]
+    peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(peak) < 3 * 60_000 * 30 * 4
+
+
+def test_reading_takes_at_most_one_and_a_half_times_as_long_as_pandas(wide_table):
+    pandas = pytest.importorskip("pandas")
+
+    def best(read):
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            read()
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    assert best(lambda: load(wide_table)) < 1.5 * best(lambda: pandas.read_csv(wide_table, header=None))

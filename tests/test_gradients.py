@@ -1,0 +1,204 @@
+"""Gradients against central differences (float64) and against PyTorch."""
+
+from dataclasses import replace
+
+import numpy as np
+import plain_layers
+import pytest
+from test_layers import BACKENDS, distance, fill, network
+
+from nn.layers import parse
+from nn.nn import Network
+from nn.utils import UsageError
+
+STEP = 1e-5  # differences are then accurate to about STEP^2, and to the rounding 1e-16 / STEP
+CORNER = 1e-3  # no value may come this close to where relu, lrelu or the choice of a maximum turns
+
+CASES = [
+    "5,4:sigmoid",
+    "5,7:tanh,4:softplus,3",
+    "2x5x4,conv3k2:tanh",
+    "1x1x1,conv2k3p1:sigmoid",
+    "2x7x5,conv3k3s2p1:softplus",
+    "3x5x7,conv17k3same:tanh",
+    "2x7x7,conv2k2s3:tanh",
+    "1x3x2,conv2k2p4:sigmoid",
+    "2x6x6,conv16k3p1:sigmoid,conv3k3:tanh",
+    "2x5x6,maxpool2s1:tanh",
+    "3x7x7,avgpool3s2:sigmoid",
+    "2x3x3,pad2:sigmoid",
+    "2x3x4,flatten:tanh",
+    "2x6x6,conv4k2same:relu,maxpool2,5:relu,3",
+    "2x8x8,conv3k3p1:lrelu,maxpool3s2,conv2k2:relu,avgpool2,4:tanh,2",
+    "2x5x5,pad1,conv3k3s2:tanh,dropout0.4,6:softplus,2:sigmoid",
+]
+LOSSES = ["mse", "mae", "huber"]
+
+
+def central_differences(f, at):
+    """The gradient of f at an array, which is left as it was."""
+    gradient, flat = np.empty(at.size), at.reshape(-1)
+    for i in range(at.size):
+        here = flat[i]
+        flat[i] = here + STEP
+        above = f()
+        flat[i] = here - STEP
+        gradient[i] = (above - f()) / (2 * STEP)
+        flat[i] = here
+    return gradient
+
+
+def near_a_corner(net, x):
+    """True if some value is so near a corner that a difference might step over it."""
+    outs = plain_layers.forward(net.layers, net.parameters(), x)
+    for index, layer in enumerate(net.layers):
+        if layer.activation in ("relu", "lrelu"):
+            linear = [*net.layers[:index], replace(layer, activation="linear")]
+            z = plain_layers.forward(linear, net.parameters(), x)[-1]
+            if np.abs(z).min() < CORNER:
+                return True
+        if layer.kind == "maxpool":
+            image = outs[index].reshape(len(x), *layer.in_shape)
+            for _, _, rows, columns in plain_layers.windows(layer):
+                window = np.sort(image[:, :, rows, columns].reshape(*image.shape[:2], -1))
+                largest, second = window[:, :, -1], window[:, :, -2]
+                # zeros that tie are relu's, all below their corner: their gradient is 0 wherever it goes
+                if ((largest - second < CORNER) & (largest != 0)).any():
+                    return True
+    return False
+
+
+def away_from_corners(net, rows):
+    for seed in range(200):
+        x, y = fill(net, rows, seed)
+        if not near_a_corner(net, x):
+            return x, y
+    raise AssertionError("no draw keeps away from corners")
+
+
+def check_by_differences(net, rows=2):
+    """Every parameter's and every input's derivative."""
+    x, y = away_from_corners(net, rows)
+    engine, x = net.engine, x.reshape(rows, -1)
+    vector = np.concatenate([np.empty(0), *(v.ravel() for v in net.parameters().values())])
+
+    def loss():
+        engine.set("parameters", vector)
+        return engine.gradients(x, y, seed=3, step=1)[0]
+
+    _, gradient, dx = engine.gradients(x, y, seed=3, step=1)
+    if vector.size:
+        assert np.abs(gradient).max() > 1e-4  # a gradient of zeros would agree with anything flat
+        assert distance(gradient, central_differences(loss, vector)) < 1e-6
+    assert np.abs(dx).max() > 1e-4
+    assert distance(dx, central_differences(loss, x)) < 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("spec", CASES)
+def test_gradients_agree_with_central_differences(spec, backend):
+    check_by_differences(network(spec, backend))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_has_the_gradient_of_its_value(loss, backend):
+    check_by_differences(network("3x4x4,conv2k2:tanh,3", backend, loss=loss))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("spec, task", [("6,5:tanh,4", "multiclass"), ("2x4x4,conv3k2:tanh,1", "binary")])
+def test_cross_entropies_have_the_gradient_of_their_value(spec, task, backend):
+    if backend == "omp":
+        pytest.importorskip("nn.backends._omp", reason="the omp extension is not built")
+    net = Network(spec, task, backend=backend, dtype="float64")
+    x, _ = fill(net, 3)
+    y = net.target_rows(np.array([0, 1, 1]))
+    vector = np.concatenate([v.ravel() for v in net.parameters().values()])
+
+    def loss():
+        net.engine.set("parameters", vector)
+        return net.engine.gradients(x.reshape(3, -1), y)[0]
+
+    _, gradient, _ = net.engine.gradients(x.reshape(3, -1), y)
+    assert np.abs(gradient).max() > 1e-4
+    assert distance(gradient, central_differences(loss, vector)) < 1e-6
+
+
+# ---- PyTorch
+
+TORCH_ACTIVATIONS = {
+    "relu": ("ReLU", {}),
+    "tanh": ("Tanh", {}),
+    "sigmoid": ("Sigmoid", {}),
+    "lrelu": ("LeakyReLU", {}),
+    "softplus": ("Softplus", {"threshold": 1e3}),  # PyTorch's 20 would cut at 2e-9
+}
+
+
+def torch_twin(torch, net):
+    """The same network in PyTorch, float64, with the same parameters."""
+    modules, values = [], list(net.parameters().values())
+    for layer in net.layers:
+        if layer.kind == "conv":
+            (height, width), k, s = layer.in_shape[1:], layer.kernel, layer.stride
+            below = max(0, (layer.out_shape[1] - 1) * s + k - height - layer.pad_top)
+            right = max(0, (layer.out_shape[2] - 1) * s + k - width - layer.pad_left)
+            modules.append(torch.nn.ZeroPad2d((layer.pad_left, right, layer.pad_top, below)))
+            modules.append(torch.nn.Conv2d(layer.in_shape[0], layer.out_shape[0], k, s))
+        elif layer.kind == "dense":
+            modules += [torch.nn.Flatten(), torch.nn.Linear(layer.inputs, layer.outputs)]
+        elif layer.kind == "flatten":
+            modules.append(torch.nn.Flatten())
+        elif layer.kind == "pad":
+            modules.append(torch.nn.ZeroPad2d(layer.pad_top))
+        else:
+            pool = {"maxpool": torch.nn.MaxPool2d, "avgpool": torch.nn.AvgPool2d}[layer.kind]
+            modules.append(pool(layer.kernel, layer.stride))
+        if layer.activation != "linear":
+            name, options = TORCH_ACTIVATIONS[layer.activation]
+            modules.append(getattr(torch.nn, name)(**options))
+    twin = torch.nn.Sequential(*modules).double()
+    with torch.no_grad():
+        for parameter, value in zip(twin.parameters(), values, strict=True):
+            parameter.copy_(torch.from_numpy(value))
+    return twin
+
+
+def random_spec(rng):
+    """A small random network that fits."""
+    names = [*TORCH_ACTIVATIONS, "linear"]
+    while True:
+        items = [f"{rng.integers(1, 20)}x{rng.integers(3, 20)}x{rng.integers(3, 20)}"]
+        for _ in range(rng.integers(1, 5)):
+            kind = rng.choice(["conv", "conv", "maxpool", "avgpool", "pad"])
+            k, s = rng.integers(1, 5), rng.integers(1, 4)
+            if kind == "conv":
+                padding = rng.choice(["", "p1", "p2", "same"])
+                items.append(f"conv{rng.integers(1, 40)}k{k}s{s}{padding}:{rng.choice(names)}")
+            else:
+                items.append(f"pad{k}" if kind == "pad" else f"{kind}{k}s{s}")
+        items.append(f"{rng.integers(1, 9)}:{rng.choice(names)}")
+        try:
+            parse(",".join(items))
+            return ",".join(items)
+        except UsageError:
+            continue
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("seed", range(25))
+def test_gradients_agree_with_pytorch_on_random_networks(seed, backend):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(seed)
+    net = network(random_spec(rng), backend)
+    x, y = fill(net, int(rng.integers(1, 6)), seed)
+    twin, tx = torch_twin(torch, net), torch.tensor(x, requires_grad=True)
+    loss = torch.nn.functional.mse_loss(twin(tx), torch.from_numpy(y))
+    loss.backward()
+    ours, grads, dx = net.gradients(x, y)
+    assert ours == pytest.approx(loss.item(), rel=1e-12), net.spec
+    pairs = [(dx, tx.grad), *((g, p.grad) for g, p in zip(grads.values(), twin.parameters(), strict=True))]
+    for gradient, theirs in pairs:
+        scale = max(np.linalg.norm(theirs), 1e-12)  # a network of dead relus has gradients of 0
+        assert np.linalg.norm(gradient - theirs.numpy()) / scale < 1e-11, net.spec

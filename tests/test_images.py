@@ -1,0 +1,432 @@
+"""Image data: IDX, CIFAR-10 binary, NPZ and folders of class folders."""
+
+import builtins
+import gzip
+import hashlib
+import io
+import logging
+import struct
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nn.ds import load
+from nn.utils import DataError, InputNotFound, NnError, UsageError
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (12, 5, 4), np.uint8)
+LABELS = np.arange(12, dtype=np.uint8) % 3
+
+
+def idx(array, kind=0x08):
+    head = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return head + array.tobytes()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def failure(path, error=DataError, names=None, **flags):
+    """The message of the error that loading must end in: one line that names the file (or `names`)."""
+    with pytest.raises(error) as caught:
+        load(path, **flags)
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(str(names or path))
+    return message
+
+
+# -- IDX -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("images, labels", [
+    ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte"),
+    ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte.gz"),
+    ("images", "labels"),
+])  # fmt: skip
+def test_idx_images_with_the_labels_beside_them(write, images, labels):
+    def packed(name, data):
+        return gzip.compress(data) if name.endswith(".gz") else data
+
+    path = write(images, packed(images, idx(PIXELS)))
+    write(labels, packed(labels, idx(LABELS)))
+    ds = load(path)
+    assert ds.x.dtype == np.uint8 and ds.x.flags.c_contiguous
+    np.testing.assert_array_equal(ds.x, PIXELS[:, None])
+    np.testing.assert_array_equal(ds.y, LABELS)
+    assert (ds.task, ds.classes, ds.y.dtype) == ("multiclass", ["0", "1", "2"], np.int32)
+    assert ds.sha256 == hashlib.sha256(path.read_bytes() + (path.parent / labels).read_bytes()).hexdigest()
+
+
+def test_idx_by_content_whatever_the_name(write):
+    write("some-labels.bin", idx(LABELS))
+    assert load(write("some-images.bin", gzip.compress(idx(PIXELS)))).x.shape == (12, 1, 5, 4)
+
+
+def test_idx_of_other_shapes_and_types(write):
+    write("labels", idx(LABELS.astype(">i4"), 0x0C))
+    floats = (PIXELS / 7).astype(">f4")
+    ds = load(write("images", idx(floats, 0x0D)), dtype="float64")
+    np.testing.assert_array_equal(ds.x, floats[:, None])
+    colours = PIXELS.reshape(12, 2, 2, 5)
+    np.testing.assert_array_equal(load(write("images", idx(colours))).x, colours)
+    vectors = PIXELS.reshape(12, 20)
+    np.testing.assert_array_equal(load(write("images", idx(vectors))).x, vectors)
+
+
+def test_the_shape_of_the_network(write):
+    write("labels", idx(LABELS))
+    path = write("images", idx(PIXELS))
+    assert load(path, inputs=(1, 5, 4), outputs=3).x.shape == (12, 1, 5, 4)
+    assert load(path, inputs=20, outputs=3).x.shape == (12, 1, 5, 4)
+    assert load(path, inputs=20, outputs=10).classes == [str(i) for i in range(10)]
+    assert "1x5x4 values a row, expected 3x32x32" in failure(path, inputs=(3, 32, 32))
+    assert "expected 1x4x5" in failure(path, inputs=(1, 4, 5))
+    assert "3 classes, expected 2" in failure(path, names=path.parent / "labels", inputs=20, outputs=2)
+    with pytest.raises(UsageError, match="--target"):
+        load(path, target="0")
+
+
+def test_damaged_idx_files(write):
+    whole = idx(PIXELS)
+    labels = write("x-labels-idx1-ubyte", idx(LABELS))
+
+    def images(data, name="x-images-idx3-ubyte"):
+        return write(name, data)
+
+    assert "magic number 0x00000703, expected 0x00000803" in failure(images(b"\0\0\x07" + whole[3:]))
+    assert "magic number 0x03080000" in failure(images(b"\3\x08\0\0" + whole[4:]))
+    assert "239 bytes, expected 240 for the 12x5x4 values" in failure(images(whole[:-1]))
+    assert "ends within its header" in failure(images(whole[:9]))
+    assert "more bytes, expected 240" in failure(images(whole + b"\0"))
+    assert "239 bytes, expected 240" in failure(images(gzip.compress(whole[:-1])))
+    assert "too early" in failure(images(gzip.compress(whole)[:-30]))
+    assert "labels (magic number 0x00000801), expected images" in failure(labels)
+    labels.write_bytes(idx(LABELS[:11]))
+    assert "11 labels, expected 12" in failure(images(whole), names=labels)
+    labels.write_bytes(idx(PIXELS))
+    assert "expected whole numbers" in failure(images(whole), names=labels)
+    labels.unlink()
+    message = failure(images(whole), InputNotFound)
+    assert "expected x-labels-idx1-ubyte" in message
+    assert load(images(whole), labelled=False).y is None
+    assert "no rows" in failure(images(idx(PIXELS[:0])), labelled=False)
+
+
+def test_a_header_that_declares_too_much_takes_no_memory(write):
+    huge = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**31, 2**16, 2**16) + b"\0" * 100
+    for data in (huge, gzip.compress(huge)):
+        assert "expected 9223372036854775808 for" in failure(write("images", data))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 15 + 240), st.integers(1, 255), st.integers(0, 256))
+def test_any_damage_to_an_idx_file_is_refused_or_harmless(tmp_path_factory, at, flip, cut):
+    folder = tmp_path_factory.mktemp("idx")
+    data = bytearray(idx(PIXELS))
+    data[at] ^= flip
+    (folder / "images").write_bytes(bytes(data[: len(data) - cut]))
+    (folder / "labels").write_bytes(idx(LABELS))
+    try:
+        ds = load(folder / "images")
+    except NnError as error:
+        assert "\n" not in str(error)
+    else:
+        assert cut == 0 and ds.x.size == PIXELS.size
+
+
+# -- CIFAR-10 ------------------------------------------------------------------------------------------------
+
+NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+RECORDS = RNG.integers(0, 256, (7, 3073), np.uint8)
+RECORDS[:, 0] = [6, 9, 9, 4, 1, 1, 2]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_cifar_records(write, pack):
+    path = write("data_batch_1.bin", pack(RECORDS.tobytes()))
+    ds = load(path)
+    assert ds.x.dtype == np.uint8 and ds.classes == ["1", "2", "4", "6", "9"]
+    np.testing.assert_array_equal(ds.x, RECORDS[:, 1:].reshape(7, 3, 32, 32))
+    assert [ds.classes[i] for i in ds.y] == ["6", "9", "9", "4", "1", "1", "2"]
+    assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert load(path, inputs=(3, 32, 32), outputs=10).classes == [str(i) for i in range(10)]
+    assert load(path, classes=NAMES).y.tolist() == [6, 9, 9, 4, 1, 1, 2]
+    write("batches.meta.txt", "\n".join([*NAMES, "", ""]).encode())
+    named = load(path)
+    assert named.classes == NAMES and named.y.tolist() == [6, 9, 9, 4, 1, 1, 2]
+    assert named.sha256 != ds.sha256
+
+
+def test_many_cifar_records_come_in_pieces(write):
+    records = RNG.integers(0, 256, (3000, 3073), np.uint8)
+    records[:, 0] = np.arange(3000) % 10
+    ds = load(write("many.bin.gz", gzip.compress(records.tobytes(), 1)))
+    np.testing.assert_array_equal(ds.x.reshape(3000, -1), records[:, 1:])
+    np.testing.assert_array_equal(ds.y, records[:, 0])
+
+
+def test_damaged_cifar_files(write):
+    assert "expected whole CIFAR-10 records" in failure(write("cut.bin", RECORDS.tobytes()[:-1]))
+    longer = gzip.compress(RECORDS.tobytes() + b"\0")
+    assert "expected whole CIFAR-10 records" in failure(write("longer.bin", longer))
+    records = RECORDS.copy()
+    records[3, 0] = 10
+    assert "record 4: label 10, expected 0 to 9" in failure(write("label.bin", records.tobytes()))
+    path = write("whole.bin", RECORDS.tobytes())
+    names = write("batches.meta.txt", b"cat\ndog\n")
+    assert "2 class names, expected 10" in failure(path, names=names)
+
+
+# -- NPZ -----------------------------------------------------------------------------------------------------
+
+
+def npz(compressed=False, **arrays):
+    file = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_npz_images_stay_bytes(write, compressed):
+    path = write("digits", npz(compressed, x=PIXELS, y=LABELS))
+    ds = load(path)
+    np.testing.assert_array_equal(ds.x, PIXELS[:, None])
+    assert ds.x.dtype == np.uint8 and ds.y.tolist() == LABELS.tolist() and ds.task == "multiclass"
+    assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_npz_of_other_shapes_types_and_orders(write):
+    colours = RNG.integers(0, 256, (12, 6, 5, 3), np.uint8)
+    ds = load(write("a.npz", npz(x=colours, y=LABELS)))
+    np.testing.assert_array_equal(ds.x, colours.transpose(0, 3, 1, 2))
+    assert ds.x.flags.c_contiguous
+    tables = RNG.normal(size=(12, 4))
+    for x in (tables, np.asfortranarray(tables), tables.astype(">f8")):
+        ds = load(write("a.npz", npz(x=x, y=tables[:, :2])), dtype="float64")
+        np.testing.assert_array_equal(ds.x, tables)
+        np.testing.assert_array_equal(ds.y, tables[:, :2])
+        assert ds.task == "regression" and ds.x.dtype == np.float64 and ds.x.flags.c_contiguous
+    ds = load(write("a.npz", npz(x=np.arange(24).reshape(12, 2), y=np.array(["b", "a", "c"] * 4))))
+    assert ds.x.dtype == np.float32 and ds.classes == ["a", "b", "c"] and ds.y.tolist() == [1, 0, 2] * 4
+    ds = load(write("a.npz", npz(x=tables, y=np.eye(3)[LABELS])))
+    assert (ds.task, ds.y.tolist()) == ("multiclass", LABELS.tolist())
+    assert load(write("a.npz", npz(x=tables, y=LABELS > 0))).task == "binary"
+    assert load(write("a.npz", npz(x=tables)), labelled=False).y is None
+    pixels = load(write("a.npz", npz(x=PIXELS.reshape(12, 20), y=LABELS)), inputs=(1, 5, 4), outputs=3)
+    np.testing.assert_array_equal(pixels.x, PIXELS[:, None])
+
+
+def test_bad_npz_files(write):
+    x = RNG.normal(size=(4, 2))
+    y = np.array([0, 1, 0, 1])
+    bad = x.copy()
+    bad[2, 1] = np.nan
+
+    def message(**arrays):
+        return failure(write("a.npz", npz(**arrays)))
+
+    assert "holds the arrays a, y, expected x and y" in message(a=x, y=y)
+    assert "holds the arrays x, expected x and y" in message(x=x)
+    assert "Python objects" in message(x=x, y=np.array([None, 1, 2, 3]))
+    assert "array x: shape" in message(x=x[0], y=y) or "shape (2,)" in message(x=x[0], y=y)
+    assert "shape (3,), expected (4,)" in message(x=x, y=y[:3])
+    assert "index 2: nan or infinite" in message(x=bad, y=y)
+    assert "array y, index 2" in message(x=x, y=bad[:, 1])
+    assert "too large" in message(x=x, y=x * 1e60) or "index" in message(x=x, y=x * 1e60)
+    assert "expected numbers" in message(x=np.array([["a"], ["b"]]), y=y[:2])
+    whole = npz(True, x=np.zeros((100, 100)), y=np.zeros(100))
+    assert "NPZ" in failure(write("a.npz", whole[:-100]))
+    assert "NPZ" in failure(write("a.npz", whole[:100] + bytes([whole[100] ^ 255]) + whole[101:]))
+    assert "unpack" in failure(write("a.npz.gz", gzip.compress(whole)))
+
+
+def test_an_npz_header_that_declares_too_much_takes_no_memory(write, tmp_path):
+    header = io.BytesIO()
+    declared = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**10)}
+    np.lib.format.write_array_header_1_0(header, declared)
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
+        archive.writestr("x.npy", header.getvalue() + b"\0" * 800)
+        archive.writestr("y.npy", header.getvalue() + b"\0" * 800)
+    assert "not as long as its header says" in failure(tmp_path / "huge.npz")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_damage_to_an_npz_file_is_refused_or_harmless(tmp_path_factory, data):
+    whole = bytearray(npz(data.draw(st.booleans()), x=PIXELS, y=LABELS))
+    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
+    path = tmp_path_factory.mktemp("npz") / "a.npz"
+    path.write_bytes(bytes(whole))
+    try:
+        ds = load(path)
+    except NnError as error:
+        assert "\n" not in str(error)
+    else:
+        np.testing.assert_array_equal(ds.x.ravel(), PIXELS.ravel())
+        np.testing.assert_array_equal(ds.y, LABELS)
+
+
+# -- folders -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two classes of grey images in all formats; JPEG is lossy, so its image is one grey."""
+    from PIL import Image
+
+    def save(name, pixels, **how):
+        path = tmp_path / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path, **how)
+        return path
+
+    save("dog/1.pgm", PIXELS[2])
+    save("dog/0.jpg", np.full((5, 4), 77, np.uint8), quality=100)
+    save("cat/b.png", PIXELS[1])
+    save("cat/a.png", PIXELS[0])
+    return tmp_path / "set", save
+
+
+def test_a_folder_of_class_folders(folder):
+    path, _ = folder
+    ds = load(path)
+    assert (ds.task, ds.classes, ds.y.tolist()) == ("binary", ["cat", "dog"], [0, 0, 1, 1])
+    expected = np.stack([PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]])[:, None]
+    np.testing.assert_array_equal(ds.x, expected)
+    assert ds.x.dtype == np.uint8 and ds.path == str(path)
+
+
+def test_one_image_with_colours_makes_all_images_have_three_channels(folder):
+    path, save = folder
+    colours = RNG.integers(0, 256, (5, 4, 3), np.uint8)
+    save("emu/x.png", colours)
+    ds = load(path)
+    assert ds.x.shape == (5, 3, 5, 4) and ds.task == "multiclass"
+    np.testing.assert_array_equal(ds.x[4], colours.transpose(2, 0, 1))
+    np.testing.assert_array_equal(ds.x[0], np.stack([PIXELS[0]] * 3))
+
+
+def test_class_folders_called_by_numbers_are_in_their_order(folder):
+    path, save = folder
+    for file in [*path.rglob("*.*")]:
+        file.unlink()
+    for name in ("cat", "dog"):
+        (path / name).rmdir()
+    for i in range(12):
+        save(f"{i}/a.png", PIXELS[i])
+    ds = load(path)
+    assert ds.classes == [str(i) for i in range(12)] and ds.y.tolist() == list(range(12))
+    np.testing.assert_array_equal(ds.x, PIXELS[:, None])
+
+
+def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder):
+    path, save = folder
+    hashes = [load(path).sha256, load(path).sha256]
+    (path / "cat/a.png").rename(path / "cat/c.png")
+    hashes.append(load(path).sha256)
+    (path / "cat/c.png").rename(path / "dog/c.png")
+    hashes.append(load(path).sha256)
+    save("dog/c.png", PIXELS[9])
+    hashes.append(load(path).sha256)
+    assert hashes[0] == hashes[1] and len(set(hashes)) == 4
+
+
+def test_files_that_are_no_images_are_left_out_with_a_warning(folder, caplog):
+    path, _ = folder
+    (path / "cat/notes.txt").write_text("x")
+    (path / "cat/.hidden.png").write_text("x")
+    (path / "readme.txt").write_text("x")
+    with caplog.at_level(logging.WARNING, "nn"):
+        assert load(path).rows == 4
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"{path}: files that are no images were left out: 1"]
+
+
+def test_bad_folders(folder, tmp_path):
+    path, save = folder
+    odd = save("dog/z.png", PIXELS[0].T.copy())
+    assert "5x4 pixels, expected 4x5 as" in failure(path, names=odd)
+    whole = save("dog/z.png", RNG.integers(0, 256, (5, 4), np.uint8)).read_bytes()
+    for data in (b"no image", whole[:-25], b"", whole[:40] + bytes([whole[40] ^ 255]) + whole[41:]):
+        odd.write_bytes(data)
+        assert "cannot read the image" in failure(path, names=odd)
+    save("dog/z.png", np.full((5, 4), 60000, np.uint16))
+    assert "expected 8 bits" in failure(path, names=odd)
+    odd.unlink()
+    assert "2 classes, expected 10" in failure(path, inputs=(1, 5, 4), outputs=10)
+    assert "no folders in it" in failure(path / "cat")
+    (tmp_path / "none" / "a").mkdir(parents=True)
+    assert "no images in its folders" in failure(tmp_path / "none")
+
+
+def test_more_classes_than_outputs(folder):
+    path, save = folder
+    save("emu/x.png", PIXELS[3])
+    assert "3 classes, expected 2 as the network has outputs" in failure(path, inputs=(1, 5, 4), outputs=2)
+
+
+def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
+    path, _ = folder
+    real_import = builtins.__import__
+
+    def without_pillow(name, *args):
+        if name.startswith("PIL"):
+            raise ImportError(name)
+        return real_import(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", without_pillow)
+    with pytest.raises(NnError, match=r'python -m pip install "nn-trainer\[images\]"'):
+        load(path)
+
+
+# -- real data -----------------------------------------------------------------------------------------------
+
+
+def test_mnist(shared):
+    ds = load(shared / "data/mnist/t10k-images-idx3-ubyte.gz", inputs=(1, 28, 28), outputs=10)
+    assert ds.x.shape == (10_000, 1, 28, 28) and ds.x.dtype == np.uint8
+    assert ds.class_counts() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    with gzip.open(shared / "data/mnist/t10k-images-idx3-ubyte.gz") as file:
+        np.testing.assert_array_equal(ds.x.ravel(), np.frombuffer(file.read(), np.uint8, offset=16))
+
+
+def test_cifar(shared):
+    ds = load(shared / "data/cifar10/cifar10_test_1000.bin.gz", inputs=(3, 32, 32), outputs=10)
+    assert ds.x.shape == (1000, 3, 32, 32) and ds.classes == NAMES
+    assert ds.class_counts() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
+    assert ds.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
+
+
+MEMORY = """
+import resource, sys
+from nn.ds import load
+unit = 1 if sys.platform == "darwin" else 1024
+load(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ds = load(sys.argv[2])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit)
+"""
+
+
+def test_images_take_little_more_memory_than_their_own_bytes(write):
+    write("small-labels", idx(LABELS))
+    write("large-labels", idx(np.zeros(40_000, np.uint8)))
+    small = write("small-images", idx(PIXELS))
+    large = write("large-images", idx(np.ones((40_000, 28, 28), np.uint8)))
+    command = [sys.executable, "-c", MEMORY, small, large]
+    peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(peak) < 1.3 * 40_000 * 28 * 28

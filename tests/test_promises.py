@@ -1,0 +1,148 @@
+"""What design section 4 promises about numbers, for fully connected networks: the same bits for any number of
+threads, seq and omp in agreement, the same file from the same seed."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nn
+from nn.backends.cpu import extension
+
+SMALL = ["30,60,10,1", "7,19:tanh,3:softplus,2", "5,1", "9,257:lrelu,129:sigmoid,2", "1,1,1"]
+WIDE = "50,700,301,3"  # wide enough that 8 threads all have work
+
+
+def flat(named: dict) -> np.ndarray:
+    return np.concatenate([value.ravel() for value in named.values()])
+
+
+def distance(p: np.ndarray, q: np.ndarray) -> float:
+    """|p - q| / |p|"""
+    return float(np.linalg.norm(p - q) / np.linalg.norm(p))
+
+
+def regression_data(inputs, outputs, rows, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, inputs)).astype(np.float32)
+    y = np.tanh(x @ rng.normal(size=(inputs, outputs))) + 0.1 * rng.normal(size=(rows, outputs))
+    return nn.Dataset(x=x, y=y.astype(np.float32), task="regression")
+
+
+def binary_data(inputs, rows, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, inputs)).astype(np.float32)
+    y = (x @ rng.normal(size=inputs) + 0.3 * rng.normal(size=rows) > 0).astype(np.int32)
+    return nn.Dataset(x=x, y=y, task="binary", classes=["0", "1"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
+    ds = regression_data(50, 3, 500, seed=1)
+    results = []
+    for threads in (1, 2, 3, 4, 8):
+        net = nn.Network(WIDE, "regression", backend="omp", dtype=dtype, threads=threads)
+        assert net.engine.threads_for(200) == threads, "this network should be worth that many threads"
+        result = nn.train(net, ds, epochs=2, batch_number=200, optimizer=optimizer)
+        results.append((flat(net.parameters()).tobytes(), result["loss"], result["val_loss"],
+                        net.predict(ds.x).tobytes()))  # fmt: skip
+    assert all(other == results[0] for other in results[1:])
+
+
+@pytest.mark.parametrize("spec", [*SMALL, WIDE])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
+    """The median of 20 batches: a single one may exceed the tolerance where a relu decides on a rounding."""
+    distances = []
+    for seed in range(20):
+        seq, omp = (nn.Network(spec, "regression", backend=b, dtype=dtype, seed=seed) for b in ("seq", "omp"))
+        ds = regression_data(seq.inputs, seq.outputs, 1 + 3 * seed, seed)
+        loss, grads, dx = seq.gradients(ds.x, ds.y)
+        omp_loss, omp_grads, omp_dx = omp.gradients(ds.x, ds.y)
+        assert np.linalg.norm(flat(grads)) > 0
+        assert omp_loss == pytest.approx(loss, rel=tolerance)
+        distances.append((distance(flat(grads), flat(omp_grads)), distance(dx, omp_dx)))
+    assert max(np.median(distances, axis=0)) < tolerance
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("spec", ["30,60,10,1", "12,9:tanh,1", "20,40,1"])
+def test_three_epochs_of_float64_end_where_seq_ends(spec, optimizer):
+    ends = []
+    for backend in ("seq", "omp"):
+        net = nn.Network(spec, "binary", backend=backend, dtype="float64")
+        nn.train(net, binary_data(net.inputs, 2000, 3), epochs=3, optimizer=optimizer, momentum=0.0)
+        ends.append(flat(net.parameters()))
+    assert distance(*ends) < 1e-9
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("spec", ["30,60,10,1", "12,9:tanh,1"])
+def test_three_epochs_of_float32_end_where_seq_ends(spec, optimizer):
+    """Within 1e-5, as the median of 5 seeds: where a relu decides on a rounding, Adam makes a step of it."""
+    distances = []
+    for seed in range(5):
+        ends = []
+        for backend in ("seq", "omp"):
+            net = nn.Network(spec, "binary", backend=backend, seed=seed)
+            nn.train(net, binary_data(net.inputs, 2000, seed), epochs=3, optimizer=optimizer)
+            ends.append(flat(net.parameters()))
+        distances.append(distance(*ends))
+    assert np.median(distances) < 1e-5
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_the_same_seed_gives_the_same_model_file(backend, datasets, tmp_path):
+    files = []
+    for number in range(2):
+        ds = nn.load(datasets / "CC.csv")
+        net = nn.Network("30,10,1", ds.task, seed=5, backend=backend, threads=number + 1)
+        nn.train(net, ds, epochs=2)
+        net.export(tmp_path / f"{number}.bin")
+        files.append((tmp_path / f"{number}.bin").read_bytes())
+    assert files[0] == files[1]
+    other = nn.Network("30,10,1", "binary", seed=6, backend=backend)
+    assert distance(flat(net.parameters()), flat(other.parameters())) > 0.1
+
+
+def test_a_model_predicts_the_same_on_both_backends(datasets, tmp_path):
+    ds = nn.load(datasets / "CC.csv")
+    net = nn.Network("30,60,10,1", ds.task)
+    nn.train(net, ds, epochs=2)
+    net.export(tmp_path / "m.bin")
+    scores = [nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x) for backend in ("seq", "omp")]
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
+
+
+def available_sets():
+    """The instruction sets this processor can run, best first."""
+    ffi, lib = extension("omp")
+    known = ["avx512", "avx2", "baseline"]
+    return known[known.index(ffi.string(lib.nn_isa()).decode()) :]
+
+
+@pytest.mark.parametrize("isa", ["avx2", "baseline"])
+def test_lesser_instruction_sets_are_right_too(isa):
+    """The gradient tests above once more in a process that may use no more than this instruction set."""
+    if isa not in available_sets():
+        pytest.skip(f"this processor has no {isa}")
+    tests = [
+        "test_one_batch_has_the_gradients_of_seq",
+        "test_three_epochs_of_float64_end_where_seq_ends",
+        "test_omp_gives_the_same_bits_for_any_thread_count",
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"{__file__}::{name}" for name in tests]
+    done = subprocess.run(command, env=os.environ | {"NN_ISA": isa}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_an_unknown_instruction_set_is_refused():
+    code = "import nn; nn.Network('2,1').gradients([[1, 2]], [[1]])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"NN_ISA": "mmx"}, capture_output=True, text=True
+    )
+    assert "UsageError: NN_ISA=mmx" in done.stderr

@@ -1,0 +1,185 @@
+"""`--reference` computes what the original C program computes: its stored outputs, and runs that nobody stored."""
+
+import csv
+import ctypes
+import ctypes.util
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+import nn
+from nn.nn_aux import GlibcRandom
+
+CASES = ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"]
+
+
+def train_reference(case: dict, path, **flags):
+    layers = case["layers"]
+    ds = nn.load(path, inputs=layers[0], outputs=layers[-1], dtype="float64")
+    net = nn.Network(",".join(map(str, layers)), ds.task, seed=case["seed"], reference=True)
+    result = nn.train(
+        net, ds, epochs=case["epochs"], batch_number=case["batch_number"],
+        learning_rate=case["learning_rate"], scaling=case["scaling"], **flags,
+    )  # fmt: skip
+    return net, ds, result
+
+
+def in_original_order(parameters: dict) -> np.ndarray:
+    """All biases, then all weights."""
+    biases = [value for name, value in parameters.items() if name.endswith("bias")]
+    weights = [value for name, value in parameters.items() if name.endswith("weight")]
+    return np.concatenate([value.ravel() for value in biases + weights])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stored_outputs_are_reproduced(name, shared, tmp_path):
+    golden = shared / "golden"
+    case = json.loads((golden / f"{name}.json").read_text())
+    stored = np.load(golden / f"{name}.npz")
+    net, ds, result = train_reference(case, golden / case["dataset"])
+
+    net.export(tmp_path / "model.m")
+    assert (tmp_path / "model.m").read_bytes() == (golden / f"{name}.m").read_bytes()
+    # 1e-12 allows for another exp(); with the same C library they are equal
+    np.testing.assert_allclose(in_original_order(net.parameters()), stored["params"], rtol=1e-12)
+    np.testing.assert_allclose(result["loss"], stored["losses"], rtol=1e-12)
+    np.testing.assert_allclose(net.predict(ds.x)[:, 0], stored["scores"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [case for case in CASES if not case.startswith("iris")])
+def test_stored_confusion_counts_are_reproduced(name, shared):
+    golden = shared / "golden"
+    case = json.loads((golden / f"{name}.json").read_text())
+    net, ds, _ = train_reference(case, golden / case["dataset"])
+    report = nn.test(net, ds)
+    assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case["confusion"]
+
+
+# ---- an independent account of the original, one row and one number at a time
+
+
+class Glibc:
+    """rand() of the GNU C library, from its published recurrence."""
+
+    def __init__(self, seed):
+        r = [(seed or 1) - (2**32 if seed >= 2**31 else 0)]  # srand reads its argument as a signed number
+        for _ in range(30):
+            r.append(16807 * r[-1] % 2147483647)
+        r[0] %= 2**32
+        r += r[:3]
+        for i in range(34, 344):
+            r.append((r[i - 31] + r[i - 3]) % 2**32)
+        self.r = r
+
+    def __call__(self):
+        self.r.append((self.r[-31] + self.r[-3]) % 2**32)
+        return self.r[-1] >> 1
+
+
+def test_random_numbers_are_those_of_the_c_library():
+    libc = ctypes.CDLL(ctypes.util.find_library("c"))
+    if not hasattr(libc, "gnu_get_libc_version"):
+        pytest.skip("this C library is not glibc")
+    for seed in (0, 1, 7, 2147483647, 2147483648, 4294967295):
+        libc.srand(ctypes.c_uint(seed))
+        expected = np.array([libc.rand() / 2147483647 for _ in range(500)])
+        np.testing.assert_array_equal(GlibcRandom(seed).uniform(500), expected)
+
+
+def original(rows, sizes, seed, epochs, batch, rate):
+    """Losses and parameters (biases, weights) of the original program, in plain Python floats."""
+    rand = Glibc(seed)
+    pairs = list(itertools.pairwise(sizes))
+    biases = [[rand() / 2147483647 for _ in range(o)] for _, o in pairs]
+    weights = [[[rand() / 2147483647 for _ in range(i)] for _ in range(o)] for i, o in pairs]
+    order, losses, n = list(range(len(rows))), [], len(rows)
+    for _ in range(epochs):
+        for i in range(n - 1):
+            j = i + rand() // (2147483647 // (n - i) + 1)
+            order[i], order[j] = order[j], order[i]
+        total = 0.0
+        for first in range(0, n // batch * batch, batch):
+            d = [[0.0] * len(b) for b in biases]
+            D = [[[0.0] * len(row) for row in w] for w in weights]
+            for index in order[first : first + batch]:
+                x, y = rows[index][: sizes[0]], rows[index][sizes[0] :]
+                a = [x]
+                for w, b in zip(weights, biases):
+                    z = []
+                    for row, bias in zip(w, b):
+                        s = 0.0
+                        for weight, value in zip(row, a[-1]):
+                            s += weight * value
+                        z.append(s + bias)
+                    a.append([1 / (1 + math.exp(-v)) for v in z])
+                s = 0.0
+                for out, truth in zip(a[-1], y):
+                    s += (out - truth) * (out - truth)
+                total += s / len(y)
+                e = [(out - truth) * (out * (1 - out)) for out, truth in zip(a[-1], y)]
+                for layer in reversed(range(len(weights))):
+                    below = []
+                    if layer:
+                        for i, out in enumerate(a[layer]):
+                            s = 0.0
+                            for row, error in zip(weights[layer], e):
+                                s += row[i] * error
+                            below.append(s * (out * (1 - out)))
+                    for j, error in enumerate(e):
+                        d[layer][j] += error
+                        for i, value in enumerate(a[layer]):
+                            D[layer][j][i] += error * value
+                    e = below
+            factor = rate * (1.0 / batch)
+            for layer in range(len(weights)):
+                for j in range(len(biases[layer])):
+                    biases[layer][j] -= d[layer][j] * factor
+                    for i in range(len(weights[layer][j])):
+                        weights[layer][j][i] -= D[layer][j][i] * factor
+        losses.append(total / n)
+    flat = [v for b in biases for v in b] + [v for w in weights for row in w for v in row]
+    return losses, np.array(flat)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seed", "epochs", "batch", "rate", "count"),
+    [
+        ([3, 4, 1], 0, 4, 3, 0.7, 20),
+        ([2, 5, 4, 2], 5, 3, 4, 0.05, 13),
+        ([6, 1], 4294967295, 3, 1, 0.2, 11),
+        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17),
+        ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
+    ],
+)
+def test_other_runs_agree_with_an_independent_account(sizes, seed, epochs, batch, rate, count, tmp_path):
+    rng = np.random.default_rng(count)
+    outputs = sizes[-1]
+    rows = []
+    for i in range(count):  # one class a row, every class there
+        target = [float(i % 2)] if outputs == 1 else [float(k == i % outputs) for k in range(outputs)]
+        rows.append([*map(float, rng.normal(size=sizes[0])), *target])
+    path = tmp_path / "data.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([[repr(v) for v in row] for row in rows])
+
+    losses, parameters = original(rows, sizes, seed, epochs, batch, rate)
+    case = {"layers": sizes, "seed": seed, "epochs": epochs, "batch_number": batch, "learning_rate": rate}
+    net, _, result = train_reference(case | {"scaling": "none"}, path)
+    np.testing.assert_allclose(in_original_order(net.parameters()), parameters, rtol=1e-12)
+    np.testing.assert_allclose(result["loss"], losses, rtol=1e-12)
+
+
+def test_a_batch_larger_than_the_data_is_refused(datasets):
+    case = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 5, "learning_rate": 0.5, "scaling": "none"}
+    with pytest.raises(nn.UsageError, match="--batch_number 5"):
+        train_reference(case, datasets / "xor.csv")
+
+
+def test_what_the_reference_fixes_cannot_be_changed(datasets):
+    case = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
+    for flags in ({"optimizer": "adam"}, {"momentum": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}):
+        with pytest.raises(nn.UsageError):
+            train_reference(case, datasets / "xor.csv", **flags)
