@@ -12,9 +12,10 @@
 void *nn_alloc(int64_t bytes)
 {
     void *memory = NULL;
-    if (bytes < 0 || posix_memalign(&memory, ALIGNMENT, (size_t)max_i64(bytes, 1)))
+    bytes += OVERREAD;
+    if (bytes < OVERREAD || posix_memalign(&memory, ALIGNMENT, (size_t)bytes))
         return NULL;
-    return memset(memory, 0, (size_t)max_i64(bytes, 1));
+    return memset(memory, 0, (size_t)bytes);
 }
 
 void nn_free(void *pointer)

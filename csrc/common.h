@@ -6,6 +6,7 @@
 #include "nn.h"
 
 #define ALIGNMENT 64                    /* a cache line, and the widest vector */
+#define OVERREAD (2 * ALIGNMENT)        /* bytes past the end that kernels may read (and then ignore) */
 
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }

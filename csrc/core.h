@@ -7,6 +7,7 @@
 #ifndef NN_CORE_H
 #define NN_CORE_H
 #include "common.h"
+#include <string.h>
 
 typedef struct layer layer;
 
@@ -82,6 +83,33 @@ static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] 
 
 /* Values from one row of a batch to the next. */
 static inline int64_t row_stride(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
+
+/* Copy rows of `width` values between arrays of different row lengths. */
+static inline void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
+}
+
+/* ---- layout.c ---- */
+
+/* How an image lies inside the core: as the caller gives it, channel by channel, or with the channels of each pixel
+ * together. Vectors (n,1,1) look the same either way. */
+#ifdef NN_FAST
+enum { CHANNELS_LAST = 1 };
+#else
+enum { CHANNELS_LAST = 0 };
+#endif
+/* One row from the caller's layout into the core's; from bytes, to = scale * from; and back. */
+static void image_in(real *to, const real *from, const int32_t shape[3]);
+static void image_in_bytes(real *to, const uint8_t *from, double scale, const int32_t shape[3]);
+static void image_out(real *to, const real *from, const int32_t shape[3]);
+/* Where value k of the caller's row stands in the core's. */
+static inline int64_t image_place(int64_t k, const int32_t shape[3])
+{
+    int64_t pixels = (int64_t)shape[1] * shape[2];
+    return CHANNELS_LAST ? k % pixels * shape[0] + k / pixels : k;
+}
 
 /* ---- nn_aux.c ---- */
 

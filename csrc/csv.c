@@ -112,10 +112,11 @@ static const char *parse_fraction(uint64_t *digits, const char *p, const char *e
 
 static const char *parse_number(double *value, const char *p, const char *end)
 {
-    /* Returns what follows the number at p, or NULL if there is none; the text ends at `end`. */
+    /* Returns what follows the number at p, or NULL if there is none; the text ends at `end`. Signs are as good as
+       random and cost no branch. */
+    static const double signs[] = {1, -1};
     const int negative = *p == '-';
-    if (*p == '-' || *p == '+')
-        p++;
+    p += negative | (*p == '+');
     const char *first = p;
     uint64_t digits = 0; /* wraps around beyond 19 digits, and is not used then */
     for (; is_digit(*p); p++)
@@ -158,7 +159,7 @@ static const char *parse_number(double *value, const char *p, const char *end)
         v = (double)digits;
     else
         v = any_decimal(first, stop, exponent);
-    *value = negative ? -v : v;
+    *value = v * signs[negative];
     return p;
 }
 

@@ -1,12 +1,12 @@
-/* flatten.c - a vector from an image: the same values, channel by channel, under another shape. */
+/* flatten.c - a vector from an image: its values channel by channel, whatever the layout inside. */
 #include "core.h"
-#include <string.h>
 
 static void flatten_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->inputs);
     team_share(b->team, b->n, 1, &first, &last);
-    memcpy(out + first * stride, x + first * stride, (size_t)((last - first) * stride) * sizeof *out);
+    for (int64_t r = first; r < last; r++)
+        image_out(out + r * stride, x + r * stride, l->spec.in);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
@@ -14,7 +14,8 @@ static void flatten_backward_input(layer *l, real *dx, const real *dz, const rea
 {
     int64_t first, last, stride = row_stride(l->inputs);
     team_share(b->team, b->n, 1, &first, &last);
-    memcpy(dx + first * stride, dz + first * stride, (size_t)((last - first) * stride) * sizeof *dx);
+    for (int64_t r = first; r < last; r++)
+        image_in(dx + r * stride, dz + r * stride, l->spec.in);
     activation_backward(dx, x, below, first, last, l->inputs);
 }
 

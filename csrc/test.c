@@ -15,7 +15,7 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
             gather(net, data, rows ? rows + first + done : NULL, first + done, 0, &b);
             feedforward(net, &b);
             if (here.id == 0) {
-                take_rows(out + done * outputs, outputs, output->out, row_stride(outputs), b.n, outputs);
+                take_images(out + done * outputs, output->out, b.n, output->spec.out);
                 net->stop = progress ? __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) : 0;
             }
             team_wait(here);

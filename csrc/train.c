@@ -17,18 +17,15 @@ static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_
     for (int64_t r = first; r < last; r++) {
         int64_t from = rows ? rows[r] : first_row + r;
         real *x = net->x + r * row_stride(inputs), *y = net->y + r * row_stride(outputs);
-        if (data->x_type == NN_BYTES) {
-            const uint8_t *bytes = (const uint8_t *)data->x + from * inputs;
-            for (int64_t k = 0; k < inputs; k++)
-                x[k] = (real)(data->x_scale * bytes[k]);
-        } else {
-            memcpy(x, (const real *)data->x + from * inputs, (size_t)inputs * sizeof(real));
-        }
+        if (data->x_type == NN_BYTES)
+            image_in_bytes(x, (const uint8_t *)data->x + from * inputs, data->x_scale, net->layers[0].spec.in);
+        else
+            image_in(x, (const real *)data->x + from * inputs, net->layers[0].spec.in);
         if (targets && data->labels)
             for (int64_t k = 0; k < outputs; k++)
-                y[k] = k == data->labels[from];
+                y[image_place(k, last_layer(net)->spec.out)] = k == data->labels[from];
         else if (targets)
-            memcpy(y, (const real *)data->y + from * outputs, (size_t)outputs * sizeof(real));
+            image_in(y, (const real *)data->y + from * outputs, last_layer(net)->spec.out);
     }
     team_wait(b->team);
 }
@@ -90,15 +87,25 @@ static void apply_update(layer *l, const batch *b)
     team_wait(b->team);
 }
 
+/* The first layer that learns; those before it need no gradients of theirs. */
+static int first_learner(const nn_net *net)
+{
+    int i = 0;
+    while (i < net->count && !net->layers[i].weight_size)
+        i++;
+    return i;
+}
+
 /* Gradients of all layers, and of the input where asked for; with b->update each layer takes its step at once. */
 static void backpropagate(nn_net *net, const batch *b, real *dx)
 {
+    int lowest = dx ? 0 : first_learner(net);
     double at = 0;
     lap(net, b, NULL, &at);
-    for (int i = net->count - 1; i >= 0; i--) {
+    for (int i = net->count - 1; i >= lowest; i--) {
         layer *l = &net->layers[i];
         const real *x = input_of(net, i);
-        real *below = i > 0 ? net->layers[i - 1].dz : dx;
+        real *below = i > lowest ? net->layers[i - 1].dz : dx;
         /* the input's gradient first: it needs the weights as they stand before the update */
         if (below) {
             l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
@@ -189,10 +196,11 @@ static void scale_to_mean(real *g, int64_t n, int64_t rows)
         g[i] = (real)(g[i] * scale);
 }
 
-static void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows, int64_t width)
+/* Rows as the core keeps them, into the caller's layout. */
+static void take_images(real *to, const real *from, int64_t rows, const int32_t shape[3])
 {
     for (int64_t r = 0; r < rows; r++)
-        memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
+        image_out(to + r * values(shape), from + r * row_stride(values(shape)), shape);
 }
 
 double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
@@ -225,7 +233,7 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
         scale_to_mean(grads, net->size, n);
     }
     if (dx) {
-        take_rows(dx, inputs, net->dx, row_stride(inputs), n, inputs);
+        take_images(dx, net->dx, n, net->layers[0].spec.in);
         scale_to_mean(dx, n * inputs, n);
     }
     return loss / (double)n;

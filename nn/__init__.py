@@ -15,6 +15,8 @@ __version__ = "0.1.0"
 
 _HOME = {  # public name -> module that holds it; loaded when first asked for, so that `nn --help` stays quick
     "load": "ds",
+    "load_for": "model_data",
+    "held_out": "model_data",
     "Dataset": "ds",
     "Scaling": "scaling",
     "Network": "nn",

@@ -89,7 +89,7 @@ def _first_lines(path: str) -> list[tuple[int, str]]:
     """Up to two lines that are not blank, each with its number in the file."""
     with Source(path) as source:
         text = b""
-        while block := source.read(1 << 16):
+        while block := source.read(max(1 << 16, len(text))):
             text += block
             lines = _numbered_lines(text)
             if len(lines) > 2 or len(text) > _LONGEST_LINE:  # the second is whole once a third has begun

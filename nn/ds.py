@@ -33,6 +33,7 @@ class Dataset:
        scale before casting (Scaling.apply does).
     y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive, larger
        class), float (rows, outputs) for regression; None for data without targets.
+    target: the target column as it was asked for; None: the last.
     sha256: of the bytes that determine the data (one file: of that file).
     """
 
@@ -44,6 +45,7 @@ class Dataset:
     targets: list[str] | None = None
     path: str | None = None
     sha256: str | None = None
+    target: str | int | None = None
 
     @property
     def rows(self) -> int:
@@ -96,7 +98,7 @@ def load(path: str | os.PathLike, *, target: str | int | None = None, task: str 
         if target is not None:
             raise UsageError(f"{path}: --target names a column of a CSV file; leave it out")
         ds = _load_arrays(path, reader, task, inputs, outputs, classes, dtype, labelled)
-    ds.path = os.path.abspath(path)
+    ds.path, ds.target = os.path.abspath(path), target
     return ds
 
 
@@ -109,8 +111,8 @@ def check_trainable(ds: Dataset) -> None:
     if len(present) == 1:
         column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
         raise DataError(
-            f"{ds.path}{column}: only class {present[0]} ({ds.rows} rows), expected at least two classes to "
-            f"train on; add rows of another class or choose the target with --target"
+            f"{ds.path or 'the data'}{column}: only class {present[0]} ({ds.rows} rows), expected at "
+            f"least two classes to train on; add rows of another class or choose the target with --target"
         )
 
 

@@ -79,6 +79,8 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
     "name."""
     digest = hashlib.sha256()
     x = _idx_array(path, digest)
+    if not x.size:
+        raise DataError(f"{path}: no images, expected at least one; copy or download it again")
     if x.ndim == 1:
         raise DataError(
             f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); give the "
@@ -114,14 +116,14 @@ def _idx_array(path: str, digest) -> np.ndarray:
         shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
         kind = np.dtype(IDX_TYPES[magic[2]])
         expected = math.prod(shape) * kind.itemsize
-        found = source.most - 4 - len(sizes)
-        if expected <= found:
-            array = np.empty(shape, kind)
-            found = source.fill(array)
-        if expected > found or source.read(1):
+        fits = expected <= source.most
+        array = np.empty(shape if fits and expected else 0, kind)
+        found = source.fill(array)
+        if found < expected or source.read(1):
+            count = "too few" if not fits else "more" if found == expected else f"only {found}"
             raise DataError(
-                f"{path}: {found if found < expected else 'more'} bytes, expected {expected} for the "
-                f"{'x'.join(map(str, shape))} values its header declares; copy or download it again"
+                f"{path}: {count} bytes, expected {expected} for the {'x'.join(map(str, shape))} values its "
+                f"header declares; copy or download it again"
             )
     return array
 

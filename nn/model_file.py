@@ -21,7 +21,7 @@ import safetensors.numpy
 
 from .layers import parse as parse_layers
 from .nn_aux import TASKS
-from .scaling import SCALINGS
+from .nn_aux import SCALINGS
 from .utils import DataError, InputNotFound, UsageError, atomic_write, os_reason
 
 FORMAT = 1
@@ -306,6 +306,20 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
             )
         if not np.isfinite(array).all():
             raise DataError(f"{path}: {name} holds a number that is not finite; train again")
+    wanted, found = _tensor_shapes(metadata["layers"]), {name: array.shape for name, array in tensors.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise DataError(
+                f"{path}: damaged model file: {_shortened(name)} has shape {found.get(name)}, "
+                f"its layers {_shortened(metadata['layers'])} need {wanted.get(name)}; {_RETRAIN}"
+            )
+
+
+def _tensor_shapes(spec: str) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every tensor of these layers, counted without those that have no parameters."""
+    layers = [layer for layer in parse_layers(spec) if layer.weight_shape]
+    weights = {f"layer{i}.weight": layer.weight_shape for i, layer in enumerate(layers)}
+    return weights | {f"layer{i}.bias": (layer.biases,) for i, layer in enumerate(layers)}
 
 
 def _shortened(value) -> str:
@@ -329,9 +343,9 @@ def save_text(
 ) -> None:
     """Write a dense network as the original program's `.m` text.
 
-    sizes: neurons of every layer, the input first; biases[l] (sizes[l+1],), weights[l] (sizes[l+1], sizes[l]).
+    sizes: neurons of every layer, input first; biases[l] (sizes[l+1],), weights[l] (sizes[l+1], sizes[l]).
     fmt: "%.17g" keeps every bit of a float64, "%lf" (six decimals) is what the original wrote.
-    Layout: number of layers; the sizes; a line a bias vector; a line a weight row; a space after every number.
+    Layout: number of layers; the sizes; a line a bias vector; a line a weight row; a space after each number.
     Raises OutputError if the file cannot be written.
     """
     number = fmt + " "
@@ -393,7 +407,7 @@ def _parse_sizes(path, lines: list[str]) -> list[int]:
 
 
 def _row_lengths(path, sizes: list[int], rows: int) -> list[int]:
-    """Numbers in each line after the sizes; checked against the lines there are before anything is made of that size."""
+    """Numbers in each line after the sizes; nothing is made of that size before as many lines are there."""
     wanted = len(sizes) - 1 + sum(sizes[1:])
     if rows != wanted:
         raise DataError(

@@ -6,12 +6,20 @@ import numpy as np
 
 from . import backends
 from .layers import Layer, parse, to_spec
-from .nn_aux import ACTIVATIONS, INITIALIZERS, LOSSES, TASKS, GlibcRandom, initial_weight
+from .nn_aux import (
+    ACTIVATIONS,
+    DTYPES,
+    INITIALIZERS,
+    LOSSES,
+    REFERENCE,
+    TASKS,
+    GlibcRandom,
+    initial_weight,
+)
 from .scaling import Scaling
-from .utils import DataError, NnError, UsageError
+from .utils import DataError, NnError, UsageError, available_memory
 
 FORMAT = 1
-DTYPES = ("float32", "float64")
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
 
 
@@ -39,12 +47,14 @@ class Network:
         init: str | None = None,
         seed: int = 0,
         backend: str = "auto",
-        dtype: str = "float32",
+        dtype: str | None = None,
         threads: int | None = None,
         reference: bool = False,
     ):
         if reference:
-            backend, dtype, activation, loss = "seq", "float64", "sigmoid", "mse"
+            given = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
+            backend, dtype, activation, loss, init = _only_reference(given)
+        dtype = dtype or "float32"
         self.reference = reference
         self.task = task or _guess_task(loss)
         _check_name("--task", self.task, TASKS)
@@ -60,9 +70,11 @@ class Network:
         self.loss = loss or _loss_for(self.layers[-1].activation, usual_loss)
         _check_name("--loss", self.loss, LOSSES)
         self._check_output()
+        if reference:
+            self._check_reference_layers()
         self.seed, self.dtype, self.threads = seed, dtype, threads
         self.backend = backends.resolve(backend)
-        self.init = "uniform" if reference else init
+        self.init = init
         # what a model knows beside its parameters
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
@@ -76,6 +88,7 @@ class Network:
         self.config: dict = {}
         self._engine = None
         self.random: GlibcRandom | None = None
+        self._check_memory()
         self._vector = self._initial_vector()
 
     # ---- shapes and names
@@ -112,6 +125,21 @@ class Network:
             raise UsageError(f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass")
         if self.task == "multiclass" and last.outputs < 2:
             raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
+
+    def _check_reference_layers(self) -> None:
+        for layer in self.layers:
+            if (layer.kind, layer.activation) != ("dense", "sigmoid"):
+                raise UsageError(f"--layers: {layer.item}: --reference has dense sigmoid layers only")
+
+    def _check_memory(self) -> None:
+        """Refuse now what would be killed later: parameters and gradients, here and in the engine."""
+        need = 3 * self.parameter_count * np.dtype(self.dtype).itemsize
+        there = available_memory()
+        if there is not None and need > there:
+            raise NnError(
+                f"--layers: {self.parameter_count} parameters need {need / 1e9:.1f} GB, and "
+                f"{there / 1e9:.1f} GB are free; use smaller layers"
+            )
 
     # ---- parameters
 
@@ -332,6 +360,14 @@ def check_text_format(net: Network) -> None:
 def _check_name(flag: str, name: str, known) -> None:
     if name not in known:
         raise UsageError(f"{flag} {name}: unknown; choose from {', '.join(known)}")
+
+
+def _only_reference(given: dict) -> list:
+    """The values that --reference stands for, once it is sure that none was asked to be another."""
+    for name, value in given.items():
+        if value not in (None, "auto", REFERENCE[name]):
+            raise UsageError(f"--{name} {value}: --reference means {REFERENCE[name]}; leave one of them out")
+    return [REFERENCE[name] for name in given]
 
 
 def _guess_task(loss: str | None) -> str:

@@ -45,10 +45,29 @@ SCHEDULES = {
 cooldown, the default: constant, in the last quarter down to 0 in a straight line."""
 DEFAULT_SCHEDULE = "cooldown"
 
+DTYPES = ("float32", "float64")
+SCALINGS = {
+    "none": "values as they are",
+    "normalization": "(x - min) / (max - min)",
+    "standardization": "(x - mean) / standard deviation",
+    "pixel": "x / 255 for uint8 images, floats as they are",
+}
+SCALING_ALIASES = {"standarization": "standardization"}  # the original's spelling
+
 TASKS = {  # task -> (activation of the output layer, loss) when nobody says otherwise
     "binary": ("sigmoid", "bce"),
     "multiclass": ("softmax", "ce"),
     "regression": ("linear", "mse"),
+}
+
+REFERENCE = {  # what --reference stands for; another value beside it contradicts it
+    "backend": "seq",
+    "dtype": "float64",
+    "activation": "sigmoid",
+    "loss": "mse",
+    "init": "uniform",
+    "optimizer": "sgd",
+    "schedule": "constant",
 }
 
 # Streams of the one generator (Philox, key = seed). Dropout uses the layer's index as its stream, below these.

@@ -6,15 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .nn_aux import SCALING_ALIASES, SCALINGS
 from .utils import DataError, UsageError, log
 
-SCALINGS = {
-    "none": "values as they are",
-    "normalization": "(x - min) / (max - min)",
-    "standardization": "(x - mean) / standard deviation",
-    "pixel": "x / 255 for uint8 images, floats as they are",
-}
-ALIASES = {"standarization": "standardization"}  # the original's spelling
 _BLOCK_VALUES = 1 << 18  # values turned into doubles at a time
 
 
@@ -39,7 +33,7 @@ class Scaling:
         divide by 0 there, raises a DataError that names the first (from `columns`). Raises UsageError for an
         unknown kind.
         """
-        kind = ALIASES.get(kind, kind)
+        kind = SCALING_ALIASES.get(kind, kind)
         if kind not in SCALINGS:
             raise UsageError(f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}")
         if kind in ("none", "pixel"):

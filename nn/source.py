@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
+import mmap
 import os
 import zlib
 from collections.abc import Iterator
@@ -93,17 +95,20 @@ def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iter
 
 
 class Pieces:
-    """Rows whose number nobody knows yet: collected in pieces, joined once, in about twice their memory."""
+    """Rows whose number nobody knows yet: collected in pieces and joined once, in little more memory."""
 
     def __init__(self, shape: tuple[int, ...], dtype, piece_bytes: int = 1 << 22):
         self.dtype, self._shape = np.dtype(dtype), shape
-        row_bytes = self.dtype.itemsize * int(np.prod(shape))
+        row_bytes = self.dtype.itemsize * math.prod(shape)
         self.capacity = max(1, piece_bytes // max(1, row_bytes))
         self._pieces: list[np.ndarray] = []
 
     def room(self) -> np.ndarray:
         """A new piece (capacity, *shape) to be filled; the ones before must be full."""
-        self._pieces.append(np.empty((self.capacity, *self._shape), self.dtype))
+        shape = (self.capacity, *self._shape)
+        # not from the heap, which keeps what is freed while something above it lives
+        memory = mmap.mmap(-1, max(1, math.prod(shape) * self.dtype.itemsize))
+        self._pieces.append(np.frombuffer(memory, self.dtype, math.prod(shape)).reshape(shape))
         return self._pieces[-1]
 
     def joined(self, rows: int) -> np.ndarray:

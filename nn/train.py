@@ -17,12 +17,14 @@ from .nn_aux import (
     DEFAULT_SCHEDULE,
     LEARNING_RATES,
     OPTIMIZERS,
+    SCALING_ALIASES,
+    SCALINGS,
     SCHEDULES,
     WEIGHT_DECAYS,
     GlibcOrder,
     PhiloxOrder,
 )
-from .scaling import SCALINGS, Scaling
+from .scaling import Scaling
 from .utils import DataError, NnError, Stopped, UsageError, log
 
 POLL_SECONDS = 0.1
@@ -44,7 +46,7 @@ class Silent:
     """Progress that nobody watches; also the list of what a watcher is told."""
 
     def start(self, info: dict) -> None:
-        """Before the first epoch: backend, threads, dtype, seed, rows, holdout, classes, epochs, batch_number."""
+        """Before the first epoch, with the settings of the run: see Training._info."""
 
     def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
         """Some ten times a second, with the mean loss of the epoch so far."""
@@ -88,7 +90,7 @@ def _options(net: Network, ds: Dataset, **given) -> Options:
         momentum=given["momentum"],
         weight_decay=_or(given["weight_decay"], 0.0 if reference else WEIGHT_DECAYS[optimizer]),
         schedule=given["schedule"] or ("constant" if reference else DEFAULT_SCHEDULE),
-        scaling={"standarization": "standardization"}.get(given["scaling"], given["scaling"]) or usual_scaling,
+        scaling=SCALING_ALIASES.get(given["scaling"], given["scaling"]) or usual_scaling,
         holdout=_or(given["holdout"], 0.0 if reference else 0.2),
         threshold=_or(given["threshold"], 0.5),
     )
@@ -203,6 +205,7 @@ class Training:
             "dtype": net.dtype,
             "backend": net.backend,
             "reference": net.reference,
+            "target": ds.target,
         }
 
     def _load(self, ds: Dataset):
@@ -314,6 +317,7 @@ class Training:
     def _info(self) -> dict:
         net = self.net
         return {
+            **asdict(self.options),
             "backend": net.engine.describe(),
             "threads": net.engine.threads_for(self.options.batch_number),
             "dtype": net.dtype,
@@ -325,7 +329,6 @@ class Training:
             "holdout": len(self.holdout_rows),
             "inputs": net.inputs,
             "batches": self.batches,
-            **asdict(self.options),
         }
 
     def _result(self) -> dict:

@@ -62,7 +62,10 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
     The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
     Raises OutputError, leaving `path` as it was.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # a link stays one, and what it points to is replaced
+    if path.exists() and not path.is_file():
+        _write_directly(path, data)  # a device or pipe has no old content to keep
+        return
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -81,6 +84,13 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
+def _write_directly(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
 def check_writable(path: str | os.PathLike) -> None:
     """Raise OutputError now if `path` could not be written later, so that no training is lost to it."""
     path = Path(path)
@@ -88,6 +98,9 @@ def check_writable(path: str | os.PathLike) -> None:
         raise OutputError(f"{path}: is a folder, expected a file name to write to")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: cannot write: there is no folder {path.parent}; make it first")
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        return  # a device or pipe: it says so itself when it is written to
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
@@ -124,6 +137,23 @@ def _cgroup_quota() -> int | None:
         return max(1, int(quota) // int(period)) if int(quota) > 0 else None
     except ValueError:  # "max": no limit
         return None
+
+
+def available_memory() -> int | None:
+    """Bytes that can be had at most: what the system has free, and the control group's limit (its use counts
+    caches too, which would be given up); None where neither says."""
+    limits = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    except (OSError, ValueError, IndexError):
+        pass
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            limits.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
+        except (OSError, ValueError):  # "max": no limit
+            continue
+    return min(limits, default=None)
 
 
 def _umask() -> int:

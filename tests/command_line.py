@@ -77,9 +77,8 @@ def write_three_classes(path: Path, rows: int = 60) -> Path:
     lines = ["x,y,colour"]
     for i in range(rows):
         label = i % 3
-        lines.append(
-            f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 4 * label:.6f},{('red', 'green', 'blue')[label]}"
-        )
+        colour = ("red", "green", "blue")[label]
+        lines.append(f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 4 * label:.6f},{colour}")
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -191,7 +192,7 @@ def test_warnings_are_lines_of_their_own_on_stderr(folder):
 
 def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
     assert (
-        "nn: warning: --epochs says nothing to --test"
+        "nn: warning: --epochs says nothing to --test and was ignored"
         in succeed("--test", "--model", trained, "--epochs", 3).err
     )
 
@@ -253,15 +254,24 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
         assert re.search(rf"--{name} .*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
 
 
-def test_help_answers_in_less_than_a_third_of_a_second_and_without_numpy():
+def test_help_answers_in_less_than_a_third_of_a_second():
+    """Measured as processor time: other processes of the machine do not count, and nothing here waits."""
+
+    def processor_seconds() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
     seconds = []
     for _ in range(3):
-        began = time.perf_counter()
+        before = processor_seconds()
         subprocess.run(
             [sys.executable, "-m", "nn", "--help"], check=True, capture_output=True, env=environment()
         )
-        seconds.append(time.perf_counter() - began)
+        seconds.append(processor_seconds() - before)
     assert min(seconds) < 0.3
+
+
+def test_help_does_without_numpy():
     code = "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment())
 
@@ -295,6 +305,12 @@ def test_info_shows_layers_shapes_and_parameters(trained):
 
 def test_info_describes_a_network_that_is_not_trained_yet():
     assert succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
+    text = succeed(
+        "--info", "--layers", "1x28x28,conv4k2same,maxpool4,dropout0.5,128,10", "--task", "multiclass"
+    ).out
+    assert re.search(r"^0  conv4k2same +relu +4x28x28 +20$", text, re.MULTILINE)
+    assert re.search(r"^2  dropout0.5 +4x7x7 +0$", text, re.MULTILINE)
+    assert re.search(r"^5  10 +softmax +10 +1,290$", text, re.MULTILINE)
 
 
 def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
@@ -573,22 +589,9 @@ def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(long_train
 
 def test_a_second_signal_leaves_at_once(folder):
     """The first batch of this network lasts longer than anyone wants to wait."""
-    write_two_classes(folder / "two.csv", rows=20000)
-    process = start(
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,2000,2000,2000,1",
-        "--batch_number",
-        20000,
-        "--backend",
-        "seq",
-        "--holdout",
-        0,
-    )
+    write_two_classes(folder / "two.csv", rows=4000)
+    given = ["--layers", "2,1500,1500,1", "--batch_number", 4000, "--backend", "seq", "--holdout", 0]
+    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     try:
         while "training on" not in process.stderr.readline():
             pass

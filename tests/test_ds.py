@@ -611,12 +611,14 @@ def test_reading_takes_less_than_three_times_the_memory_of_the_array(wide_table,
 def test_reading_takes_at_most_one_and_a_half_times_as_long_as_pandas(wide_table):
     pandas = pytest.importorskip("pandas")
 
-    def best(read):
-        seconds = []
-        for _ in range(3):
-            start = time.perf_counter()
-            read()
-            seconds.append(time.perf_counter() - start)
-        return min(seconds)
+    def seconds(read):
+        start = time.perf_counter()
+        read()
+        return time.perf_counter() - start
 
-    assert best(lambda: load(wide_table)) < 1.5 * best(lambda: pandas.read_csv(wide_table, header=None))
+    # in turns, and the best of each: other programs may take a core away now and then
+    ours, theirs = [], []
+    for _ in range(5):
+        ours.append(seconds(lambda: load(wide_table)))
+        theirs.append(seconds(lambda: pandas.read_csv(wide_table, header=None)))
+    assert min(ours) < 1.5 * min(theirs)

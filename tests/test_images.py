@@ -109,10 +109,10 @@ def test_damaged_idx_files(write):
 
     assert "magic number 0x00000703, expected 0x00000803" in failure(images(b"\0\0\x07" + whole[3:]))
     assert "magic number 0x03080000" in failure(images(b"\3\x08\0\0" + whole[4:]))
-    assert "239 bytes, expected 240 for the 12x5x4 values" in failure(images(whole[:-1]))
+    assert "only 239 bytes, expected 240 for the 12x5x4 values" in failure(images(whole[:-1]))
     assert "ends within its header" in failure(images(whole[:9]))
     assert "more bytes, expected 240" in failure(images(whole + b"\0"))
-    assert "239 bytes, expected 240" in failure(images(gzip.compress(whole[:-1])))
+    assert "only 239 bytes, expected 240" in failure(images(gzip.compress(whole[:-1])))
     assert "too early" in failure(images(gzip.compress(whole)[:-30]))
     assert "labels (magic number 0x00000801), expected images" in failure(labels)
     labels.write_bytes(idx(LABELS[:11]))
@@ -123,7 +123,7 @@ def test_damaged_idx_files(write):
     message = failure(images(whole), InputNotFound)
     assert "expected x-labels-idx1-ubyte" in message
     assert load(images(whole), labelled=False).y is None
-    assert "no rows" in failure(images(idx(PIXELS[:0])), labelled=False)
+    assert "no images" in failure(images(idx(PIXELS[:0])))
 
 
 def test_a_header_that_declares_too_much_takes_no_memory(write):

@@ -285,6 +285,22 @@ def test_a_tensor_of_another_type_is_refused(tmp_path, dtype):
     assert "layer1.bias" in refused(tmp_path / "x.bin", file_of(tensors, metadata))
 
 
+@pytest.mark.parametrize("layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"])
+def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(
+    tmp_path, layers
+):
+    tensors, metadata = small_model()
+    line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
+    assert "layer" in line and "shape" in line
+
+
+def test_a_tensor_too_many_or_of_another_name_is_refused(tmp_path):
+    tensors, metadata = small_model()
+    for change in ({"layer2.bias": tensors["layer1.bias"]}, {"other": tensors["layer1.bias"]}):
+        line = refused(tmp_path / "x.bin", file_of({**tensors, **change}, metadata))
+        assert next(iter(change)) in line
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_a_number_that_is_not_finite_is_refused_in_both_directions(tmp_path, number):
     tensors, metadata = small_model()

@@ -1,20 +1,31 @@
 /* dense.c - the fully connected layer, fast. The weight is kept (i, row_stride(o)), inputs first, so that all three
  * products run along outputs: forward and update read it as it lies; only the input's gradient needs it transposed,
- * which the packing of the product does on the way.
+ * which the packing of the product does on the way. Narrow layers, of so few outputs that most of a vector would
+ * stay empty, keep it (o, row_stride(i)) and run along inputs (narrow.c).
  */
 #include "../core.h"
 #include "vector.h"
 
-static int64_t dense_weights(const nn_layer *spec) { return values(spec->in) * row_stride(values(spec->out)); }
+static int64_t dense_weights(const nn_layer *spec)
+{
+    int64_t i = values(spec->in), o = values(spec->out);
+    return is_narrow(spec) ? o * row_stride(i) : i * row_stride(o);
+}
 
 static void dense_import(const layer *l, real *to, const real *weight)
 {
-    transpose(to, row_stride(l->outputs), weight, l->inputs, l->outputs, l->inputs);
+    if (is_narrow(&l->spec))
+        take_rows(to, row_stride(l->inputs), weight, l->inputs, l->outputs, l->inputs);
+    else
+        transpose(to, row_stride(l->outputs), weight, l->inputs, l->outputs, l->inputs);
 }
 
 static void dense_export(const layer *l, real *weight, const real *from)
 {
-    transpose(weight, l->inputs, from, row_stride(l->outputs), l->inputs, l->outputs);
+    if (is_narrow(&l->spec))
+        take_rows(weight, l->inputs, from, row_stride(l->inputs), l->outputs, l->inputs);
+    else
+        transpose(weight, l->inputs, from, row_stride(l->outputs), l->inputs, l->outputs);
 }
 
 /* out (n,o) = f(x (n,i) w + b) */
@@ -49,6 +60,8 @@ static product weight_product(const nn_layer *spec, int64_t n)
 
 static int64_t dense_scratch(const nn_layer *spec, int64_t n)
 {
+    if (is_narrow(spec))
+        return 0;
     product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
     int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
     product whole = weight;
@@ -58,6 +71,10 @@ static int64_t dense_scratch(const nn_layer *spec, int64_t n)
 
 static void dense_forward(layer *l, real *out, const real *x, const batch *b)
 {
+    if (is_narrow(&l->spec)) {
+        narrow_forward(l, out, x, b);
+        return;
+    }
     product p = forward_product(&l->spec, b->n);
     p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b;
     if (p.end.activation == NN_SOFTMAX)
@@ -73,6 +90,10 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
 
 static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
 {
+    if (is_narrow(&l->spec)) {
+        narrow_backward_input(l, dx, dz, x, below, b);
+        return;
+    }
     product p = input_product(&l->spec, b->n);
     p.a = dz, p.b = l->w, p.c = dx;
     if (below != NN_LINEAR)
@@ -98,6 +119,11 @@ static void bias_gradient(layer *l, const real *dz, int step, const batch *b)
 
 static int dense_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
 {
+    if (is_narrow(&l->spec)) {
+        narrow_backward_weight(l, dz, x, b);
+        bias_gradient(l, dz, b->update != NULL, b);
+        return b->update != NULL;
+    }
     product p = weight_product(&l->spec, b->n);
     step_constants step;
     int fused = b->update && p.end.kind == STEP;

@@ -16,6 +16,7 @@ enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
 #endif
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR > 1024 ? 1024 : 64 * COLUMNS * VECTOR };
 enum { PANEL = COLUMNS * VECTOR };
+enum { ROWS_COPIED = (ROWS + VECTOR - 1) / VECTOR * VECTOR };
 enum { SMALL_BYTES = 96 * 1024 };       /* operands up to this size are read where they lie */
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
@@ -172,7 +173,11 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
         const real *from = p->b + p0 * p->b_row + (j0 + j) * p->b_col;
         if (there < PANEL)
             memset(to, 0, (size_t)(depth * PANEL) * sizeof(real));
-        if (p->b_col == 1)
+        if (p->b_col == 1 && there == PANEL)
+            for (int64_t q = 0; q < depth; q++)
+                for (int s = 0; s < COLUMNS; s++)
+                    store(to + q * PANEL + s * VECTOR, load(from + q * p->b_row + s * VECTOR));
+        else if (p->b_col == 1)
             for (int64_t q = 0; q < depth; q++)
                 memcpy(to + q * PANEL, from + q * p->b_row, (size_t)there * sizeof(real));
         else
@@ -186,9 +191,14 @@ static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64
     for (int64_t i = 0; i < height;) {
         int64_t rows = tile_rows(height, i);
         const real *from = p->a + (i0 + i) * p->a_row + p0 * p->a_col;
-        if (p->a_row == 1)
+        if (p->a_row == 1 && i0 + i + ROWS_COPIED <= p->m)
+            for (int64_t q = 0; q < depth; q++)     /* the next q, or tile, overwrites what is copied too much */
+                for (int s = 0; s < ROWS_COPIED; s += VECTOR)
+                    store(to + q * rows + s, load(from + q * p->a_col + s));
+        else if (p->a_row == 1)
             for (int64_t q = 0; q < depth; q++)
-                memcpy(to + q * rows, from + q * p->a_col, (size_t)rows * sizeof(real));
+                for (int64_t r = 0; r < rows; r++)
+                    to[q * rows + r] = from[q * p->a_col + r];
         else
             transpose(to, rows, from, p->a_row, rows, depth);
         to += rows * depth;
@@ -255,7 +265,7 @@ static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p);
     return ((is.read_a ? 0 : is.height * is.depth) + (is.read_b ? 0 : is.depth * is.width)) * (int64_t)sizeof(real)
-         + 2 * ALIGNMENT;
+         + ROWS_COPIED * (int64_t)sizeof(real);
 }
 
 /* The part of c in rows [i0, i1) and columns [j0, j1). */

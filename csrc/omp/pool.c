@@ -1,0 +1,177 @@
+/* pool.c - max and average pooling, fast. Images are channels-last, so that a vector holds channels of a pixel, or
+ * several pixels where there are few. Max pooling keeps, for the way back, where in the image each maximum stands,
+ * counted from its window's corner.
+ */
+#include "../core.h"
+#include "vector.h"
+
+/* VECTOR windows whose corners lie at x: their largest values, the first of equal ones, and where these stand. */
+INLINE vec window_largest(const real *x, int64_t k, int64_t row, int64_t c, ivec *where)
+{
+    vec most = load(x);
+    ivec at = {};
+    for (int64_t y = 0; y < k; y++)
+        for (int64_t i = 0; i < k; i++) {
+            vec value = load(x + y * row + i * c);
+            ivec more = value > most;
+            most = pick(more, value, most);
+            at = (more & (integer)(y * row + i * c)) | (~more & at);
+        }
+    *where = at;
+    return most;
+}
+
+INLINE vec window_total(const real *x, int64_t k, int64_t row, int64_t c)
+{
+    vec sum = {};
+    for (int64_t y = 0; y < k; y++)
+        for (int64_t i = 0; i < k; i++)
+            sum += load(x + y * row + i * c);
+    return sum;
+}
+
+/* One row of windows: out (ow,c), and where (ow,c) for maxima; where NULL: means. With many channels a vector goes
+ * through each window's; with few, windows at all places of the row are computed and those wanted taken. */
+static void pool_row(real *out, integer *where, const real *x, const nn_layer *s, real *values_at, integer *where_at)
+{
+    int64_t c = s->in[0], row = s->in[2] * c, k = s->kernel, windows = s->out[2], pitch = s->stride * c;
+    int64_t count = c >= VECTOR ? c : (windows - 1) * pitch + c;        /* values of one run of vectors */
+    int64_t runs = c >= VECTOR ? windows : 1;
+    real share = 1 / ((real)k * k);
+    for (int64_t r = 0; r < runs; r++)
+        for (int64_t j = 0; j < count; j += VECTOR) {
+            int64_t i = c >= VECTOR ? min_i64(j, c - VECTOR) : j;       /* the last vector overlaps the one before */
+            real *to = c >= VECTOR ? out + r * c + i : values_at + i;
+            ivec at;
+            store(to, where ? window_largest(x + r * pitch + i, k, row, c, &at)
+                            : window_total(x + r * pitch + i, k, row, c) * share);
+            if (where)
+                memcpy(c >= VECTOR ? where + r * c + i : where_at + i, &at, sizeof at);
+        }
+    if (c >= VECTOR)
+        return;
+    for (int64_t r = 0; r < windows; r++)
+        for (int64_t i = 0; i < c; i++) {
+            out[r * c + i] = values_at[r * pitch + i];
+            if (where)
+                where[r * c + i] = where_at[r * pitch + i];
+        }
+}
+
+/* Room for one row of the image: values and places. */
+static int64_t pool_scratch(const nn_layer *spec, int64_t n)
+{
+    (void)n;
+    return 2 * row_stride(spec->in[2] * (int64_t)spec->in[0]) * (int64_t)sizeof(real);
+}
+
+/* Images [first, last) of the batch. */
+static void pool_images(const layer *l, real *out, integer *where, const real *x, int64_t first, int64_t last,
+                        real *scratch)
+{
+    const nn_layer *s = &l->spec;
+    int64_t in_row = (int64_t)s->in[2] * s->in[0], out_row = (int64_t)s->out[2] * s->out[0];
+    for (int64_t r = first; r < last; r++)
+        for (int64_t y = 0; y < s->out[1]; y++)
+            pool_row(out + r * row_stride(l->outputs) + y * out_row, where ? where + r * l->outputs + y * out_row : NULL,
+                     x + r * row_stride(l->inputs) + y * s->stride * in_row, s, scratch,
+                     (integer *)scratch + row_stride(in_row));
+}
+
+/* Where each maximum stands. */
+static int64_t maxpool_workspace(const nn_layer *spec, int64_t n, int threads)
+{
+    (void)threads;
+    return n * values(spec->out) * (int64_t)sizeof(integer);
+}
+
+/* Windows that do not overlap: each value of dx belongs to one, or to none and is 0. */
+static void maxpool_window_backward(real *dx, const real *dz, const integer *where, int64_t c, int64_t row, int64_t k)
+{
+    for (int64_t y = 0; y < k; y++)
+        for (int64_t x = 0; x < k; x++) {
+            integer here = (integer)(y * row + x * c);
+            for (int64_t i = 0; i < c; i++)
+                dx[here + i] = where[i] == here ? dz[i] : 0;
+        }
+}
+
+static void maxpool_image_backward(real *dx, const real *dz, const integer *where, const nn_layer *s)
+{
+    int64_t c = s->in[0], row = s->in[2] * c;
+    int apart = s->stride >= s->kernel && c >= VECTOR;
+    int covered = s->stride == s->kernel && s->in[1] == s->out[1] * s->stride && s->in[2] == s->out[2] * s->stride;
+    if (!apart || !covered)
+        memset(dx, 0, (size_t)values(s->in) * sizeof *dx);
+    for (int64_t oy = 0; oy < s->out[1]; oy++)
+        for (int64_t ox = 0; ox < s->out[2]; ox++, dz += c, where += c) {
+            real *corner = dx + oy * s->stride * row + ox * s->stride * c;
+            if (apart)
+                maxpool_window_backward(corner, dz, where, c, row, s->kernel);
+            else
+                for (int64_t i = 0; i < c; i++)
+                    corner[where[i] + i] += dz[i];
+        }
+}
+
+static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
+{
+    int64_t first, last;
+    team_share(b->team, b->n, 1, &first, &last);
+    pool_images(l, out, l->work, x, first, last, b->scratch);
+    activation_forward(out, l->spec.activation, first, last, l->outputs);
+}
+
+static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+{
+    int64_t first, last;
+    team_share(b->team, b->n, 1, &first, &last);
+    for (int64_t r = first; r < last; r++) {
+        maxpool_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs),
+                               (const integer *)l->work + r * l->outputs, &l->spec);
+        activation_backward(dx, x, below, r, r + 1, l->inputs);
+    }
+}
+
+static void avgpool_image_backward(real *dx, const real *dz, const nn_layer *s)
+{
+    int64_t c = s->in[0], row = s->in[2] * c;
+    real share = 1 / ((real)s->kernel * s->kernel);
+    memset(dx, 0, (size_t)values(s->in) * sizeof *dx);
+    for (int64_t oy = 0; oy < s->out[1]; oy++)
+        for (int64_t ox = 0; ox < s->out[2]; ox++, dz += c)
+            for (int64_t y = 0; y < s->kernel; y++)
+                for (int64_t k = 0; k < s->kernel; k++) {
+                    real *to = dx + (oy * s->stride + y) * row + (ox * s->stride + k) * c;
+                    for (int64_t i = 0; i < c; i++)
+                        to[i] += dz[i] * share;
+                }
+}
+
+static void avgpool_forward(layer *l, real *out, const real *x, const batch *b)
+{
+    int64_t first, last;
+    team_share(b->team, b->n, 1, &first, &last);
+    pool_images(l, out, NULL, x, first, last, b->scratch);
+    activation_forward(out, l->spec.activation, first, last, l->outputs);
+}
+
+static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+{
+    int64_t first, last;
+    team_share(b->team, b->n, 1, &first, &last);
+    for (int64_t r = first; r < last; r++) {
+        avgpool_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs), &l->spec);
+        activation_backward(dx, x, below, r, r + 1, l->inputs);
+    }
+}
+
+static double pool_flops(const nn_layer *spec) { return (double)values(spec->out) * spec->kernel * spec->kernel; }
+
+static const layer_kind maxpool_kind = {
+    .workspace = maxpool_workspace, .scratch = pool_scratch, .forward = maxpool_forward,
+    .backward_input = maxpool_backward_input, .flops = pool_flops,
+};
+static const layer_kind avgpool_kind = {
+    .scratch = pool_scratch, .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
+};

@@ -1,0 +1,7 @@
+"""`python -m nn` is the command `nn`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,349 @@
+"""The benchmark cases, and how long they take on the backends of this machine.
+
+One list, CASES, of training steps, forward passes and matrix products. `nn --bench` times them on every backend;
+tests/bench times the same ones beside other libraries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import console
+from .backends import BACKENDS
+from .backends.cpu import extension
+from .layers import Layer
+from .matrix import matmul
+from .nn import Network
+from .nn_aux import PhiloxOrder, shuffled
+from .train import ADAM
+from .utils import NnError, UsageError, default_threads
+
+STREAM = 0x42000000  # of the random numbers that the cases' data are made of
+MEASURING_SECONDS = 0.3  # of one case on one backend
+LONGEST_SECONDS = 4.0  # a case is skipped, unless asked for by name, where one measurement takes about longer
+PLAIN_RATE, FAST_RATE = 1e9, 1e11  # operations a second to expect of `seq` and of all others; rough
+
+
+# ---------------------------------------------------------------- data
+
+
+def normal(shape: tuple[int, ...], dtype: str, stream: int = STREAM) -> np.ndarray:
+    """Array of normal random numbers, the same everywhere for a shape and a stream."""
+    ffi, lib = extension("seq")
+    out = np.empty(shape)
+    lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, 0, stream)
+    return out.astype(dtype)
+
+
+# ---------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network that cases are about."""
+
+    name: str
+    layers: str
+    task: str
+
+    def network(self, dtype: str, backend: str = "auto", threads: int | None = None) -> Network:
+        """The network with its initial parameters."""
+        return Network(self.layers, self.task, dtype=dtype, backend=backend, threads=threads)
+
+    def data(self, rows: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+        """x (rows, inputs) and targets as an engine takes them: labels (rows,), or y (rows, outputs)."""
+        layers = self.network(dtype).layers
+        x = normal((rows, layers[0].inputs), dtype)
+        if self.task == "regression":
+            return x, normal((rows, layers[-1].outputs), dtype, STREAM + 1)
+        labels = shuffled(rows, 0, STREAM) % max(2, layers[-1].outputs)
+        return x, labels.astype(np.int32) if self.task == "multiclass" else labels[:, None].astype(dtype)
+
+
+@dataclass
+class Run:
+    """A case made ready on a backend."""
+
+    once: Callable[[], float]  # measures: seconds of one batch, call or product
+    threads: int
+    network: Network | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training step, measured as training does: shuffle, gather, forward, loss, backward and update."""
+
+    name: str
+    model: Model
+    batch: int
+    batches: int  # of the data set
+    optimizer: str = "adam"
+    learning_rate: float = 0.001
+    dtype: str = "float32"
+
+    per = "batch"
+
+    @property
+    def rows(self) -> int:
+        """Rows of the data set."""
+        return self.batch * self.batches
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions of a step: forward, for the weights, and for all inputs but the first."""
+        each = [multiplications(layer) for layer in self.model.network(self.dtype).layers]
+        first = next(count for count in each if count)
+        return 2.0 * self.batch * (3 * sum(each) - first)
+
+    @property
+    def needed_bytes(self) -> int:
+        """What a step cannot do without: parameters, the optimiser's state, the activations of one batch."""
+        layers = self.model.network(self.dtype).layers
+        parameters = sum(layer.parameters for layer in layers) * (3 if self.optimizer == "adam" else 1)
+        activations = layers[0].inputs + sum(layer.outputs for layer in layers if layer.kind != "flatten")
+        return np.dtype(self.dtype).itemsize * (parameters + self.batch * activations)
+
+    def start(self, backend: str, threads: int | None = None) -> Run:
+        """Ready to train; each measurement is one epoch."""
+        net = self.model.network(self.dtype, backend, threads)
+        engine, order = net.engine, PhiloxOrder(self.rows, net.seed)
+        data = engine.load(*self.data())
+        rate = {"rate_first": self.learning_rate, "rate_last": self.learning_rate}
+        settings = engine.training(optimizer=self.optimizer, batch=self.batch, **rate, **ADAM)
+        epochs = itertools.count()
+
+        def once() -> float:
+            number = next(epochs)
+            began = time.perf_counter()
+            progress = engine.progress(step=number * self.batches)
+            engine.epoch(data, order.epoch(number), settings, progress)
+            return (time.perf_counter() - began) / self.batches
+
+        return Run(once, engine.threads_for(self.batch), net)
+
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """The data set: see Model.data."""
+        return self.model.data(self.rows, self.dtype)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A forward pass over `rows` rows, as `predict` makes it."""
+
+    name: str
+    model: Model
+    rows: int
+    dtype: str = "float32"
+
+    per = "pass"
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions of a pass."""
+        return 2.0 * self.rows * sum(map(multiplications, self.model.network(self.dtype).layers))
+
+    def start(self, backend: str, threads: int | None = None) -> Run:
+        """Ready to predict."""
+        net = self.model.network(self.dtype, backend, threads)
+        x, _ = self.model.data(self.rows, self.dtype)
+        return Run(timed(lambda: net.predict(x)), net.engine.threads_for(self.rows), net)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product, a (m, k) times b (k, n); a factor that is `transposed` lies in memory as its transpose."""
+
+    name: str
+    m: int
+    n: int
+    k: int
+    dtype: str = "float32"
+    transposed: str = ""  # "a", "b" or "ab"
+
+    per = "product"
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * self.m * self.n * self.k
+
+    def factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """a (m, k) and b (k, n)."""
+        a, b = (
+            normal(shape[::-1] if name in self.transposed else shape, self.dtype, STREAM + index)
+            for index, (name, shape) in enumerate({"a": (self.m, self.k), "b": (self.k, self.n)}.items())
+        )
+        return a.T if "a" in self.transposed else a, b.T if "b" in self.transposed else b
+
+    def start(self, backend: str, threads: int | None = None) -> Run:
+        """Ready to multiply."""
+        a, b = self.factors()
+        threads = 1 if backend == "seq" else threads or default_threads()
+        return Run(timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads)
+
+
+def multiplications(layer: Layer) -> int:
+    """Multiplications of one row in a layer's forward pass."""
+    return layer.outputs * layer.fan_in if layer.weight_shape else 0
+
+
+def timed(call: Callable[[], object]) -> Callable[[], float]:
+    """Seconds of a call, each measurement over so many of them that reading the clock does not matter."""
+    call()
+    began = time.perf_counter()
+    call()
+    count = max(1, int(1e-3 / (time.perf_counter() - began)))
+
+    def once() -> float:
+        began = time.perf_counter()
+        for _ in range(count):
+            call()
+        return (time.perf_counter() - began) / count
+
+    return once
+
+
+CC = Model("cc", "30,60:sigmoid,10:sigmoid,1", "binary")
+CC_RELU = Model("cc-relu", "30,60,10,1", "binary")
+DIGITS = Model("digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "multiclass")
+# The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand for its other two.
+CNN0 = Model("cnn0", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
+CNN1 = Model("cnn1", "3x40x40,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
+CNN2 = Model("cnn2", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10", "multiclass")
+SOLAR_50 = Model("solar-50", "50,50,1", "regression")
+SOLAR_WIDE = Model("solar-wide", "50,6400,1", "regression")
+SOLAR_DEEP = Model("solar-deep", "50,800,400,208,1", "regression")
+SOLAR_LARGE = Model("solar-large", "50,3200,1600,832,1", "regression")
+SOLAR_CNN = Model(
+    "solar-cnn", "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu", "regression"
+)
+MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
+
+CASES = [
+    Training("cc-b10", CC, 10, 2000, "sgd", 0.01),
+    Training("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
+    Training("cc-b10-relu", CC_RELU, 10, 2000, "sgd", 0.01),
+    Training("cc-b32-adam", CC_RELU, 32, 700),
+    Training("cc-b1000", CC, 1000, 20, "sgd", 0.01),
+    Training("digits", DIGITS, 32, 100),
+    Training("cnn0", CNN0, 32, 20, "sgd", 0.01),
+    Training("cnn1", CNN1, 32, 20, "sgd", 0.01),
+    Training("cnn2", CNN2, 32, 20, "sgd", 0.01),
+    Training("solar-50", SOLAR_50, 1000, 20),
+    Training("solar-wide", SOLAR_WIDE, 1000, 10),
+    Training("solar-deep", SOLAR_DEEP, 1000, 10),
+    Training("solar-large", SOLAR_LARGE, 1000, 2),
+    Training("solar-cnn", SOLAR_CNN, 64, 2),
+    *(Forward(f"{model.name}-forward-{rows}", model, rows) for model in MODELS for rows in (1, 10_000)),
+    *(Product(f"product-{n}", n, n, n) for n in (512, 1024, 2048, 4096)),
+    *(Product(f"product-{n}-float64", n, n, n, "float64") for n in (512, 1024, 2048, 4096)),
+    Product("product-odd", 1021, 517, 769),
+    Product("product-odd-float64", 1021, 517, 769, "float64"),
+    Product("product-thin", 32, 800, 1568),
+    Product("product-long", 144, 32, 20_000, transposed="a"),
+    *(Product(f"product-1024-{t}", 1024, 1024, 1024, transposed=t) for t in ("a", "b", "ab")),
+]
+
+
+def select(names: Iterable[str] = ()) -> list:
+    """The cases of these names, or whose names begin so; all without names. Raises UsageError."""
+    chosen = []
+    for name in names:
+        found = [c for c in CASES if c.name == name] or [c for c in CASES if c.name.startswith(name)]
+        if not found:
+            raise UsageError(f"no case {name}; there are {', '.join(case.name for case in CASES)}")
+        chosen += [case for case in found if case not in chosen]
+    return chosen or list(CASES)
+
+
+# ---------------------------------------------------------------- nn --bench
+
+
+def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None) -> dict:
+    """Time the cases on every backend, or on one; returns the figures of `--json`.
+
+    names: of cases, all without. say: is told what runs, in a line. Seconds are medians. A case that would take
+    long on a backend is skipped unless it was asked for. Raises UsageError for a name that no case has.
+    """
+    names = list(names)
+    backends = [backend] if backend not in (None, "auto") else [name for name in BACKENDS if name != "auto"]
+    cases, results, skipped = select(names), [], []
+    for case, name in itertools.product(cases, backends):
+        expected = case.operations / (PLAIN_RATE if name == "seq" else FAST_RATE)
+        reason = None if names or expected < LONGEST_SECONDS else f"a {case.per} takes about {expected:.0f} s"
+        if not reason:
+            if say:
+                say(f"{case.name} on {name}")
+            try:
+                results.append(measure(case, name, threads))
+            except NnError as error:
+                reason = str(error)
+        if reason:
+            skipped.append({"case": case.name, "backend": name, "reason": reason})
+    return {"processor": processor(), "cores": default_threads(), "results": results, "skipped": skipped}
+
+
+def measure(case, backend: str, threads: int | None = None, seconds: float = MEASURING_SECONDS) -> dict:
+    """The figures of one case on one backend: the median of at least 3 measurements after a first, unmeasured one."""
+    run = case.start(backend, threads)
+    run.once()
+    began, times = time.perf_counter(), []
+    while len(times) < 3 or time.perf_counter() - began < seconds:
+        times.append(run.once())
+    median = float(np.median(times))
+    return {
+        "case": case.name,
+        "backend": backend,
+        "dtype": case.dtype,
+        "threads": run.threads,
+        "per": case.per,
+        "us": 1e6 * median,
+        "gflops": case.operations / median / 1e9,
+        "bytes": run.network and run.network.engine.bytes(),
+    }
+
+
+def processor() -> str:
+    """The processor's name, "" where the system does not tell."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
+    except OSError:
+        import platform
+
+        return platform.processor()
+
+
+def report(result: dict) -> None:
+    """What `bench` returned, as a table."""
+    headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
+    rows = [
+        [
+            r["case"],
+            r["backend"],
+            r["dtype"],
+            str(r["threads"]),
+            duration(r["us"]),
+            r["per"],
+            f"{r['gflops']:.1f}",
+            "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB",
+        ]
+        for r in result["results"]
+    ]
+    console.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
+    if result["skipped"]:
+        rows = [[s["case"], s["backend"], s["reason"]] for s in result["skipped"]]
+        console.table(["case", "backend", "skipped, name it to run it"], rows, left=3)
+
+
+def duration(us: float) -> str:
+    """Microseconds with three digits, in the unit that suits them."""
+    unit, factor = next((u, f) for u, f in (("us", 1), ("ms", 1e3), ("s", 1e6)) if us < 1000 * f or u == "s")
+    value = us / factor
+    return f"{value:.{max(0, 2 - int(math.log10(max(value, 1))))}f} {unit}"

@@ -1,0 +1,360 @@
+"""The command `nn`: flags in, the Python API called, results out, one exit code.
+
+Nothing heavy is imported before the flags are known to be right, so `--help` and wrong use answer at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import io
+import json
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from . import console
+from .flags import parse, said
+from .layers import parse as parse_layers
+from .layers import to_spec
+from .nn_aux import REFERENCE, TASKS
+from .utils import DataError, NnError, OutputError, Stopped, UsageError, atomic_write, check_writable
+
+log = logging.getLogger("nn")
+
+HIDDEN = "60,10"  # of the network that nobody described: inputs,60,10,outputs
+
+COMMON_FLAGS = {"json", "verbose", "quiet", "force", "debug"}
+ENGINE_FLAGS = {"backend", "dtype", "threads"}
+NETWORK_FLAGS = {"activation", "loss", "init", "seed", "reference"} | ENGINE_FLAGS
+TRAIN_FLAGS = {"epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule"}
+TRAIN_FLAGS |= {"scaling", "holdout", "threshold"}
+DATA_FLAGS = {"dataset", "model", "target"}
+USE_FLAGS = DATA_FLAGS | {"scaling", "threshold", "reference"} | ENGINE_FLAGS
+
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit code. argv: what follows the program's name (sys.argv's)."""
+    argv = sys.argv[1:] if argv is None else argv
+    _mend_streams()
+    try:
+        flags = parse(argv)
+        if flags is not None:
+            _run(flags)
+        sys.stdout.flush()
+        return 0
+    except BrokenPipeError:  # the reader of stdout has seen enough, as in `nn --info ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except (Exception, KeyboardInterrupt) as error:
+        if "--debug" in argv:
+            traceback.print_exc()
+        line, code = _explain(error)
+        console.say(f"nn: {line}")
+        return code
+
+
+def _mend_streams() -> None:
+    """Make stdout and stderr what print expects: there, and never failing at a character."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller, as in `nn ... 2>&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
+    """The last line of a failed run, and its exit code."""
+    if isinstance(error, NnError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by SIGINT", 128 + signal.SIGINT
+    if isinstance(error, MemoryError):
+        return (
+            "out of memory: use smaller --layers, a smaller --batch_number or fewer rows",
+            NnError.exit_code,
+        )
+    if isinstance(error, OSError):
+        kind = OutputError if error.errno in CANNOT_WRITE else NnError
+        return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code
+    return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug", 1
+
+
+def _run(flags: SimpleNamespace) -> None:
+    name = next(name for name in MODES if getattr(flags, name))
+    mode = MODES[name]
+    with _warnings_shown(flags.quiet):
+        for flag in mode.needs:
+            if getattr(flags, flag) is None:
+                raise UsageError(f"--{name} needs --{flag} PATH")
+        _check_reference(flags)
+        mode.run(flags)
+        for flag in said(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
+            if flag not in mode.reads | COMMON_FLAGS | {name}:
+                log.warning("--%s says nothing to --%s and was ignored", flag, name)
+
+
+@contextlib.contextmanager
+def _warnings_shown(quiet: bool) -> Iterator[None]:
+    """The package's warnings go to stderr while a mode runs, and nowhere with --quiet."""
+    handler = logging.NullHandler() if quiet else console.WarningLines()
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate
+
+
+def _check_reference(flags) -> None:
+    """--reference is one fixed arithmetic; a flag that asks for another is a misunderstanding."""
+    for name, value in REFERENCE.items():
+        given = getattr(flags, name)
+        if flags.reference and given not in (None, value, "auto"):
+            raise UsageError(
+                f"--{name} {given} contradicts --reference, which means --{name} {value}; leave one out"
+            )
+
+
+def _check_apart(read: str, written: str) -> None:
+    """Nobody wants the file that is read to be replaced."""
+    if os.path.exists(written) and os.path.exists(read) and os.path.samefile(read, written):
+        raise UsageError(f"{written} would be read and written; choose another file to write")
+
+
+# ---------------------------------------------------------------- --train
+
+
+def _train(flags) -> None:
+    """Train on --dataset, write --model, tell the figures."""
+    _check_apart(flags.dataset, flags.model)
+    check_writable(flags.model)
+    layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
+
+    from .model_file import is_text
+    from .nn import Network, check_text_format
+    from .train import StopRequest, train
+
+    ds = _load_training_data(flags, layers)
+    net = Network(flags.layers or _usual_layers(ds), ds.task, **said(flags, NETWORK_FLAGS))
+    if is_text(flags.model):
+        check_text_format(net)
+    stop = StopRequest()
+    watcher = console.progress(console.about(ds), flags.quiet, flags.verbose)
+    with _signals_to(stop):
+        try:
+            result = train(net, ds, **said(flags, TRAIN_FLAGS), progress=watcher, stop=stop)
+        except Stopped as stopped:
+            raise _keep_part(net, flags.model, stopped) from stopped
+        net.export(flags.model)
+    result["model"] = flags.model
+    if flags.json:
+        _print_json(result)
+    elif not flags.quiet:
+        console.training_report(result)
+
+
+def _parsed_layers(flags):
+    """The layers of --layers, before the task is known; None where it was not given."""
+    if flags.layers is None:
+        return None
+    if not flags.reference:
+        return parse_layers(flags.layers, flags.activation or "relu")
+    layers = parse_layers(flags.layers, "sigmoid", "sigmoid")
+    for layer in layers:
+        if (layer.kind, layer.activation) != ("dense", "sigmoid"):
+            found = f"{layer.item}:{layer.activation}" if layer.weight_shape else layer.item or layer.kind
+            raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")
+    return layers
+
+
+def _load_training_data(flags, layers):
+    from .ds import load
+
+    given = said(flags, ("target", "task", "dtype"))
+    if flags.reference:
+        given["dtype"] = REFERENCE["dtype"]
+    if layers is None:
+        return load(flags.dataset, **given)
+    shape = layers[0].in_shape
+    inputs = shape if shape[1:] != (1, 1) else shape[0]
+    try:
+        return load(flags.dataset, inputs=inputs, outputs=layers[-1].outputs, **given)
+    except DataError as error:
+        load(flags.dataset, **given)  # raises what is wrong with the data themselves; else --layers is
+        raise UsageError(f"--layers {flags.layers}: {error}") from error
+
+
+def _usual_layers(ds) -> str:
+    return f"{'x'.join(map(str, ds.x.shape[1:]))},{HIDDEN},{ds.outputs}"
+
+
+@contextlib.contextmanager
+def _signals_to(stop) -> Iterator[None]:
+    """The first SIGINT, SIGTERM or SIGUSR1 asks `stop`, a second one leaves at once."""
+
+    def handle(signum, _frame):
+        if stop.signum is not None:
+            console.show_cursor()
+            os._exit(_signal_code(signum))
+        stop.request(signum)
+
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
+    heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]  # the caller may not want them
+    previous = {s: signal.signal(s, handle) for s in heard}
+    try:
+        yield
+    finally:
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)
+
+
+def _signal_code(signum: int) -> int:
+    """130 for Ctrl-C, 143 for the signals of a scheduler."""
+    return 128 + (signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM)
+
+
+def _keep_part(net, model: str, stopped: Stopped) -> NnError:
+    """Write the network as it stands beside the model; the error to end with."""
+    part = f"{model}.part"
+    try:
+        net.export(part)
+        kept = f"the network as it stands is in {part}"
+    except NnError as error:
+        kept = f"the network as it stands is lost ({error})"
+    untouched = "is as it was before" if os.path.exists(model) else "was not written"
+    failure = NnError(f"{stopped}: {kept}, {model} {untouched}")
+    failure.exit_code = _signal_code(stopped.signum)
+    return failure
+
+
+# ---------------------------------------------------------------- --test, --predict, --info
+
+
+def _test(flags) -> None:
+    """Test --model on --dataset, or on the rows that its training held out."""
+    net = _load_network(flags)
+
+    from .model_data import held_out, load_for
+    from .test import test
+
+    if flags.dataset:
+        ds = load_for(net, flags.dataset, target=flags.target)
+    else:
+        ds = held_out(net, flags.model, whole=flags.reference, force=flags.force)
+    _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
+    result = test(net, ds, threshold=flags.threshold)
+    if flags.json:
+        _print_json(result)
+    else:
+        console.test_report(result, net.classes, net.targets)
+
+
+def _predict(flags) -> None:
+    """Write row, prediction and, if known, truth of every row of --dataset as CSV."""
+    to_file = flags.output not in (None, "-")
+    if to_file:
+        _check_apart(flags.dataset, flags.output)
+        _check_apart(flags.model, flags.output)
+        check_writable(flags.output)
+    net = _load_network(flags)
+
+    from .model_data import load_for
+    from .predictions import prediction_table
+
+    ds = load_for(net, flags.dataset, target=flags.target, labelled=False)
+    _prepare(flags, net, ds)
+    text = io.StringIO() if to_file else sys.stdout
+    csv.writer(text, lineterminator="\n").writerows(prediction_table(net, ds, flags.threshold))
+    if to_file:
+        atomic_write(flags.output, text.getvalue().encode())
+
+
+def _info(flags) -> None:
+    """Show what is in --model, or the network that --layers describes."""
+    if flags.model is not None:
+        net = _load_network(flags)
+        layers, facts = net.layers, net.metadata()
+    elif flags.layers is not None:
+        output, _ = TASKS.get(flags.task, TASKS["regression"])
+        net, layers = None, parse_layers(flags.layers, flags.activation or "relu", output)
+        facts = {"layers": to_spec(layers)}
+    else:
+        raise UsageError("--info needs --model PATH, or --layers SPEC of a network to be")
+    if not flags.json:
+        console.network_table(layers)
+        if net is not None:
+            console.model_report(net, flags.model)
+        return
+    network = [
+        {
+            "layer": layer.item or layer.kind,
+            "activation": layer.activation,
+            "output": list(layer.out_shape),
+            "parameters": layer.parameters,
+        }
+        for layer in layers
+    ]
+    parameters = sum(layer.parameters for layer in layers)
+    _print_json({"model": flags.model, "parameters": parameters, "network": network, **facts})
+
+
+def _load_network(flags):
+    from .model_file import is_text
+    from .nn import Network
+
+    if flags.scaling and not is_text(flags.model):
+        raise UsageError(
+            "--scaling: the model has that of its training (only a .m file has not); leave it out"
+        )
+    given = said(flags, ENGINE_FLAGS)
+    if flags.reference:
+        given |= {name: REFERENCE[name] for name in ("backend", "dtype")}
+    return Network.load(flags.model, **given)
+
+
+def _prepare(flags, net, ds, rows: str = "rows") -> None:
+    """What testing and predicting do between reading and computing. rows: what to call those of `ds`."""
+    if flags.scaling:  # the original scaled every file by itself; its `.m` files hold no scaling
+        from .scaling import Scaling
+
+        net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)
+    if not flags.quiet:
+        engine = net.engine
+        console.say_run(console.about(ds, rows), engine.describe(), engine.threads, net.dtype, net.seed)
+
+
+def _print_json(result: dict) -> None:
+    print(json.dumps(result, allow_nan=False))
+
+
+# ---------------------------------------------------------------- modes
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What a mode does, the flags it cannot do without, and those that it reads beside the common ones."""
+
+    run: Callable[[SimpleNamespace], None]
+    needs: tuple[str, ...]
+    reads: set[str]
+
+
+MODES = {
+    "train": Mode(
+        _train, ("dataset", "model"), DATA_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS
+    ),
+    "test": Mode(_test, ("model",), USE_FLAGS),
+    "predict": Mode(_predict, ("model", "dataset"), USE_FLAGS | {"output"}),
+    "info": Mode(_info, (), {"model", "layers", "task", "activation"} | ENGINE_FLAGS),
+}
