@@ -8,6 +8,8 @@
 #include "omp/narrow.c"
 #include "omp/dense.c"
 #include "omp/layout.c"
+#include "omp/windows.c"
+#include "omp/winograd.c"
 #include "omp/conv.c"
 #include "omp/pool.c"
 #include "omp/dropout.c"

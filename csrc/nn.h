@@ -56,11 +56,12 @@ typedef struct {
     int32_t stop;                       /* not 0: end after this batch */
 } nn_progress;
 
-/* Seconds spent in each layer, one entry a batch. NULL in net_profile switches it off. */
+/* When the steps of a batch ended, on nn_seconds' clock. A row a batch: its begin; rows gathered; forward of layer
+ * 0, 1, ...; loss; of each layer from the last to the first: gradients, update (done with them where they are equal);
+ * the batch's end. NULL in net_profile, or no room left, and nothing is written. */
 typedef struct {
-    int64_t capacity, batches;          /* entries there is room for, entries written */
-    double *forward, *backward;         /* (capacity, layers) */
-    double *update;                     /* (capacity) */
+    int64_t capacity, batches;          /* rows there is room for, rows written */
+    double *stamps;                     /* (capacity, 4 + 3 layers) */
 } nn_profile;
 
 typedef struct nn_net nn_net;
@@ -116,6 +117,7 @@ int FN(net_threads)(const nn_net *net, int64_t rows);
 /* Copy a parameter vector (NN_PARAMETERS) or the optimiser's moments in or out. */
 void FN(net_set)(nn_net *net, int what, const real *values);
 void FN(net_get)(nn_net *net, int what, real *values);
+/* From now on note in *profile when the steps of training's batches end; NULL: no longer. */
 void FN(net_profile)(nn_net *net, nn_profile *profile);
 /* One batch's mean loss; grads (parameter vector) and dx (n, inputs), each may be NULL. Dropout acts as in
  * training with that seed and step where seed >= 0, and not at all where it is negative. */

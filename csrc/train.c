@@ -8,15 +8,27 @@
 
 /* ---- one batch into place ---- */
 
-/* x (n, inputs) and, where asked for, y (n, outputs) of the given rows. */
-static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, int targets,
-                   const batch *b)
+/* Ask the memory for a row of the next batch: they lie anywhere, and by the time they are read they are near. */
+static void fetch_ahead(const nn_data *data, int64_t row, int64_t inputs)
+{
+    const int64_t most = 64 * ALIGNMENT;
+    int64_t bytes = inputs * (data->x_type == NN_BYTES ? 1 : (int64_t)sizeof(real));
+    const char *from = (const char *)data->x + row * bytes;
+    for (int64_t at = 0; at < min_i64(bytes, most); at += ALIGNMENT)
+        __builtin_prefetch(from + at);
+}
+
+/* x (n, inputs) and, where asked for, y (n, outputs) of the given rows; `more` rows follow those of the batch. */
+static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, int64_t more,
+                   int targets, const batch *b)
 {
     int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, first, last;
     team_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++) {
         int64_t from = rows ? rows[r] : first_row + r;
         real *x = net->x + r * row_stride(inputs), *y = net->y + r * row_stride(outputs);
+        if (r < more)
+            fetch_ahead(data, rows[r + b->n], inputs);
         if (data->x_type == NN_BYTES)
             image_in_bytes(x, (const uint8_t *)data->x + from * inputs, data->x_scale, net->layers[0].spec.in);
         else
@@ -32,34 +44,22 @@ static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_
 
 /* ---- forward, loss, backward, update ---- */
 
-static double *profile_entry(nn_net *net, double *times)
+/* The clock into the batch's row of the profile, by the first thread; nothing at all without a profile. */
+static void stamp(const nn_net *net, const batch *b, int place)
 {
-    return times + net->profile->batches * net->count;
-}
-
-/* Seconds since the last call, into *entry, by the first thread; nothing at all without a profile. */
-static void lap(nn_net *net, const batch *b, double *entry, double *last)
-{
-    if (!net->profile || b->team.id != 0)
-        return;
-    double now = nn_seconds();
-    if (entry)
-        *entry += now - *last;
-    *last = now;
+    nn_profile *p = net->profile;
+    if (p && b->team.id == 0 && p->batches < p->capacity)
+        p->stamps[p->batches * (4 + 3 * net->count) + place] = nn_seconds();
 }
 
 static const real *input_of(const nn_net *net, int i) { return i == 0 ? net->x : net->layers[i - 1].out; }
 
-static int profiling(const nn_net *net) { return net->profile && net->profile->batches < net->profile->capacity; }
-
 static void feedforward(nn_net *net, const batch *b)
 {
-    double at = 0;
-    lap(net, b, NULL, &at);
     for (int i = 0; i < net->count; i++) {
         net->layers[i].kind->forward(&net->layers[i], net->layers[i].out, input_of(net, i), b);
         team_wait(b->team);
-        lap(net, b, profiling(net) ? profile_entry(net, net->profile->forward) + i : NULL, &at);
+        stamp(net, b, 2 + i);
     }
 }
 
@@ -100,8 +100,7 @@ static int first_learner(const nn_net *net)
 static void backpropagate(nn_net *net, const batch *b, real *dx)
 {
     int lowest = dx ? 0 : first_learner(net);
-    double at = 0;
-    lap(net, b, NULL, &at);
+    int place = 3 + net->count;
     for (int i = net->count - 1; i >= lowest; i--) {
         layer *l = &net->layers[i];
         const real *x = input_of(net, i);
@@ -111,24 +110,27 @@ static void backpropagate(nn_net *net, const batch *b, real *dx)
             l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
             team_wait(b->team);
         }
+        int updated = 1;
         if (l->weight_size) {
-            int updated = l->kind->backward_parameters(l, l->dz, x, b);
+            updated = l->kind->backward_parameters(l, l->dz, x, b);
             team_wait(b->team);
-            lap(net, b, profiling(net) ? profile_entry(net, net->profile->backward) + i : NULL, &at);
-            if (b->update && !updated)
-                apply_update(l, b);
-            lap(net, b, profiling(net) ? net->profile->update + net->profile->batches : NULL, &at);
-        } else {
-            lap(net, b, profiling(net) ? profile_entry(net, net->profile->backward) + i : NULL, &at);
         }
+        stamp(net, b, place++);
+        if (b->update && !updated)
+            apply_update(l, b);
+        stamp(net, b, place++);
     }
 }
 
-static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, const batch *b, int activation)
+static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, int64_t more, const batch *b,
+                        int activation)
 {
-    gather(net, data, rows, 0, 1, b);
+    stamp(net, b, 0);
+    gather(net, data, rows, 0, more, 1, b);
+    stamp(net, b, 1);
     feedforward(net, b);
     loss_of_batch(net, b, activation);
+    stamp(net, b, 2 + net->count);
     backpropagate(net, b, NULL);
 }
 
@@ -168,12 +170,13 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
             int64_t rows = min_i64(training->batch, n - row);
             update u = update_of(training, step, (double)row / (double)n, rows);
             batch b = {here, rows, 1, training->seed, step, scratch_of(net, here), &u};
-            train_batch(net, data, order + row, &b, activation);
+            train_batch(net, data, order + row, n - row - rows, &b, activation);
             row += rows;
             if (here.id == 0) {
                 for (int64_t r = 0; r < rows; r++)
                     progress->loss += net->row_loss[r];
-                if (profiling(net))
+                stamp(net, &b, 3 + 3 * net->count);
+                if (net->profile && net->profile->batches < net->profile->capacity)
                     net->profile->batches++;
                 progress->step = step + 1;
                 __atomic_store_n(&progress->row, row, __ATOMIC_RELAXED);
@@ -220,7 +223,7 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     {
         team here = nn_team_here(&net->meet);
         batch b = {here, n, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL};
-        gather(net, &data, NULL, 0, 1, &b);
+        gather(net, &data, NULL, 0, 0, 1, &b);
         feedforward(net, &b);
         loss_of_batch(net, &b, activation);
         backpropagate(net, &b, dx ? net->dx : NULL);

@@ -195,10 +195,12 @@ def multiplications(layer: Layer) -> int:
 
 def timed(call: Callable[[], object]) -> Callable[[], float]:
     """Seconds of a call, each measurement over so many of them that reading the clock does not matter."""
-    call()
-    began = time.perf_counter()
-    call()
-    count = max(1, int(1e-3 / (time.perf_counter() - began)))
+    count, seconds = 0, 0.0
+    while seconds < 1e-3 and count < 1000:
+        count += 1
+        began = time.perf_counter()
+        call()
+        seconds += time.perf_counter() - began
 
     def once() -> float:
         began = time.perf_counter()
@@ -290,12 +292,13 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
 
 
 def measure(case, backend: str, threads: int | None = None, seconds: float = MEASURING_SECONDS) -> dict:
-    """The figures of one case on one backend: the median of at least 3 measurements after a first, unmeasured one."""
+    """The figures of one case on one backend: the median of what could be measured in about that many seconds."""
     run = case.start(backend, threads)
-    run.once()
-    began, times = time.perf_counter(), []
-    while len(times) < 3 or time.perf_counter() - began < seconds:
+    began = time.perf_counter()
+    first, times = run.once(), []
+    while time.perf_counter() - began < seconds:
         times.append(run.once())
+    times = times or [first]
     median = float(np.median(times))
     return {
         "case": case.name,

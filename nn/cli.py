@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,17 +25,18 @@ from .flags import parse, said
 from .layers import parse as parse_layers
 from .layers import to_spec
 from .nn_aux import REFERENCE, TASKS
-from .utils import DataError, NnError, OutputError, Stopped, UsageError, atomic_write, check_writable
+from .utils import DataError, NnError, OutputError, Stopped, UsageError, atomic_file, check_writable
 
 log = logging.getLogger("nn")
 
 HIDDEN = "60,10"  # of the network that nobody described: inputs,60,10,outputs
 
-COMMON_FLAGS = {"json", "verbose", "quiet", "force", "debug"}
+COMMON_FLAGS = {"json", "verbose", "quiet", "force", "debug", "config"}
 ENGINE_FLAGS = {"backend", "dtype", "threads"}
 NETWORK_FLAGS = {"activation", "loss", "init", "seed", "reference"} | ENGINE_FLAGS
 TRAIN_FLAGS = {"epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule"}
 TRAIN_FLAGS |= {"scaling", "holdout", "threshold"}
+WATCH_FLAGS = {"profile", "trace", "trace_batches", "history", "logdir"}
 DATA_FLAGS = {"dataset", "model", "target"}
 USE_FLAGS = DATA_FLAGS | {"scaling", "threshold", "reference"} | ENGINE_FLAGS
 
@@ -98,8 +100,9 @@ def _run(flags: SimpleNamespace) -> None:
                 raise UsageError(f"--{name} needs --{flag} PATH")
         _check_reference(flags)
         mode.run(flags)
+        expected = mode.reads | COMMON_FLAGS | {name, "configured"} | flags.configured
         for flag in said(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
-            if flag not in mode.reads | COMMON_FLAGS | {name}:
+            if flag not in expected:
                 log.warning("--%s says nothing to --%s and was ignored", flag, name)
 
 
@@ -143,25 +146,34 @@ def _train(flags) -> None:
 
     from .model_file import is_text
     from .nn import Network, check_text_format
+    from .observe import Observers
     from .train import StopRequest, train
 
+    began = time.perf_counter()
     ds = _load_training_data(flags, layers)
+    reading = (began, time.perf_counter())
     net = Network(flags.layers or _usual_layers(ds), ds.task, **said(flags, NETWORK_FLAGS))
     if is_text(flags.model):
         check_text_format(net)
+    observers = Observers(flags, net, reading)
     stop = StopRequest()
     watcher = console.progress(console.about(ds), flags.quiet, flags.verbose)
     with _signals_to(stop):
         try:
-            result = train(net, ds, **said(flags, TRAIN_FLAGS), progress=watcher, stop=stop)
+            result = train(net, ds, **said(flags, TRAIN_FLAGS), progress=observers.beside(watcher), stop=stop)
         except Stopped as stopped:
             raise _keep_part(net, flags.model, stopped) from stopped
         net.export(flags.model)
     result["model"] = flags.model
+    observers.finish(result, net.config["batch_number"])
     if flags.json:
         _print_json(result)
     elif not flags.quiet:
         console.training_report(result)
+    if flags.profile and not flags.json:
+        from .profile import report
+
+        report(result["profile"])
 
 
 def _parsed_layers(flags):
@@ -269,15 +281,26 @@ def _predict(flags) -> None:
         check_writable(flags.output)
     net = _load_network(flags)
 
-    from .model_data import load_for
+    from .model_data import blocks_for, load_for
     from .predictions import prediction_table
 
-    ds = load_for(net, flags.dataset, target=flags.target, labelled=False)
-    _prepare(flags, net, ds)
-    text = io.StringIO() if to_file else sys.stdout
-    csv.writer(text, lineterminator="\n").writerows(prediction_table(net, ds, flags.threshold))
+    if flags.scaling:  # by the whole file's constants
+        blocks = [load_for(net, flags.dataset, target=flags.target, labelled=False)]
+        _fit_scaling(flags, net, blocks[0])
+    else:
+        blocks = blocks_for(net, flags.dataset, target=flags.target, labelled=False)
+    if not flags.quiet:
+        about = f"{os.path.basename(flags.dataset)}: predicted by {flags.model}"
+        console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+    lines = prediction_table(net, blocks, flags.threshold)
     if to_file:
-        atomic_write(flags.output, text.getvalue().encode())
+        with atomic_file(flags.output) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            csv.writer(text, lineterminator="\n").writerows(lines)
+            text.flush()
+            text.detach()
+    else:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
 
 
 def _info(flags) -> None:
@@ -313,6 +336,8 @@ def _load_network(flags):
     from .model_file import is_text
     from .nn import Network
 
+    if "scaling" in flags.configured and not is_text(flags.model):
+        flags.scaling = None
     if flags.scaling and not is_text(flags.model):
         raise UsageError(
             "--scaling: the model has that of its training (only a .m file has not); leave it out"
@@ -324,14 +349,19 @@ def _load_network(flags):
 
 
 def _prepare(flags, net, ds, rows: str = "rows") -> None:
-    """What testing and predicting do between reading and computing. rows: what to call those of `ds`."""
-    if flags.scaling:  # the original scaled every file by itself; its `.m` files hold no scaling
-        from .scaling import Scaling
-
-        net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)
+    """What testing does between reading and computing. rows: what to call those of `ds`."""
+    if flags.scaling:
+        _fit_scaling(flags, net, ds)
     if not flags.quiet:
         engine = net.engine
         console.say_run(console.about(ds, rows), engine.describe(), engine.threads, net.dtype, net.seed)
+
+
+def _fit_scaling(flags, net, ds) -> None:
+    """Scale `ds` by its own constants: the original scaled every file by itself; its `.m` files hold no scaling."""
+    from .scaling import Scaling
+
+    net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)
 
 
 def _print_json(result: dict) -> None:
@@ -352,7 +382,7 @@ class Mode:
 
 MODES = {
     "train": Mode(
-        _train, ("dataset", "model"), DATA_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS
+        _train, ("dataset", "model"), DATA_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS | WATCH_FLAGS
     ),
     "test": Mode(_test, ("model",), USE_FLAGS),
     "predict": Mode(_predict, ("model", "dataset"), USE_FLAGS | {"output"}),

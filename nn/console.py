@@ -243,6 +243,7 @@ RATES = {
     "roc_auc": "ROC-AUC",
     "pr_auc": "PR-AUC",
 }
+SERIES = {"persistence_rmse": "RMSE of persistence", "skill": "skill"}
 
 
 def training_report(result: dict) -> None:
@@ -270,6 +271,7 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
                 "MAE": _number(result["mae"]),
                 "RMSE": _number(result["rmse"]),
                 "R2": _number(result["r2"]),
+                **{label: _number(result[name]) for name, label in SERIES.items() if name in result},
             },
             title="of " + ", ".join(targets) if targets else "",
         )

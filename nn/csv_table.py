@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .backends._seq import ffi, lib
+from .backends.cpu import extension
 from .source import Pieces, Source, read_blocks
 from .utils import DataError
+
+ffi, lib = extension("seq")
 
 MAX_NAMES = 10_000  # different class names in one file
 _NAME_BYTES = 1 << 20  # for all of them together
@@ -163,6 +165,17 @@ def read_table(head: Head, inputs: list[int], targets: list[int], dtype: str, *,
     return reader.table()
 
 
+def read_tables(head: Head, inputs: list[int], targets: list[int], dtype: str, rows: int, *,
+                named_targets: bool = False) -> Iterator[Table]:
+    """The same, so many rows at a time (the last ones fewer); `low`, `high` and `names` are those so far."""
+    reader = _Reader(head, inputs, targets, dtype, named_targets, rows)
+    for text in _whole_lines(read_blocks(head.path), head.path):
+        for _ in reader.full(text):
+            yield reader.table()
+    if reader.rows:
+        yield reader.table()
+
+
 def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
     """The same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
     rest = b""
@@ -186,15 +199,17 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
 class _Reader:
     """The C reader with its memory, row by row, and its failures turned into words."""
 
-    def __init__(self, head: Head, inputs: list[int], targets: list[int], dtype: str, named_targets: bool):
+    def __init__(self, head: Head, inputs: list[int], targets: list[int], dtype: str, named_targets: bool,
+                 piece_rows: int | None = None):
         self._head = head
         slots = np.full(head.columns, head.columns, np.intc)  # beyond all columns: ignored
         slots[inputs] = np.arange(len(inputs))
         slots[targets] = -1 - np.arange(len(targets))
         self._low, self._high = np.full(len(inputs), np.inf), np.full(len(inputs), -np.inf)
         self._x, self._y = Pieces((len(inputs),), dtype), Pieces((len(targets),), np.float64)
+        self._x.capacity = piece_rows or self._x.capacity
         self._y.capacity = self._x.capacity  # both are filled row by row, together
-        self._full_rows = 0
+        self._full_rows = self._rows_given = 0
         self._csv = ffi.new("struct csv *", {
             "columns": head.columns, "inputs": len(inputs), "targets": len(targets), "type": _TYPES[dtype],
             "first_line": head.first_line,
@@ -214,8 +229,18 @@ class _Reader:
         self._memory.append(ffi.from_buffer(array))
         setattr(self._csv, member, ffi.cast(kind, self._memory[-1]))
 
+    @property
+    def rows(self) -> int:
+        """Rows read and not yet given away in a table."""
+        return self._full_rows + self._csv.rows
+
     def read(self, text: memoryview) -> None:
         """Take in the next lines of the file."""
+        for _ in self.full(text):
+            pass
+
+    def full(self, text: memoryview) -> Iterator[None]:
+        """Take in the next lines of the file, stopping each time that a piece of memory is full of rows."""
         csv, at = self._csv, 0
         if csv.line == 0 and text[:3] == _BYTE_ORDER_MARK:
             at = 3
@@ -224,6 +249,8 @@ class _Reader:
             if result != lib.CSV_FULL:
                 raise self._failure(result, bytes(text[at + csv.start : at + csv.stop]))
             at += csv.used
+            if csv.rows:
+                yield
             self._make_room()
 
     def _make_room(self) -> None:
@@ -236,18 +263,21 @@ class _Reader:
         csv.rows, csv.capacity = 0, self._x.capacity
 
     def table(self) -> Table:
-        """What has been read; the memory of the pieces is given back on the way."""
+        """What has been read since the last table; the memory of the pieces is given back on the way."""
         csv, head = self._csv, self._head
-        rows = self._full_rows + csv.rows
+        rows, first = self.rows, head.first_line + self._rows_given
         names = self._class_names() if csv.names else None
-        self._memory.clear()
+        if csv.capacity:
+            del self._memory[-2:]
+        self._full_rows = csv.rows = csv.capacity = 0
+        self._rows_given += rows
         inputs, targets = self._x.joined(rows), self._y.joined(rows)
         if names is not None:
             order = np.argsort(np.array(names))
             targets = np.argsort(order)[targets.astype(np.intp)].astype(np.float64)
             names = [names[i] for i in order]
-        has_gaps = csv.row_line != head.first_line + rows - 1
-        return Table(inputs, targets, names, self._low, self._high, head.first_line, has_gaps)
+        has_gaps = csv.row_line != first + rows - 1
+        return Table(inputs, targets, names, self._low, self._high, first, has_gaps)
 
     def _class_names(self) -> list[str]:
         ends = self._name_ends[: self._csv.name_count]

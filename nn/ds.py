@@ -10,7 +10,9 @@ import difflib
 import hashlib
 import math
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,9 +21,12 @@ from .scaling import Scaling
 from .targets import Targets, is_coarse, resolve
 from .utils import DataError, UsageError
 
-__all__ = ["Dataset", "Scaling", "check_trainable", "load", "split_holdout"]
+__all__ = ["Dataset", "Scaling", "check_trainable", "load", "load_blocks", "split_holdout"]
 
 TASKS = ("auto", "binary", "multiclass", "regression")
+BLOCK_ROWS = 1 << 15  # read at a time by load_blocks, fewer of wide rows
+_BLOCK_VALUES = 1 << 22
+_AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 
 
 @dataclass
@@ -34,6 +39,8 @@ class Dataset:
     y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive, larger
        class), float (rows, outputs) for regression; None for data without targets.
     target: the target column as it was asked for; None: the last.
+    now: for a series: of each target, the index (into a flattened row of x) of the value that it has now, when
+       the target lies ahead. In CSV files the column NAME is the now of the target column NAME_in_60s.
     sha256: of the bytes that determine the data (one file: of that file).
     """
 
@@ -64,6 +71,10 @@ class Dataset:
         if self.task == "binary":
             return 1
         return len(self.classes) if self.task == "multiclass" else self.y.shape[1]
+
+    def persistence(self) -> np.ndarray | None:
+        """The forecast that nothing changes, (rows, outputs) in the targets' units; None if this is no series."""
+        return None if self.now is None else self.x.reshape(self.rows, -1)[:, self.now]
 
     def class_counts(self, rows=None) -> list[int]:
         """Rows of each class, in the order of `classes`, among all rows or the given ones."""
@@ -100,6 +111,28 @@ def load(path: str | os.PathLike, *, target: str | int | None = None, task: str 
         ds = _load_arrays(path, reader, task, inputs, outputs, classes, dtype, labelled)
     ds.path, ds.target = os.path.abspath(path), target
     return ds
+
+
+def load_blocks(path: str | os.PathLike, *, task: str, inputs: int | tuple[int, int, int], outputs: int,
+                target=None, classes=None, columns=None, targets=None, dtype: str = "float32",
+                labelled: bool = True) -> Iterator[Dataset]:
+    """The same data set in blocks of rows, one in memory at a time; arguments and errors as those of `load`.
+
+    A CSV file is read twice: everything is checked before the first block is given out. Other formats, which
+    are as small in memory as on disk, are read whole and then cut.
+    """
+    from .images import find_reader
+
+    path = os.fspath(path)
+    values = math.prod(inputs) if isinstance(inputs, tuple) else inputs
+    rows = max(256, min(BLOCK_ROWS, _BLOCK_VALUES // max(1, values) // 256 * 256))
+    if find_reader(path) is None:
+        yield from _csv_blocks(path, rows, target, task, inputs, outputs, classes, columns, targets, dtype, labelled)
+        return
+    ds = load(path, target=target, task=task, inputs=inputs, outputs=outputs, classes=classes, columns=columns,
+              targets=targets, dtype=dtype, labelled=labelled)
+    for at in range(0, ds.rows, rows):
+        yield replace(ds, x=ds.x[at : at + rows], y=None if ds.y is None else ds.y[at : at + rows])
 
 
 def check_trainable(ds: Dataset) -> None:
@@ -143,6 +176,7 @@ def _load_arrays(path, reader, task, inputs, outputs, classes, dtype, labelled) 
     ds = Dataset(_shaped(path, found.x, inputs), None, task, sha256=found.sha256)
     if found.targets is not None:
         ds.y, ds.task, ds.classes = resolve(found.targets, task, outputs, classes, dtype)
+        ds.now = found.now if ds.task == "regression" else None
     return ds
 
 
@@ -163,7 +197,41 @@ def _shaped(path, x: np.ndarray, inputs) -> np.ndarray:
 # -- CSV -----------------------------------------------------------------------------------------------------
 
 
-def _load_csv(path, target, task, inputs, outputs, classes, columns, targets, dtype, labelled) -> Dataset:
+@dataclass
+class _Columns:
+    """Which columns of a CSV file are features and which targets, and what the features are."""
+
+    head: object  # csv_table.Head
+    features: list[int]
+    chosen: list[int]  # the targets
+    pixels: tuple[int, int, int] | None
+
+    def names(self, columns: list[int]) -> list[str] | None:
+        return [self.head.names[c] for c in columns] if self.head.names else None
+
+    def dataset(self, table, path, task, outputs, classes, dtype) -> Dataset:
+        """A table (csv_table.Table) of these columns as a data set."""
+        x = table.inputs.reshape(-1, *self.pixels) if self.pixels else table.inputs
+        ds = Dataset(x, None, task, columns=self.names(self.features), targets=self.names(self.chosen))
+        if self.chosen:
+            ds.y, ds.task, ds.classes = resolve(self.found(table, path), task, outputs, classes, dtype)
+            ds.now = _now(ds.columns, ds.targets) if ds.task == "regression" else None
+        return ds
+
+    def found(self, table, path) -> Targets:
+        place = f"{path}, {self.head.column(self.chosen[0])}" if len(self.chosen) == 1 else path
+        return Targets(table.targets, place, table.row, table.names, self.names(self.chosen))
+
+
+def _now(columns: list[str] | None, targets: list[str] | None) -> list[int] | None:
+    """Indices of the columns whose values the targets have ahead, by their names (see Dataset.now)."""
+    ahead = [_AHEAD.fullmatch(target) for target in targets or []]
+    if not ahead or not all(match and match[1] in columns for match in ahead):
+        return None
+    return [columns.index(match[1]) for match in ahead]
+
+
+def _find_columns(path, target, inputs, outputs, columns, targets, labelled) -> _Columns:
     from .csv_table import read_head
 
     head = read_head(path)
@@ -175,15 +243,50 @@ def _load_csv(path, target, task, inputs, outputs, classes, columns, targets, dt
         raise DataError(_column_mismatch(head, len(features), width, outputs))
     if not features:
         raise DataError(f"{path}: no columns left besides the target, expected features too; check --target")
-    table, sha256 = _read_table(head, features, chosen, "uint8" if pixels else dtype, dtype, task, classes)
-    names = (lambda columns: [head.names[c] for c in columns]) if head.names else (lambda _: None)
-    ds = Dataset(table.inputs.reshape(-1, *pixels) if pixels else table.inputs, None, task,
-                 columns=names(features), targets=names(chosen), sha256=sha256)
-    if chosen:
-        place = f"{path}, {head.column(chosen[0])}" if len(chosen) == 1 else path
-        found = Targets(table.targets, place, table.row, table.names, names(chosen))
-        ds.y, ds.task, ds.classes = resolve(found, task, outputs, classes, dtype)
+    return _Columns(head, features, chosen, pixels)
+
+
+def _load_csv(path, target, task, inputs, outputs, classes, columns, targets, dtype, labelled) -> Dataset:
+    found = _find_columns(path, target, inputs, outputs, columns, targets, labelled)
+    element = "uint8" if found.pixels else dtype
+    table, sha256 = _read_table(found.head, found.features, found.chosen, element, dtype, task, classes)
+    ds = found.dataset(table, path, task, outputs, classes, dtype)
+    ds.sha256 = sha256
     return ds
+
+
+def _csv_blocks(path, rows, target, task, inputs, outputs, classes, columns, targets, dtype, labelled):
+    from .csv_table import read_tables
+
+    found = _find_columns(path, target, inputs, outputs, columns, targets, labelled)
+    element, named, distinct = _look_through(found, rows, dtype, task, classes)
+    if distinct is not None:  # no single block needs to hold all classes
+        _, task, classes = resolve(found.found(distinct, path), task, outputs, None, dtype)
+    for table in read_tables(found.head, found.features, found.chosen, element, rows, named_targets=named):
+        ds = found.dataset(table, path, task, outputs, classes, "float64")  # targets as the file has them
+        ds.path = os.path.abspath(path)
+        yield ds
+
+
+def _look_through(found: _Columns, rows: int, dtype, task, classes):
+    """(type of the inputs, whether the target is text, a table of the distinct targets if classes are unknown)."""
+    from .csv_table import read_tables
+
+    def read(element, named):
+        distinct, table = None, None
+        for table in read_tables(found.head, found.features, found.chosen, element, rows, named_targets=named):
+            if found.chosen and classes is None and task != "regression":
+                values = table.targets if distinct is None else np.vstack([distinct, table.targets])
+                distinct = np.unique(values, axis=0)
+        if distinct is None:
+            return table, None
+        if table.names is not None:
+            distinct = np.arange(len(table.names), dtype=np.float64)[:, None]
+        return table, replace(table, targets=distinct)
+
+    element = "uint8" if found.pixels else dtype
+    (table, distinct), element, named = _read_as_needed(found.head, found.chosen, element, dtype, task, classes, read)
+    return element, named, distinct
 
 
 def _target_columns(head, target, inputs, outputs, columns, targets, labelled) -> list[int]:
@@ -264,17 +367,29 @@ def _column_mismatch(head, found: int, inputs: int, outputs: int | None) -> str:
 
 
 def _read_table(head, features, chosen, element, dtype, task, classes):
-    """(table, SHA-256 of the file), read again in another way where the file turns out to need it."""
-    from .csv_table import NotBytes, TextInTarget, is_number, read_table
+    """(table, SHA-256 of the file)."""
+    from .csv_table import read_table
+
+    def read(element, named):
+        digest = hashlib.sha256()
+        return read_table(head, features, chosen, element, named_targets=named, digest=digest), digest
+
+    (table, digest), _, _ = _read_as_needed(head, chosen, element, dtype, task, classes, read)
+    return table, digest.hexdigest()
+
+
+def _read_as_needed(head, chosen, element, dtype, task, classes, read):
+    """(what read(type of the inputs, whether the target is text) gave, a table first; that type; whether it is
+    text), read again in another way where the file turns out to need it."""
+    from .csv_table import NotBytes, TextInTarget, is_number
 
     may_be_named = len(chosen) == 1 and task != "regression"
     first = head.first_row[chosen[0]] if may_be_named and chosen[0] < len(head.first_row) else ""
     named = bool(first) and not is_number(first)
     may_mix = task != "auto" or classes is not None
     while True:
-        digest = hashlib.sha256()
         try:
-            table = read_table(head, features, chosen, element, named_targets=named, digest=digest)
+            result = read(element, named)
         except NotBytes:
             element = dtype
             continue
@@ -284,12 +399,13 @@ def _read_table(head, features, chosen, element, dtype, task, classes):
                 continue
             advice = "or add --task multiclass if it is a class name" if may_be_named else "or remove the row"
             raise DataError(f"{error}; correct it, {advice}") from None
+        table = result[0]
         if named and not may_mix:
             _check_all_text(head, chosen[0], table, is_number)
         if element == "float32" and is_coarse(table.low, table.high):
             element = "float64"
             continue
-        return table, digest.hexdigest()
+        return result, element, named
 
 
 def _check_all_text(head, column: int, table, is_number) -> None:

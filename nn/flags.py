@@ -103,6 +103,7 @@ def _name_of(name, group, names, help) -> Flag:
 
 
 MODE, DATA, NETWORK, TRAINING, RUN = "Mode, exactly one", "Data and model", "Network", "Training", "Running"
+WATCH = "Watching a training"
 
 _RATES, _DECAYS = (
     ", ".join(f"{value:g} for {name}" for name, value in values.items())
@@ -161,11 +162,17 @@ FLAGS = [
         "-s",
     ),
     _switch("reference", TRAINING, "Compute bit for bit as the original C program did."),
+    _switch("profile", WATCH, "Tell the time of each layer, forward and backward, in a batch."),
+    Flag("trace", WATCH, "Write what happened when, for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
+    Flag("trace_batches", WATCH, "Batches that --trace shows layer by layer (20).", _whole(1, 100_000), "N"),
+    Flag("history", WATCH, "Write the losses as CSV, a line an epoch.", TEXT, "FILE"),
+    Flag("logdir", WATCH, "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     _name_of("backend", RUN, BACKENDS, "auto"),
     Flag("threads", RUN, "Threads (the cores this process may use).", _whole(1, 1024), "N"),
     _name_of("dtype", RUN, DTYPES, "float32"),
     _switch("verbose", RUN, "Say more: on a terminal a line an epoch too.", "-v"),
     _switch("quiet", RUN, "Say nothing but results and errors.", "-q"),
+    Flag("config", RUN, "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE"),
     _switch("json", RUN, "Print the result as one JSON object."),
     _switch("force", RUN, "Go on where nn would otherwise refuse."),
     _switch("debug", RUN, "Show the traceback of a failure."),
@@ -196,6 +203,11 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         text = getattr(given, flag.name)
         if flag.value is not None and text is not None:
             setattr(given, flag.name, flag.value(flag.long, text))
+    given.configured = set()
+    if given.config is not None:
+        from .config import apply_config
+
+        apply_config(given, FLAGS, MODES)
     _check_mode(given)
     return given
 

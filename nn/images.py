@@ -33,11 +33,15 @@ _TEXT_CONTROLS = b"\t\n\r\x0b\x0c\x1b"
 
 @dataclass
 class Arrays:
-    """What a reader found: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files."""
+    """What a reader found: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files.
+
+    now: as in Dataset.
+    """
 
     x: np.ndarray
     targets: Targets | None
     sha256: str
+    now: list[int] | None = None
 
 
 def find_reader(path: str) -> Callable[[str, str, bool], Arrays] | None:
@@ -203,8 +207,8 @@ def _cifar_names(path: str, digest) -> list[str] | None:
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     """Arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows, C, H, W) or, with 1, 3 or 4
-    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). Nothing is
-    unpickled.
+    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). now, for a series:
+    for each output the index (into a flattened row of x) of the value that it is now. Nothing is unpickled.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -216,6 +220,7 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                 )
             x = _npy_array(archive, "x.npy", path)
             y = _npy_array(archive, "y.npy", path) if "y" in names else None
+            now = _npy_array(archive, "now.npy", path) if "now" in names and y is not None else None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or no NPZ file ({reason}); write it again") from error
@@ -223,7 +228,17 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     x = _channels_first(path, x)
     targets = None if y is None else _npz_targets(path, y, len(x))
-    return Arrays(_numbers(path, x, dtype), targets, sha256_file(path))
+    now = None if now is None else _npz_now(path, now, targets.width, math.prod(x.shape[1:]))
+    return Arrays(_numbers(path, x, dtype), targets, sha256_file(path), now)
+
+
+def _npz_now(path: str, now: np.ndarray, outputs: int, inputs: int) -> list[int]:
+    if now.dtype.kind not in "iu" or now.shape != (outputs,) or not (0 <= now.min() and now.max() < inputs):
+        raise DataError(
+            f"{path}, array now: {now.dtype} of shape {now.shape}, expected an index from 0 to {inputs - 1} for "
+            f"each of the {outputs} targets; correct it or leave it out"
+        )
+    return now.tolist()
 
 
 def _npy_array(archive: zipfile.ZipFile, member: str, path: str) -> np.ndarray:

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from .ds import Dataset, load, split_holdout
+from .ds import Dataset, load, load_blocks, split_holdout
 from .nn import Network
 from .utils import DataError, InputNotFound, UsageError, log
 
 
 def load_for(net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True) -> Dataset:
     """A data set with the columns, classes and target that `net` was trained with; else as ds.load."""
+    return load(path, labelled=labelled, **_wanted(net, target))
+
+
+def blocks_for(net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True) -> Iterator[Dataset]:
+    """The same in blocks of rows, one in memory at a time; see ds.load_blocks."""
+    return load_blocks(path, labelled=labelled, **_wanted(net, target))
+
+
+def _wanted(net: Network, target) -> dict:
+    """What `net` was trained with, as the arguments of ds.load."""
     if target is None and net.targets is None:  # no name to find the column by: its place in training
         target = net.config.get("target")
     shape = net.layers[0].in_shape
-    return load(
-        path,
-        target=target,
-        task=net.task,
-        inputs=shape if shape[1:] != (1, 1) else shape[0],
-        outputs=net.outputs,
-        classes=net.classes,
-        columns=net.columns,
-        targets=net.targets,
-        dtype=net.dtype,
-        labelled=labelled,
-    )
+    return {
+        "target": target,
+        "task": net.task,
+        "inputs": shape if shape[1:] != (1, 1) else shape[0],
+        "outputs": net.outputs,
+        "classes": net.classes,
+        "columns": net.columns,
+        "targets": net.targets,
+        "dtype": net.dtype,
+    }
 
 
 def held_out(net: Network, model: str | os.PathLike, *, whole: bool = False, force: bool = False) -> Dataset:

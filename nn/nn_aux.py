@@ -77,9 +77,9 @@ STREAM_HOLDOUT = 0x48000000
 
 
 def _core():
-    from .backends._seq import ffi, lib
+    from .backends.cpu import extension
 
-    return ffi, lib
+    return extension("seq")
 
 
 def shuffled(n: int, seed: int, stream: int):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from .ds import Dataset
 from .test import decide
 
-BLOCK = 65536  # rows predicted at a time, so that their text is never in memory as a whole
-_DIGITS = {"float32": "%.9g", "float64": "%.17g"}  # enough to give the number back
+_DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
 
 
-def prediction_table(net, ds, threshold: float | None = None) -> Iterator[list[str]]:
-    """The header, then a line for each row of `ds`, counted from 0.
+def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = None) -> Iterator[list[str]]:
+    """The header, then a line for each row of the blocks, counted from 0 in the first.
 
     regression: row, each target in its own units, each truth;
     classes: row, predicted class, score of each class (its probability, if the output layer is a sigmoid or
@@ -21,22 +21,24 @@ def prediction_table(net, ds, threshold: float | None = None) -> Iterator[list[s
     threshold: score from which a row is of class 1, the network's own by default.
     """
     threshold = net.threshold if threshold is None else threshold
-    yield _header(net, ds)
-    for first in range(0, ds.rows, BLOCK):
-        rows = slice(first, first + BLOCK)
-        scores = net.predict(ds.x[rows])
-        columns = [[str(first + i) for i in range(len(scores))]]
-        if net.task == "regression":
-            columns += _numbers(scores)
-            columns += _numbers(ds.y[rows].reshape(len(scores), -1)) if ds.y is not None else []
-        else:
-            names = np.array(_class_names(net))
-            columns.append(
-                names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
-            )
-            columns += _numbers(scores)
-            columns += [names[ds.y[rows]].tolist()] if ds.y is not None else []
-        yield from map(list, zip(*columns, strict=True))
+    first = 0
+    for ds in blocks:
+        if first == 0:
+            yield _header(net, ds)
+        yield from zip(*_columns(net, ds, first, threshold), strict=True)
+        first += ds.rows
+
+
+def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:
+    scores = net.predict(ds.x)
+    rows = [str(first + i) for i in range(len(scores))]
+    if net.task == "regression":
+        truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
+        return [rows, *_numbers(scores), *truth]
+    names = np.array(_class_names(net))
+    predicted = names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
+    truth = [] if ds.y is None else [names[ds.y].tolist()]
+    return [rows, predicted, *_numbers(scores), *truth]
 
 
 def _header(net, ds) -> list[str]:
@@ -59,5 +61,5 @@ def _class_names(net) -> list[str]:
 
 
 def _numbers(values: np.ndarray) -> list[list[str]]:
-    digits = _DIGITS.get(values.dtype.name, "%.17g")
-    return [[digits % value for value in column] for column in values.T.tolist()]
+    write = _DIGITS.get(values.dtype.name, repr)
+    return [[write(value) for value in column] for column in values.T.tolist()]

@@ -29,7 +29,7 @@ def test(net, ds, *, threshold: float | None = None) -> dict:
     net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc
       multiclass  rows accuracy macro confusion per_class
-      regression  rows mse mae rmse r2
+      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
     threshold: score from which a row counts as class 1; None takes the network's own.
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
     Raises DataError if the data do not fit the network, UsageError for a threshold or task that cannot be,
@@ -43,7 +43,7 @@ def test(net, ds, *, threshold: float | None = None) -> dict:
     _check_fit(net, ds, truth, scores.shape[1])
     _check_finite(ds, scores)
     if net.task == "regression":
-        return regression_report(truth, scores, ds.targets)
+        return regression_report(truth, scores, ds.targets, ds.persistence())
     if net.task == "multiclass":
         return multiclass_report(truth, scores, net.classes or ds.classes)
     return binary_report(truth, scores[:, 0], threshold)
@@ -96,10 +96,16 @@ def multiclass_report(truth: np.ndarray, scores: np.ndarray, classes: Sequence[s
     }
 
 
-def regression_report(truth: np.ndarray, predicted: np.ndarray, targets: Sequence[str] | None = None) -> dict:
-    """All figures for numbers: truth and predicted (rows, outputs), in the same units.
+def regression_report(
+    truth: np.ndarray,
+    predicted: np.ndarray,
+    targets: Sequence[str] | None = None,
+    persistence: np.ndarray | None = None,
+) -> dict:
+    """All figures for numbers: truth, predicted and persistence (rows, outputs), in the same units.
 
-    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs.
+    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs. persistence, the forecast
+    that nothing changes, adds its rmse and the skill, 1 - rmse / persistence_rmse (Marquez and Coimbra 2013).
     """
     truth, predicted = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
     with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
@@ -107,6 +113,8 @@ def regression_report(truth: np.ndarray, predicted: np.ndarray, targets: Sequenc
         mse = float(np.mean(error * error))
         mae = float(np.mean(np.abs(error)))
         figures = {"mse": mse, "mae": mae, "rmse": math.sqrt(mse), "r2": r2(truth, predicted)}
+        if persistence is not None:
+            figures |= skill(figures["rmse"], truth, np.asarray(persistence, np.float64))
     _warn_constant(truth, targets)
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
@@ -114,6 +122,12 @@ def regression_report(truth: np.ndarray, predicted: np.ndarray, targets: Sequenc
             "%s undefined: squares of such large or small values leave float64's range", _listed(beyond)
         )
     return {"rows": len(truth), **figures, **dict.fromkeys(beyond)}
+
+
+def skill(rmse: float, truth: np.ndarray, persistence: np.ndarray) -> dict:
+    """persistence_rmse and skill, None where persistence makes no error: there is nothing to win."""
+    reference = math.sqrt(float(np.mean((persistence - truth) ** 2)))
+    return {"persistence_rmse": reference, "skill": 1 - rmse / reference if reference else None}
 
 
 # -------------------------------------------------------------------------------- two classes

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 log = logging.getLogger("nn")
 
@@ -62,15 +65,19 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
     The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
     Raises OutputError, leaving `path` as it was.
     """
-    path = Path(os.path.realpath(path))  # a link stays one, and what it points to is replaced
-    if path.exists() and not path.is_file():
-        _write_directly(path, data)  # a device or pipe has no old content to keep
-        return
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """A binary file to write that replaces `path` once the block ends well; see atomic_write."""
+    path = Path(path)
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             os.fsync(file.fileno())
@@ -82,13 +89,6 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-
-
-def _write_directly(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
 
 
 def check_writable(path: str | os.PathLike) -> None:

@@ -1,11 +1,16 @@
 """Fixtures for all tests. Run from a checkout with the package installed: `pytest`."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# `python -m pytest` puts the checkout first on the path; unless the core was built there, test what is installed
+if not list((REPOSITORY / "nn" / "backends").glob("_seq*.so")):
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
 
 
 @pytest.fixture(scope="session")

@@ -4,50 +4,92 @@
 #include "../core.h"
 #include "vector.h"
 
-enum { BLOCKS = 64 };                           /* drawn together, word by word, so that the compiler finds vectors */
+enum { BLOCKS = VECTOR_BYTES / 8 };             /* drawn together, each word in a place of 64 bits */
+typedef uint64_t words __attribute__((vector_size(VECTOR_BYTES)));
 
-/* factor[i] of the values [e, e + n) of the batch; e a multiple of 4 */
-static void draw_factors(real *factor, int64_t n, int64_t e, double rate, const batch *b, int layer)
+#if VECTOR_BYTES == 64
+#define FIRST_BLOCKS 0, 8, 1, 9, 2, 10, 3, 11
+#define LAST_BLOCKS 4, 12, 5, 13, 6, 14, 7, 15
+#elif VECTOR_BYTES == 32
+#define FIRST_BLOCKS 0, 4, 1, 5
+#define LAST_BLOCKS 2, 6, 3, 7
+#else
+#define FIRST_BLOCKS 0, 2
+#define LAST_BLOCKS 1, 3
+#endif
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE_WORDS(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE_WORDS(a, b, ...) __builtin_shuffle(a, b, (words){__VA_ARGS__})
+#endif
+
+/* Blocks block, block + 1, ...: word[j][i] is word j of block + i. */
+INLINE void draw_blocks(words word[4], uint64_t block, const batch *b, int layer)
 {
-    const double threshold = rate * 0x1p32;
+    static const uint64_t count[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const words low = (words){} + 0xFFFFFFFFu;
+    words numbers, c0, c1, c2 = (words){} + (uint32_t)b->step, c3 = (words){} + (uint32_t)layer;
+    uint32_t k0 = b->seed, k1 = 0;
+    memcpy(&numbers, count, sizeof numbers);
+    numbers += block;
+    c0 = numbers & low, c1 = numbers >> 32;
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        words p0 = c0 * 0xD2511F53u, p1 = c2 * 0xCD9E8D57u;
+        c0 = (p1 >> 32) ^ c1 ^ k0;
+        c2 = (p0 >> 32) ^ c3 ^ k1;
+        c1 = p1 & low;
+        c3 = p0 & low;
+    }
+    word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+}
+
+/* factor[k] of n values, the first of which is value 4 * block of the batch; n is rounded up to whole draws */
+static void draw_factors(real *factor, int64_t n, uint64_t block, double rate, const batch *b, int layer)
+{
+    const uint64_t least = (uint64_t)ceil(rate * 0x1p32);
     const real scale = (real)(1 / (1 - rate));
-    const uint64_t least = (uint64_t)threshold + ((double)(uint64_t)threshold < threshold);  /* rounded up */
-    for (int64_t at = 0; at < n; at += 4 * BLOCKS) {
-        uint32_t c[4][BLOCKS], k0 = b->seed, k1 = 0;
-        for (int i = 0; i < BLOCKS; i++) {
-            uint64_t block = (uint64_t)(e + at) / 4 + (uint64_t)i;
-            c[0][i] = (uint32_t)block, c[1][i] = (uint32_t)(block >> 32);
-            c[2][i] = (uint32_t)b->step, c[3][i] = (uint32_t)layer;
-        }
-        for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-            for (int i = 0; i < BLOCKS; i++) {
-                uint64_t p0 = (uint64_t)0xD2511F53u * c[0][i], p1 = (uint64_t)0xCD9E8D57u * c[2][i];
-                c[0][i] = (uint32_t)(p1 >> 32) ^ c[1][i] ^ k0;
-                c[2][i] = (uint32_t)(p0 >> 32) ^ c[3][i] ^ k1;
-                c[1][i] = (uint32_t)p1;
-                c[3][i] = (uint32_t)p0;
-            }
-        int64_t there = min_i64(4 * BLOCKS, n - at);
-        for (int64_t i = 0; i < there; i++)
-            factor[at + i] = c[i % 4][i / 4] >= least ? scale : 0;
+    uint64_t bits = 0;
+    memcpy(&bits, &scale, sizeof scale);
+    for (int64_t k = 0; k < n; k += 4 * BLOCKS, block += BLOCKS) {
+        words w[4];
+        draw_blocks(w, block, b, layer);
+        for (int j = 0; j < 4; j++)
+            w[j] = (words)(w[j] >= least) & bits;
+#ifdef REAL_IS_FLOAT
+        words even = w[0] | w[1] << 32, odd = w[2] | w[3] << 32;        /* pairs of factors */
+        words in_order[2] = {SHUFFLE_WORDS(even, odd, FIRST_BLOCKS), SHUFFLE_WORDS(even, odd, LAST_BLOCKS)};
+#else
+        words even[2] = {SHUFFLE_WORDS(w[0], w[2], FIRST_BLOCKS), SHUFFLE_WORDS(w[0], w[2], LAST_BLOCKS)};
+        words odd[2] = {SHUFFLE_WORDS(w[1], w[3], FIRST_BLOCKS), SHUFFLE_WORDS(w[1], w[3], LAST_BLOCKS)};
+        words in_order[4] = {
+            SHUFFLE_WORDS(even[0], odd[0], FIRST_BLOCKS), SHUFFLE_WORDS(even[0], odd[0], LAST_BLOCKS),
+            SHUFFLE_WORDS(even[1], odd[1], FIRST_BLOCKS), SHUFFLE_WORDS(even[1], odd[1], LAST_BLOCKS),
+        };
+#endif
+        memcpy(factor + k, in_order, sizeof in_order);
     }
 }
 
-/* Factors drawn, and once more turned; a row may begin up to 3 values into a block. */
+/* Factors as drawn, beginning with those of the values that share the row's first block, and once more turned. */
+static int64_t drawn_size(int64_t n) { return (n + 3 + 4 * BLOCKS - 1) / (4 * BLOCKS) * 4 * BLOCKS; }
+
 static int64_t dropout_scratch(const nn_layer *spec, int64_t n)
 {
     (void)n;
-    return 2 * (row_stride(values(spec->in)) + 2 * VECTOR + 4) * (int64_t)sizeof(real);
+    return 2 * drawn_size(values(spec->in)) * (int64_t)sizeof(real);
 }
 
 static void dropout_row(const layer *l, real *to, const real *from, int64_t r, const batch *b)
 {
-    int64_t n = l->inputs, e = r * n, before = e % 4;
-    real *factor = b->scratch, *turned = factor + row_stride(n) + 2 * VECTOR;
-    draw_factors(factor, n + before, e - before, l->spec.rate, b, l->index);
-    image_in(turned, factor + before, l->spec.in);
+    int64_t n = l->inputs, e = r * n;
+    real *drawn = b->scratch, *factor = drawn + e % 4;
+    draw_factors(drawn, n + e % 4, (uint64_t)(e / 4), l->spec.rate, b, l->index);
+    if (!same_layout(l->spec.in)) {
+        image_in(drawn + drawn_size(n), factor, l->spec.in);
+        factor = drawn + drawn_size(n);
+    }
     for (int64_t k = 0; k < n; k++)
-        to[k] = from[k] * turned[k];
+        to[k] = from[k] * factor[k];
 }
 
 static void dropout_rows(const layer *l, real *to, const real *from, int64_t first, int64_t last, const batch *b)

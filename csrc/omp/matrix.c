@@ -165,6 +165,8 @@ INLINE int tile_rows(int64_t m, int64_t i)
     return (int)(i < higher * (base + 1) ? base + 1 : base);
 }
 
+INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
+
 /* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, PANEL), columns past the end of b as 0. */
 static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_t j0, int64_t width)
 {
@@ -180,6 +182,8 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
         else if (p->b_col == 1)
             for (int64_t q = 0; q < depth; q++)
                 memcpy(to + q * PANEL, from + q * p->b_row, (size_t)there * sizeof(real));
+        else if (p0 + whole_vectors(depth) <= p->b_col)     /* rows go on, and the next panel overwrites what is */
+            transpose(to, PANEL, from, p->b_col, there, whole_vectors(depth));              /* copied too much */
         else
             transpose(to, PANEL, from, p->b_col, there, depth);
     }
@@ -264,15 +268,15 @@ static blocking blocks_of(const product *p)
 static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p);
-    return ((is.read_a ? 0 : is.height * is.depth) + (is.read_b ? 0 : is.depth * is.width)) * (int64_t)sizeof(real)
-         + ROWS_COPIED * (int64_t)sizeof(real);
+    return ((is.read_a ? 0 : is.height * is.depth + ROWS_COPIED) + (is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL))
+         * (int64_t)sizeof(real);
 }
 
 /* The part of c in rows [i0, i1) and columns [j0, j1). */
 static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
 {
     blocking is = blocks_of(p);
-    real *b_block = scratch, *a_block = b_block + (is.read_b ? 0 : is.depth * is.width);
+    real *b_block = scratch, *a_block = b_block + (is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL);
     if (is.read_b)
         is.width = max_i64(PANEL, (j1 - j0 + PANEL - 1) / PANEL * PANEL);
     for (int64_t j = j0; j < j1; j += is.width) {

@@ -6,7 +6,8 @@
 
 static int is_narrow(const nn_layer *spec)
 {
-    return values(spec->out) * 4 <= VECTOR && values(spec->in) >= 4 * VECTOR;
+    int64_t i = values(spec->in), o = values(spec->out);
+    return o == 1 || (o * 4 <= VECTOR && i >= 4 * VECTOR);
 }
 
 /* out (n,o) = f(x (n,i) w' + b); four sums side by side hide the latency of the additions */

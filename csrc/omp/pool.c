@@ -85,15 +85,20 @@ static int64_t maxpool_workspace(const nn_layer *spec, int64_t n, int threads)
     return n * values(spec->out) * (int64_t)sizeof(integer);
 }
 
-/* Windows that do not overlap: each value of dx belongs to one, or to none and is 0. */
+/* Windows that do not overlap: each value of dx belongs to one, or to none and is 0. c >= VECTOR */
 static void maxpool_window_backward(real *dx, const real *dz, const integer *where, int64_t c, int64_t row, int64_t k)
 {
-    for (int64_t y = 0; y < k; y++)
-        for (int64_t x = 0; x < k; x++) {
-            integer here = (integer)(y * row + x * c);
-            for (int64_t i = 0; i < c; i++)
-                dx[here + i] = where[i] == here ? dz[i] : 0;
-        }
+    for (int64_t j = 0; j < c; j += VECTOR) {
+        int64_t i = min_i64(j, c - VECTOR);     /* the last vector overlaps the one before */
+        vec gradient = load(dz + i);
+        ivec at;
+        memcpy(&at, where + i, sizeof at);
+        for (int64_t y = 0; y < k; y++)
+            for (int64_t x = 0; x < k; x++) {
+                integer here = (integer)(y * row + x * c);
+                store(dx + here + i, (vec)((at == here) & (ivec)gradient));
+            }
+    }
 }
 
 static void maxpool_image_backward(real *dx, const real *dz, const integer *where, const nn_layer *s)

@@ -8,10 +8,13 @@ An engine is given the layers and the loss once and then offers, for parameter v
     gradients(x, y, seed, step) -> (loss, vector, dx)
     predict(data, rows) -> scores               rows: indices, or None for all
     loss(data, rows) -> mean loss
+    record(batches), recorded() -> steps        when each step of the next so many batches of training was done
     threads_for(rows), bytes()
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ..utils import UsageError
 
@@ -20,6 +23,16 @@ BACKENDS = {
     "seq": "one thread, plain loops: the readable truth",
     "omp": "SIMD and threads on the processor",
 }
+
+
+class Step(NamedTuple):
+    """A stretch of a batch's time; `begin` and `end` are seconds on the clock of time.perf_counter."""
+
+    name: str  # gather, forward, loss, backward, update, communication, end (what is left of the batch)
+    layer: int | None
+    begin: float
+    end: float
+    lane: str = ""  # the stream or device, where several things happen at once
 
 
 def resolve(backend: str) -> str:

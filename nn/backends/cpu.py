@@ -9,6 +9,7 @@ from importlib import import_module
 import numpy as np
 
 from ..utils import NnError, UsageError, default_threads
+from . import Step
 
 SUFFIXES = {"float32": "f32", "float64": "f64"}
 MOST_THREADS = 1024
@@ -19,7 +20,12 @@ def extension(backend: str):
     if backend == "omp":
         # libgomp reads this when it is loaded: its idle threads should sleep, not spin against the others
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    module = import_module(f"nn.backends._{backend}")
+    try:
+        module = import_module(f"nn.backends._{backend}")
+    except ImportError as error:
+        raise NnError(
+            f"the C core is not built ({error}): run `pip install .` in the source folder, and nn outside of it"
+        ) from error
     asked = os.environ.get("NN_ISA")
     found = module.ffi.string(module.lib.nn_isa()).decode()
     if backend == "omp" and asked and asked != found:
@@ -56,12 +62,14 @@ class CpuEngine:
         self.ffi, self.lib = extension(backend)
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
-        self.threads = 1 if backend == "seq" else threads or default_threads()
+        threaded = backend != "seq" and self.lib.nn_has_openmp()
+        self.threads = (threads or default_threads()) if threaded else 1
         specs = self._specs(layers)
         net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
         if net == self.ffi.NULL:
             raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
         self._net = self.ffi.gc(net, self._function("net_free"))
+        self._layers, self._profile = len(layers), None
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
@@ -153,6 +161,27 @@ class CpuEngine:
         )
         if failed:
             raise NnError(f"out of memory for batches of {training.batch} rows; use a smaller --batch_number")
+
+    def record(self, batches: int) -> None:
+        """From now on note when the steps of training's batches begin and end, of so many batches."""
+        self._stamps = np.zeros((batches, 4 + 3 * self._layers))
+        stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
+        self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "stamps": stamps})
+        self._call("net_profile", self._net, self._profile)
+
+    def recorded(self) -> list[list[Step]]:
+        """The steps of each batch since `record`, in the order of time; they fill the batch."""
+        if self._profile is None:
+            return []
+        count = self._layers
+        layers = range(count)
+        backwards = [(name, layer) for layer in reversed(layers) for name in ("backward", "update")]
+        steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None), *backwards, ("end", None)]
+        # layers that need no gradients leave no stamps: they took no time
+        times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
+        return [
+            [Step(*step, begin, end) for step, begin, end in zip(steps, row, row[1:], strict=False)] for row in times
+        ]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
         """(mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""

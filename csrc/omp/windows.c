@@ -1,0 +1,362 @@
+/* windows.c - kernels sliding over images: what the three passes of a convolution are made of. Images are channels-last
+ * here: pixel (y,x) of an image is a run of c values.
+ *
+ * Then the part of a window that lies in one image row is one run of memory, and a convolution is a matrix product
+ * whose left side is read straight from the image: nothing is unrolled. One micro-kernel does all three
+ * passes; its sums stay in registers, windows (or taps) down, channels across:
+ *     out (windows, f)     = image  windows x taps, taps run by
+ *     dx  (pixels, c)      = dz     the same with the kernel turned round, once per phase of the stride
+ *     dw  (taps, f)        = image' taps x windows, windows run by
+ * Images with fewer channels than a vector has places are seen with several windows side by side as one: a wider
+ * kernel, most of it zeros, whose outputs are those of all of them (`group`).
+ *
+ * Every sum has one order, given by the sizes.
+ */
+#include "../core.h"
+#include "vector.h"
+
+#if VECTOR_BYTES == 64
+enum { TALLEST_1 = 16, TALLEST_2 = 14 };        /* rows of a tile one and two vectors wide: 32 registers */
+#else
+enum { TALLEST_1 = 12, TALLEST_2 = 6 };         /* 16 registers */
+#endif
+enum { STRIP = 2 * VECTOR };                    /* channels of a full strip of packed weights */
+
+/* ---- the micro-kernel ---- */
+
+/* sums (rows, columns) = first (NULL: 0) + the sum over segments and steps of a (rows) b (columns) */
+typedef struct {
+    int64_t steps, segments;
+    int64_t a_row, a_step, a_segment;           /* values from one to the next */
+    int64_t b_step, b_segment;
+    int64_t first_row, c_row;                   /* first_row 0: the same first values for all rows */
+    int relu;                                   /* negative results become 0 */
+} sums;
+
+INLINE void window_tile(const int rows, const int columns, const sums *s, real *c, const real *first, const real *a,
+                        const real *b, const real *mask)
+{
+    vec sum[TALLEST_1][2];
+    const int64_t steps = s->steps, a_row = s->a_row, a_step = s->a_step, b_step = s->b_step, c_row = s->c_row;
+    #pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 2
+        for (int j = 0; j < columns; j++)
+            sum[r][j] = first ? load(first + r * s->first_row + j * VECTOR) : (vec){};
+    for (int64_t segment = 0; segment < s->segments; segment++, a += s->a_segment, b += s->b_segment) {
+        const real *base[(TALLEST_1 + 2) / 3], *right_at = b;   /* one address for three rows: registers are few */
+        #pragma GCC unroll 6
+        for (int r = 0; r < rows; r += 3)
+            base[r / 3] = a + r * a_row;
+        for (int64_t i = 0; i < steps; i++, right_at += b_step) {
+            vec right[2];
+            #pragma GCC unroll 2
+            for (int j = 0; j < columns; j++)
+                right[j] = load(right_at + j * VECTOR);
+            #pragma GCC unroll 16
+            for (int r = 0; r < rows; r++) {
+                real left = base[r / 3][r % 3 * a_row + i * a_step];
+                #pragma GCC unroll 2
+                for (int j = 0; j < columns; j++)
+                    sum[r][j] += left * right[j];
+            }
+        }
+    }
+    #pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 2
+        for (int j = 0; j < columns; j++) {
+            vec value = sum[r][j];
+            if (s->relu)
+                value = pick(value <= 0, (vec){}, value);       /* a NaN stays one */
+            if (mask)
+                value = (vec)((load(mask + r * c_row + j * VECTOR) > 0) & (ivec)value);
+            store(c + r * c_row + j * VECTOR, value);
+        }
+}
+
+typedef void window_function(const sums *, real *, const real *, const real *, const real *, const real *);
+#define WINDOW_TILE(rows, columns) \
+    static void window_tile_##rows##_##columns(const sums *s, real *c, const real *first, const real *a, \
+                                               const real *b, const real *mask) \
+    { \
+        window_tile(rows, columns, s, c, first, a, b, mask); \
+    }
+WINDOW_TILE(1, 1) WINDOW_TILE(2, 1) WINDOW_TILE(3, 1) WINDOW_TILE(4, 1) WINDOW_TILE(5, 1) WINDOW_TILE(6, 1)
+WINDOW_TILE(7, 1) WINDOW_TILE(8, 1) WINDOW_TILE(9, 1) WINDOW_TILE(10, 1) WINDOW_TILE(11, 1) WINDOW_TILE(12, 1)
+WINDOW_TILE(1, 2) WINDOW_TILE(2, 2) WINDOW_TILE(3, 2) WINDOW_TILE(4, 2) WINDOW_TILE(5, 2) WINDOW_TILE(6, 2)
+#if VECTOR_BYTES == 64
+WINDOW_TILE(13, 1) WINDOW_TILE(14, 1) WINDOW_TILE(15, 1) WINDOW_TILE(16, 1)
+WINDOW_TILE(7, 2) WINDOW_TILE(8, 2) WINDOW_TILE(9, 2) WINDOW_TILE(10, 2) WINDOW_TILE(11, 2) WINDOW_TILE(12, 2)
+WINDOW_TILE(13, 2) WINDOW_TILE(14, 2)
+#endif
+static window_function *const window_tiles[2][TALLEST_1] = {
+    {
+        window_tile_1_1, window_tile_2_1, window_tile_3_1, window_tile_4_1, window_tile_5_1, window_tile_6_1,
+        window_tile_7_1, window_tile_8_1, window_tile_9_1, window_tile_10_1, window_tile_11_1, window_tile_12_1,
+#if VECTOR_BYTES == 64
+        window_tile_13_1, window_tile_14_1, window_tile_15_1, window_tile_16_1,
+#endif
+    },
+    {
+        window_tile_1_2, window_tile_2_2, window_tile_3_2, window_tile_4_2, window_tile_5_2, window_tile_6_2,
+#if VECTOR_BYTES == 64
+        window_tile_7_2, window_tile_8_2, window_tile_9_2, window_tile_10_2, window_tile_11_2, window_tile_12_2,
+        window_tile_13_2, window_tile_14_2,
+#endif
+    },
+};
+
+INLINE int64_t tallest(int columns) { return columns == 1 ? TALLEST_1 : TALLEST_2; }
+
+/* n rows fall into as few tiles as can be, of as equal heights: the height of the one that begins at row i. */
+INLINE int64_t tile_height(int64_t n, int64_t i, int64_t most)
+{
+    int64_t count = (n + most - 1) / most, height = n / count, higher = n % count;
+    return i < higher * (height + 1) ? height + 1 : height;
+}
+
+/* One tile of which only the first `lanes` columns are wanted. */
+static void put_tile(int64_t rows, int columns, int64_t lanes, const sums *s, real *c, const real *first, const real *a,
+                     const real *b, const real *mask)
+{
+    window_function *run = window_tiles[columns - 1][rows - 1];
+    if (lanes == columns * VECTOR) {
+        run(s, c, first, a, b, mask);
+        return;
+    }
+    real whole[TALLEST_1 * STRIP];
+    sums aside = *s;
+    aside.c_row = columns * VECTOR;
+    run(&aside, whole, first, a, b, NULL);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < lanes; i++)
+            c[r * s->c_row + i] = !mask || mask[r * s->c_row + i] > 0 ? whole[r * columns * VECTOR + i] : 0;
+}
+
+/* ---- frames: an image with the zeros that windows see around it ---- */
+
+typedef struct {
+    int64_t rows, columns;                      /* of the frame */
+    int64_t top, left;                          /* where the image's corner stands in it; may lie outside */
+    int64_t height, width, channels;            /* of the image */
+} frame;
+
+/* No zeros are needed: the image itself serves. */
+static int frame_in_place(const frame *f)
+{
+    return f->top == 0 && f->left == 0 && f->rows <= f->height && f->columns <= f->width;
+}
+
+static int64_t frame_row(const frame *f)
+{
+    return (frame_in_place(f) ? f->width : f->columns) * f->channels;
+}
+
+static int64_t frame_size(const frame *f)
+{
+    return frame_in_place(f) ? 0 : row_stride(f->rows * f->columns * f->channels + STRIP);
+}
+
+/* The image in its frame. `room` holds zeros wherever earlier images of this frame have not been. */
+static const real *framed(const frame *f, real *room, const real *image)
+{
+    if (frame_in_place(f))
+        return image;
+    int64_t first = max_i64(0, -f->left), last = min_i64(f->width, f->columns - f->left);
+    for (int64_t y = max_i64(0, -f->top); y < min_i64(f->height, f->rows - f->top) && first < last; y++)
+        memcpy(room + ((y + f->top) * f->columns + first + f->left) * f->channels,
+               image + (y * f->width + first) * f->channels, (size_t)((last - first) * f->channels) * sizeof(real));
+    return room;
+}
+
+/* ---- a kernel sliding over a frame ---- */
+
+typedef struct {
+    int64_t in, out;                            /* channels */
+    int64_t kh, kw, stride;                     /* taps of the kernel down and across, pixels between windows */
+    int64_t height, width;                      /* windows */
+    int64_t group;                              /* windows side by side that are computed as one */
+    int64_t at_y, at_x;                         /* the first window's corner in the frame */
+    int64_t w, w_out, w_in, w_down, w_right;    /* weight of tap (0,0), and values from one to the next */
+    int64_t c, c_down, c_right;                 /* the same for the pixels that come out */
+} slide;
+
+static int64_t wide(const slide *s) { return s->kw + (s->group - 1) * s->stride; }
+static int64_t run_length(const slide *s) { return wide(s) * s->in; }       /* of a grouped window's row */
+static int64_t lanes_of(const slide *s) { return s->group * s->out; }
+static int64_t packed_size(const slide *s) { return s->kh * run_length(s) * row_stride(lanes_of(s)); }
+
+/* The number of windows worth computing as one: they must fill the row, and the taps a window costs, zeros included,
+ * be as few as can be. */
+static int64_t best_group(int64_t out, int64_t width, int64_t taps, int64_t stride)
+{
+    int64_t best = 1;
+    for (int64_t group = 2; group * out <= VECTOR && group <= width; group++)
+        if (width % group == 0
+            && (taps + (group - 1) * stride) * best < (taps + (best - 1) * stride) * group)
+            best = group;
+    return best;
+}
+
+static slide forward_slide(const nn_layer *l)
+{
+    int64_t k = l->kernel, in = l->in[0], out = l->out[0];
+    return (slide){
+        .in = in, .out = out, .kh = k, .kw = k, .stride = l->stride, .height = l->out[1], .width = l->out[2],
+        .group = best_group(out, l->out[2], k, l->stride),
+        .w_out = in * k * k, .w_in = k * k, .w_down = k, .w_right = 1,
+        .c_down = l->out[2] * out, .c_right = out,
+    };
+}
+
+static frame forward_frame(const nn_layer *l)
+{
+    return (frame){
+        .rows = ((int64_t)l->out[1] - 1) * l->stride + l->kernel, .columns = ((int64_t)l->out[2] - 1) * l->stride + l->kernel,
+        .top = l->pad_top, .left = l->pad_left, .height = l->in[1], .width = l->in[2], .channels = l->in[0],
+    };
+}
+
+/* One side of the backward pass: input pixels first, first + stride, ... see taps phase, phase + stride, ... of the
+ * kernel, the last of them at the output `at`, the others at those after it. */
+typedef struct {
+    int64_t first, count, taps, at;
+} phase;
+
+static phase phase_of(int64_t number, int64_t in, int64_t kernel, int64_t stride, int64_t pad)
+{
+    int64_t first = ((number - pad) % stride + stride) % stride;
+    int64_t taps = number < kernel ? (kernel - 1 - number) / stride + 1 : 0;
+    return (phase){first, first < in ? (in - 1 - first) / stride + 1 : 0, taps, (first + pad) / stride - taps + 1};
+}
+
+/* The first output that some input pixel sees, outside the image if need be. */
+static int64_t lowest_output(int64_t kernel, int64_t stride, int64_t pad) { return pad / stride - (kernel - 1) / stride; }
+
+static frame backward_frame(const nn_layer *l)
+{
+    int64_t top = lowest_output(l->kernel, l->stride, l->pad_top), left = lowest_output(l->kernel, l->stride, l->pad_left);
+    return (frame){
+        .rows = ((int64_t)l->in[1] - 1 + l->pad_top) / l->stride - top + 1,
+        .columns = ((int64_t)l->in[2] - 1 + l->pad_left) / l->stride - left + 1,
+        .top = -top, .left = -left, .height = l->out[1], .width = l->out[2], .channels = l->out[0],
+    };
+}
+
+/* The pixels of dx that stand at (down, across) within the stride. */
+static slide backward_slide(const nn_layer *l, int64_t down, int64_t across)
+{
+    int64_t k = l->kernel, s = l->stride, in = l->out[0], out = l->in[0], width = l->in[2];
+    phase y = phase_of(down, l->in[1], k, s, l->pad_top), x = phase_of(across, width, k, s, l->pad_left);
+    return (slide){
+        .in = in, .out = out, .kh = y.taps, .kw = x.taps, .stride = 1, .height = y.count, .width = x.count,
+        .group = s == 1 ? best_group(out, width, k, 1) : 1,
+        .at_y = y.at - lowest_output(k, s, l->pad_top), .at_x = x.at - lowest_output(k, s, l->pad_left),
+        .w = (down + (y.taps - 1) * s) * k + across + (x.taps - 1) * s,
+        .w_out = k * k, .w_in = out * k * k, .w_down = -s * k, .w_right = -s,
+        .c = (y.first * width + x.first) * out, .c_down = s * width * out, .c_right = s * out,
+    };
+}
+
+/* The weights as the micro-kernel reads them: strips of channels, each (kh, run, lanes of the strip). This thread's
+ * share of the taps. */
+static void pack_weights(real *to, const real *w, const slide *s, team t)
+{
+    int64_t run = run_length(s), lanes = lanes_of(s), first, last;
+    team_share(t, s->kh * wide(s), 1, &first, &last);
+    for (int64_t strip = 0; strip < lanes; strip += STRIP) {
+        int64_t width = min_i64(STRIP, row_stride(lanes - strip)), there = min_i64(width, lanes - strip);
+        for (int64_t tap = first; tap < last; tap++) {
+            int64_t ky = tap / wide(s), kx = tap % wide(s);
+            real *row = to + strip * s->kh * run + (ky * run + kx * s->in) * width;
+            memset(row, 0, (size_t)(s->in * width) * sizeof(real));
+            for (int64_t lane = 0; lane < there; lane++) {
+                int64_t member = (strip + lane) / s->out, channel = (strip + lane) % s->out;
+                int64_t own = kx - member * s->stride;
+                if (own < 0 || own >= s->kw)
+                    continue;
+                const real *from = w + s->w + channel * s->w_out + ky * s->w_down + own * s->w_right;
+                for (int64_t c = 0; c < s->in; c++)
+                    row[c * width + lane] = from[c * s->w_in];
+            }
+        }
+    }
+}
+
+/* Rows [y0, y1) of windows: out = first (NULL: 0) + image through the packed weights; then relu, or masked by x > 0. */
+static void slide_rows(real *out, const real *image, int64_t image_row, const real *packed, const real *first,
+                       const real *x, int relu, const slide *s, int64_t y0, int64_t y1, real *scratch)
+{
+    (void)scratch;
+    int64_t run = run_length(s), lanes = lanes_of(s), windows = s->width / s->group;
+    int64_t step = s->group * s->stride * s->in;
+    sums tile = {
+        .steps = run, .segments = s->kh, .a_row = step, .a_step = 1, .a_segment = image_row,
+        .c_row = s->group * s->c_right, .relu = relu,
+    };
+    for (int64_t strip = 0; strip < lanes; strip += STRIP) {
+        int columns = lanes - strip > VECTOR ? 2 : 1;
+        int64_t there = min_i64(lanes - strip, STRIP);
+        tile.b_step = columns * VECTOR, tile.b_segment = run * tile.b_step;
+        for (int64_t y = y0; y < y1; y++) {
+            const real *row = image + (s->at_y + y * s->stride) * image_row + s->at_x * s->in;
+            for (int64_t i = 0, height; i < windows; i += height) {
+                int64_t at = s->c + y * s->c_down + i * tile.c_row + strip;
+                height = tile_height(windows, i, tallest(columns));
+                put_tile(height, columns, there, &tile, out + at, first ? first + strip : NULL, row + i * step,
+                         packed + strip * s->kh * run, x ? x + at : NULL);
+            }
+        }
+    }
+}
+
+/* ---- the weight's gradient ---- */
+
+/* The weight's gradient += that of one image; of its tiles, dealt out in turn, only shares [first, last). */
+static void gradient_tiles(real *piece, const real *dz, const real *image, int64_t image_row, const slide *s,
+                           int64_t first, int64_t last, int64_t shares, int fresh, real *scratch)
+{
+    (void)scratch;
+    int64_t run = run_length(s), lanes = lanes_of(s);
+    for (int64_t strip = 0, number = 0; strip < lanes; strip += STRIP) {
+        int columns = lanes - strip > VECTOR ? 2 : 1;
+        int64_t row = columns * VECTOR;
+        sums tile = {
+            .steps = s->width / s->group, .segments = s->height, .a_row = 1, .a_step = s->group * s->stride * s->in,
+            .a_segment = s->stride * image_row, .b_step = lanes, .b_segment = s->width * s->out,
+            .first_row = row, .c_row = row,
+        };
+        for (int64_t ky = 0; ky < s->kh; ky++)
+            for (int64_t i = 0, height; i < run; i += height, number++) {
+                real *c = piece + strip * s->kh * run + (ky * run + i) * row;
+                height = tile_height(run, i, tallest(columns));
+                if (number % shares >= first && number % shares < last)
+                    window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, image + ky * image_row + i,
+                                                          dz + strip, NULL);
+            }
+    }
+}
+
+/* The pieces' sum, brought back into the order of the weights: this thread's share of the taps. */
+static void gather_gradient(real *dw, const real *pieces, int64_t count, int64_t piece, const slide *s, team t)
+{
+    int64_t run = run_length(s), lanes = lanes_of(s), first, last;
+    team_share(t, s->kh * s->kw * s->in, 1, &first, &last);
+    for (int64_t tap = first; tap < last; tap++) {
+        int64_t ky = tap / (s->kw * s->in), kx = tap / s->in % s->kw, c = tap % s->in;
+        for (int64_t strip = 0; strip < lanes; strip += STRIP) {
+            int64_t width = min_i64(STRIP, row_stride(lanes - strip)), there = min_i64(s->out, min_i64(width, lanes - strip));
+            real sum[STRIP] = {0};
+            for (int64_t p = 0; p < count; p++)
+                for (int64_t member = 0; member < s->group; member++) {
+                    const real *from = pieces + p * piece + strip * s->kh * run + member * s->out
+                                     + (ky * run + (kx + member * s->stride) * s->in + c) * width;
+                    for (int64_t i = 0; i < there; i++)
+                        sum[i] += from[i];
+                }
+            for (int64_t i = 0; i < there; i++)
+                dw[s->w + (strip + i) * s->w_out + c * s->w_in + ky * s->w_down + kx * s->w_right] = sum[i];
+        }
+    }
+}

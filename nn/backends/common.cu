@@ -1,0 +1,144 @@
+/* common.cu - what all kernels share: the batch at hand, activations, the copy into shared memory, the grid's barrier.
+ *
+ * The files of this folder are joined and compiled at run time (NVRTC) for one network: sizes are template
+ * arguments, so that the compiler turns every division by a size into a multiplication. Each op is a function that
+ * all blocks of a grid run side by side; program.py writes the kernels that call the ops one after the other.
+ * Batches are dense, (n, values) row by row, images channel by channel.
+ */
+typedef REAL real;                      /* float or double, by the compiler's option */
+typedef long long int64;
+
+enum { THREADS = 256 };                 /* of every block; ops that tile count on a square of 16 x 16 */
+enum { LINEAR, SIGMOID, TANH, RELU, LRELU, SOFTPLUS, SOFTMAX };
+enum { MSE, MAE, HUBER, BCE, CE };
+enum { SGD, MOMENTUM, ADAM };
+
+/* What the optimiser does in one batch; the host works all batches of an epoch out beforehand, in double. */
+struct update {
+    real rate;                          /* sgd: learning rate / n, momentum: learning rate, adam: that / (1 - beta1^t) */
+    real inv_rows;                      /* gradients are sums over the batch; this makes them means */
+    real keep;                          /* 1 - learning rate * weight decay */
+    real root_scale;                    /* adam: 1 / sqrt(1 - beta2^t) */
+    real momentum, beta1, rest1, beta2, rest2, epsilon; /* rest = 1 - beta */
+};
+
+/* Where everything is. The host fills it in before an epoch; it lies in the GPU's memory, so that a captured graph
+ * can be replayed without a change to its arguments. Every member has eight bytes. */
+struct control {
+    real *parameters, *gradients, *moment1, *moment2;
+    real *rows;                         /* activations and their gradients: buffer at `rows + capacity * place` */
+    int64 capacity;                     /* rows there is room for */
+    const void *x, *y;                  /* the data set: inputs, targets or int labels */
+    const int64 *order;                 /* its rows in the order to take them; NULL: as they lie */
+    int64 count;                        /* rows of that order */
+    int64 batch;                        /* rows of a batch, the last one has what is left */
+    double *row_loss;                   /* one a row of the order */
+    const update *updates;              /* one a batch */
+    real *parts;                        /* of sums that several blocks share, until the next phase */
+    real *out;                          /* where results go that the host asked for */
+    real *input_gradient;               /* and the gradient of the inputs */
+    unsigned *arrivals;                 /* of the grid's barrier */
+    int64 seed, step;                   /* of dropout; the first batch's */
+    int64 row, index;                   /* the batch at hand begins there; its number since the host filled this in */
+};
+
+/* The batch at hand. */
+struct batch {
+    int n;                              /* rows, 0 after the last */
+    int64 row;                          /* its first in the order */
+    unsigned step, seed;
+    const update *u;
+};
+
+__device__ inline batch batch_of(const control &c, int64 row, int64 index)
+{
+    int64 left = c.count - row;
+    batch b = {(int)(left < 0 ? 0 : left < c.batch ? left : c.batch), row, (unsigned)(c.step + index),
+               (unsigned)c.seed, c.updates + index};
+    return b;
+}
+
+/* The row of the data set that row r of the batch is. */
+__device__ inline int64 data_row(const control &c, const batch &b, int r)
+{
+    return c.order ? c.order[b.row + r] : b.row + r;
+}
+
+/* The blocks that run an op: this one's number among how many. */
+struct team {
+    int id, count;
+    __device__ int first() const { return id * THREADS + threadIdx.x; }     /* for grid-stride loops */
+    __device__ int stride() const { return count * THREADS; }
+};
+
+/* The grid with its blocks counted from another one on: ops of one phase each begin where the last one ended. */
+__device__ inline team team_from(int start)
+{
+    team t = {(int)((blockIdx.x + gridDim.x - start % gridDim.x) % gridDim.x), (int)gridDim.x};
+    return t;
+}
+
+/* All blocks of a grid meet. They must all be resident (a cooperative launch); `target` begins at 0 with *arrivals. */
+__device__ inline void grid_barrier(unsigned *arrivals, unsigned &target)
+{
+    target += gridDim.x;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();                /* what this block wrote becomes visible before its arrival does */
+        atomicAdd(arrivals, 1u);
+        while ((int)(*(volatile unsigned *)arrivals - target) < 0)
+            SPIN;
+        __threadfence();                /* and what the others wrote is read from memory, not from an old cache line */
+    }
+    __syncthreads();
+}
+
+/* ---- shared memory ---- */
+
+/* One value from global to shared memory, in the background; 0 where `from` is NULL. */
+__device__ inline void copy_async(real *to, const real *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "n"(sizeof(real)), "r"(from ? (int)sizeof(real) : 0)
+                 : "memory");
+#else
+    *to = from ? *from : 0;
+#endif
+}
+
+/* Ends a group of copies. */
+__device__ inline void copy_group()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/* Waits until at most PENDING of this thread's groups are still under way. */
+template <int PENDING>
+__device__ inline void copy_wait()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+/* ---- random numbers ---- */
+
+/* Philox4x32-10 (Salmon et al. 2011), as in csrc/common.h */
+__device__ inline void philox(unsigned out[4], unsigned seed, unsigned c0, unsigned c1, unsigned c2, unsigned c3)
+{
+    unsigned k0 = seed, k1 = 0;
+    for (int round = 0; round < 10; round++) {
+        unsigned high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+        unsigned high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ k0;
+        c2 = high0 ^ c3 ^ k1;
+        c1 = low1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}

@@ -1,0 +1,138 @@
+/* dense.cu - the fully connected layer. x (n,I), weight w (O,I), bias b (O), out (n,O). */
+
+__device__ real one = 1;              /* what a layer's bias is multiplied with */
+
+/* Parts of the sums, (SPLITS, n, WIDTH), to be added up. */
+template <int WIDTH>
+struct put_part {
+    real *parts;
+    int n;
+    __device__ void put(int r, int k, real value, int split) const
+    {
+        parts[((size_t)split * n + r) * WIDTH + k] = value;
+    }
+};
+
+/* ---- out = f(x w' + b) ---- */
+
+template <int O, int ACTIVATION>
+struct put_dense_output {
+    real *out;
+    const real *b;
+    __device__ void put(int r, int j, real value, int) const
+    {
+        out[(size_t)r * O + j] = activate<ACTIVATION>(value + b[j]);
+    }
+};
+
+template <class T, int SPLITS, int I, int O, int ACTIVATION>
+__device__ void dense_forward(real *out, real *parts, const real *x, const real *w, const real *b, int n, team t)
+{
+    by_rows<I> rows = {x}, columns = {w};
+    put_dense_output<O, ACTIVATION> whole = {out, b};
+    put_part<O> part = {parts, n};
+    if (SPLITS == 1)
+        gemm<T, 1>(rows, columns, whole, n, O, I, t);
+    else
+        gemm<T, SPLITS>(rows, columns, part, n, O, I, t);
+}
+
+/* out = f(the sum of the parts + b); SPLITS 0: of what stands in out, as a library left it */
+template <int SPLITS, int O, int ACTIVATION>
+__device__ void dense_finish(real *out, const real *parts, const real *b, int n, team t)
+{
+    for (int e = t.first(); e < n * O; e += t.stride()) {
+        real sum = SPLITS == 0 ? out[e] : 0;
+        for (int s = 0; s < SPLITS; s++)
+            sum += parts[(size_t)s * n * O + e];
+        out[e] = activate<ACTIVATION>(sum + b[e % O]);
+    }
+}
+
+/* ---- dx = dz w, times the derivative of the activation below, from its output x ---- */
+
+template <int I, int BELOW>
+struct put_dense_dx {
+    real *dx;
+    const real *x;
+    __device__ void put(int r, int i, real value, int) const
+    {
+        size_t e = (size_t)r * I + i;
+        dx[e] = BELOW == LINEAR ? value : value * slope<BELOW>(x[e]);
+    }
+};
+
+template <class T, int SPLITS, int I, int O, int BELOW>
+__device__ void dense_backward_input(real *dx, real *parts, const real *dz, const real *w, const real *x, int n, team t)
+{
+    by_rows<O> rows = {dz};
+    by_columns<I> columns = {w};
+    put_dense_dx<I, BELOW> whole = {dx, x};
+    put_part<I> part = {parts, n};
+    if (SPLITS == 1)
+        gemm<T, 1>(rows, columns, whole, n, I, O, t);
+    else
+        gemm<T, SPLITS>(rows, columns, part, n, I, O, t);
+}
+
+/* dx = the sum of the parts times the derivative below; SPLITS 0: of what stands in dx */
+template <int SPLITS, int I, int BELOW>
+__device__ void input_finish(real *dx, const real *parts, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * I; e += t.stride()) {
+        real sum = SPLITS == 0 ? dx[e] : 0;
+        for (int s = 0; s < SPLITS; s++)
+            sum += parts[(size_t)s * n * I + e];
+        dx[e] = sum * slope<BELOW>(x[e]);
+    }
+}
+
+/* ---- dw = dz' x, db = column sums of dz: x has a further column of ones ---- */
+
+template <int I>
+struct columns_and_ones {
+    enum { ALONG_K = 0 };
+    const real *x;
+    __device__ const real *at(int i, int r) const { return i < I ? x + (size_t)r * I + i : &one; }
+};
+
+/* Gradients of a layer: parts of (O,I) weights and then O biases, one after the other. */
+template <int I, int O>
+struct put_gradient {
+    real *g;
+    __device__ void put(int j, int i, real value, int split) const
+    {
+        g[(size_t)split * (O * I + O) + (i < I ? (size_t)j * I + i : (size_t)O * I + j)] = value;
+    }
+};
+
+template <class T, int SPLITS, int I, int O>
+__device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+{
+    by_columns<O> rows = {dz};
+    columns_and_ones<I> columns = {x};
+    put_gradient<I, O> gradient = {g};
+    gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, t);
+}
+
+/* db = column sums of dz (n,O), where a library computes dw. 32 columns a block, 8 threads a column, whose sums are
+ * added up in order. */
+template <int O>
+__device__ void dense_backward_bias(real *db, const real *dz, int n, team t)
+{
+    real *part = (real *)BLOCK_MEMORY;
+    int column = threadIdx.x % 32, share = threadIdx.x / 32;
+    for (int first = t.id * 32; first < O; first += t.count * 32) {
+        real sum = 0;
+        for (int r = share; first + column < O && r < n; r += THREADS / 32)
+            sum += dz[(size_t)r * O + first + column];
+        part[threadIdx.x] = sum;
+        __syncthreads();
+        if (share == 0 && first + column < O) {
+            for (int s = 1; s < THREADS / 32; s++)
+                sum += part[s * 32 + column];
+            db[first + column] = sum;
+        }
+        __syncthreads();
+    }
+}

@@ -1,0 +1,63 @@
+/* dropout.cu - while training, sets a share of the values to 0 and scales the others by 1 / (1 - share).
+ *
+ * Which values: the rule of csrc/dropout.c, a function of the value's number in the batch, the step and the layer. The
+ * backward pass draws the same mask again. A thread takes the four values that one Philox block decides.
+ */
+
+template <int WIDTH, int LAYER, class F>
+__device__ inline void for_each_kept(double rate, const batch &b, team t, const F &f)
+{
+    const double threshold = rate * 4294967296.0;
+    for (int block = t.first(); block < (b.n * WIDTH + 3) / 4; block += t.stride()) {
+        unsigned word[4];
+        philox(word, b.seed, (unsigned)block, 0, b.step, LAYER);
+        for (int i = 0; i < 4 && block * 4 + i < b.n * WIDTH; i++)
+            f.take(block * 4 + i, word[i] >= threshold);
+    }
+}
+
+template <int ACTIVATION>
+struct drop_forward {
+    real *out;
+    const real *x;
+    real scale;
+    __device__ void take(int e, bool kept) const { out[e] = activate<ACTIVATION>(kept ? x[e] * scale : 0); }
+};
+
+template <int BELOW>
+struct drop_backward {
+    real *dx;
+    const real *dz, *x;
+    real scale;
+    __device__ void take(int e, bool kept) const { dx[e] = (kept ? dz[e] * scale : 0) * slope<BELOW>(x[e]); }
+};
+
+template <int WIDTH, int LAYER, int ACTIVATION>
+__device__ void dropout_forward(real *out, const real *x, double rate, const batch &b, team t)
+{
+    drop_forward<ACTIVATION> f = {out, x, (real)(1 / (1 - rate))};
+    for_each_kept<WIDTH, LAYER>(rate, b, t, f);
+}
+
+template <int WIDTH, int LAYER, int BELOW>
+__device__ void dropout_backward(real *dx, const real *dz, const real *x, double rate, const batch &b, team t)
+{
+    drop_backward<BELOW> f = {dx, dz, x, (real)(1 / (1 - rate))};
+    for_each_kept<WIDTH, LAYER>(rate, b, t, f);
+}
+
+/* ---- layers that only pass on: flatten with an activation, dropout when nothing is being learnt ---- */
+
+template <int WIDTH, int ACTIVATION>
+__device__ void pass_forward(real *out, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * WIDTH; e += t.stride())
+        out[e] = activate<ACTIVATION>(x[e]);
+}
+
+template <int WIDTH, int BELOW>
+__device__ void pass_backward(real *dx, const real *dz, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * WIDTH; e += t.stride())
+        dx[e] = dz[e] * slope<BELOW>(x[e]);
+}

@@ -1,0 +1,109 @@
+/* pool.cu - max and average pooling, and zeros around an image. A thread a value: backward passes gather what
+ * reaches a pixel instead of scattering it, so that no two threads add to one sum. C channels, n images.
+ */
+
+template <int C_, int IH_, int IW_, int OH_, int OW_, int K_, int STRIDE_>
+struct pool_shape {
+    enum { C = C_, IH = IH_, IW = IW_, OH = OH_, OW = OW_, K = K_, STRIDE = STRIDE_ };
+};
+
+/* The place of the first maximum, in row-major order, of the window at (y,x). */
+template <class S>
+__device__ inline int first_maximum(const real *plane, int y, int x)
+{
+    int best = y * S::IW + x;
+    real largest = plane[best];
+    for (int dy = 0; dy < S::K; dy++)
+        for (int dx = 0; dx < S::K; dx++) {
+            int at = (y + dy) * S::IW + x + dx;
+            real value = plane[at];
+            if (value > largest)
+                largest = value, best = at;
+        }
+    return best;
+}
+
+template <class S, int ACTIVATION>
+__device__ void maxpool_forward(real *out, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
+        int p = e % (S::OH * S::OW);
+        const real *plane = x + (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW);
+        out[e] = activate<ACTIVATION>(plane[first_maximum<S>(plane, p / S::OW * S::STRIDE, p % S::OW * S::STRIDE)]);
+    }
+}
+
+template <class S, int ACTIVATION>
+__device__ void avgpool_forward(real *out, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
+        int p = e % (S::OH * S::OW);
+        const real *window = x + (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW)
+                           + p / S::OW * S::STRIDE * S::IW + p % S::OW * S::STRIDE;
+        real sum = 0;
+        for (int dy = 0; dy < S::K; dy++)
+            for (int dx = 0; dx < S::K; dx++)
+                sum += window[dy * S::IW + dx];
+        out[e] = activate<ACTIVATION>(sum / (S::K * S::K));
+    }
+}
+
+/* Windows along one side that hold pixel `at`: [first, last). */
+template <int K, int STRIDE, int OUT>
+__device__ inline void windows_of(int at, int *first, int *last)
+{
+    *first = at < K ? 0 : (at - K) / STRIDE + 1;
+    *last = at / STRIDE + 1 < OUT ? at / STRIDE + 1 : OUT;
+}
+
+template <class S, int MAX, int BELOW>
+__device__ void pool_backward(real *dx, const real *dz, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * S::C * S::IH * S::IW; e += t.stride()) {
+        int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW), y0, y1, x0, x1;
+        const real *image = x + (size_t)plane * (S::IH * S::IW), *d = dz + (size_t)plane * (S::OH * S::OW);
+        windows_of<S::K, S::STRIDE, S::OH>(p / S::IW, &y0, &y1);
+        windows_of<S::K, S::STRIDE, S::OW>(p % S::IW, &x0, &x1);
+        real sum = 0;
+        for (int oy = y0; oy < y1; oy++)
+            for (int ox = x0; ox < x1; ox++)
+                if (!MAX)
+                    sum += d[oy * S::OW + ox] / (S::K * S::K);
+                else if (first_maximum<S>(image, oy * S::STRIDE, ox * S::STRIDE) == p)
+                    sum += d[oy * S::OW + ox];
+        dx[e] = BELOW == LINEAR ? sum : sum * slope<BELOW>(x[e]);
+    }
+}
+
+template <class S, int BELOW>
+__device__ void maxpool_backward(real *dx, const real *dz, const real *x, int n, team t)
+{
+    pool_backward<S, 1, BELOW>(dx, dz, x, n, t);
+}
+
+template <class S, int BELOW>
+__device__ void avgpool_backward(real *dx, const real *dz, const real *x, int n, team t)
+{
+    pool_backward<S, 0, BELOW>(dx, dz, x, n, t);
+}
+
+/* ---- pad: (C,IH,IW) in the middle of (C,OH,OW) ---- */
+
+template <int IH, int IW, int OH, int OW, int TOP, int LEFT, int C, int ACTIVATION>
+__device__ void pad_forward(real *out, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * C * OH * OW; e += t.stride()) {
+        int y = e % (OH * OW) / OW - TOP, column = e % OW - LEFT;
+        bool inside = (unsigned)y < IH && (unsigned)column < IW;
+        out[e] = activate<ACTIVATION>(inside ? x[(size_t)(e / (OH * OW)) * (IH * IW) + y * IW + column] : 0);
+    }
+}
+
+template <int IH, int IW, int OH, int OW, int TOP, int LEFT, int C, int BELOW>
+__device__ void pad_backward(real *dx, const real *dz, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * C * IH * IW; e += t.stride()) {
+        int y = e % (IH * IW) / IW + TOP, column = e % IW + LEFT;
+        dx[e] = dz[(size_t)(e / (IH * IW)) * (OH * OW) + y * OW + column] * slope<BELOW>(x[e]);
+    }
+}

@@ -1,0 +1,529 @@
+"""What a GPU does with one batch, as a list of phases: from layers to calls of the functions in the .cu files.
+
+An op is such a call. The ops of one phase do not wait for each other; a phase waits for the one before it. The same
+list becomes one kernel that runs whole epochs, its blocks meeting at a barrier after each phase, or a kernel a
+phase, replayed as a graph, beside calls of a library (gpu.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+from ..layers import Layer
+from .tiles import Tile, choose
+
+SOURCES = [
+    "common", "activation", "gemm", "dense", "conv", "pool", "dropout", "rows", "optimizer",
+]  # fmt: skip
+THREADS = 256
+LINE = 32  # values; buffers begin at multiples of it
+
+
+@dataclass(frozen=True)
+class Op:
+    """A call of a device function by `blocks` blocks ({team}: which ones), or of a library: host(rows)."""
+
+    call: str = ""
+    blocks: int = 1
+    host: Callable[[int], None] | None = None
+
+
+Phase = list[Op]
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What the program is for, and with which data and settings."""
+
+    kind: str  # train, gradients, loss, predict
+    rows: int  # of a batch
+    labels: bool = False  # targets are class indices
+    bytes: bool = False  # inputs are bytes
+    dropout: bool = False  # dropout acts
+    optimizer: str = ""  # SGD, MOMENTUM, ADAM
+
+    @property
+    def backward(self) -> bool:
+        """Gradients are wanted."""
+        return self.kind in ("train", "gradients")
+
+
+@dataclass
+class Step:
+    """A layer in the program: its place in the parameter vector, its activation here, its buffers."""
+
+    layer: Layer
+    index: int  # in the network, flatten counted: the layer of dropout's masks
+    at: int  # of its weights in a parameter vector
+    activation: str  # of its op; linear where the loss applies it
+    x: str = ""
+    out: str = ""
+    dz: str = ""
+    dx: str = ""  # "": not wanted
+    below: str = "linear"
+    gradient: str = ""
+    splits: int = 1  # parts that its gradients come in
+
+
+@dataclass
+class Program:
+    """Phases, and the memory that they need: values a row of the batch, and gradient values."""
+
+    purpose: Purpose
+    phases: list[Phase] = field(default_factory=list)
+    row_values: int = 0
+    gradient_values: int = 0
+    part_values: int = 0
+    shared_bytes: int = 0
+
+    @property
+    def only_kernels(self) -> bool:
+        """No phase calls a library."""
+        return not any(op.host for phase in self.phases for op in phase)
+
+
+class Builder:
+    """Writes the program of a network for a purpose. `library` may take over ops: see cuda.Libraries."""
+
+    def __init__(self, layers: list[Layer], loss: str, itemsize: int, processors: int, library=None):
+        self.layers, self.loss, self.itemsize, self.processors = layers, loss, itemsize, processors
+        self.library = library
+
+    def build(self, purpose: Purpose) -> Program:
+        """The phases of one batch."""
+        self.purpose, self.program = purpose, Program(purpose)
+        self.parts = 0
+        x = self.buffer(self.layers[0].inputs)
+        steps = self._steps(x)
+        self._write_gather(x)
+        for step in steps:
+            self.program.phases += KINDS[step.layer.kind].forward(self, step)
+        if purpose.kind == "predict":
+            self._write_softmax(steps[-1])
+        else:
+            self._write_loss(steps[-1])
+        if purpose.backward:
+            for step in reversed(steps):
+                self.program.phases += KINDS[step.layer.kind].backward(self, step)
+            self._write_update(steps)
+        self.program.part_values = self.parts
+        return self.program
+
+    # ---- memory
+
+    def buffer(self, width: int) -> str:
+        """An expression for a new buffer of that many values a row."""
+        place = self.program.row_values
+        self.program.row_values += -(-width // LINE) * LINE
+        return f"(c.rows + c.capacity * {place}LL)"
+
+    def parts_for(self, values: int) -> str:
+        """An expression for memory where the parts of split sums go, until the next phase."""
+        self.parts = max(self.parts, values)
+        return "c.parts"
+
+    def _gradients_for(self, step: Step) -> None:
+        step.gradient = f"(c.gradients + {self.program.gradient_values}LL)"
+        self.program.gradient_values += -(-step.splits * step.layer.parameters // LINE) * LINE
+
+    # ---- steps
+
+    def _steps(self, x: str) -> list[Step]:
+        """The layers that do something: a flatten passes its input on, as it lies in memory already."""
+        steps, at = [], 0
+        last = len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            idle = layer.kind == "dropout" and not self.purpose.dropout
+            if (layer.kind == "flatten" or idle) and layer.activation == "linear" and index < last:
+                continue
+            by_loss = index == last and self.purpose.kind != "predict"
+            activation = "linear" if by_loss or layer.activation == "softmax" else layer.activation
+            steps.append(Step(layer, index, at, activation))
+            at += layer.parameters
+        below, input_activation = x, "linear"
+        for step in steps:
+            step.x, step.below = below, input_activation
+            step.out = below = self.buffer(step.layer.outputs)
+            input_activation = step.layer.activation
+        if self.purpose.kind == "predict":
+            steps[-1].out = f"(c.out + b.row * {steps[-1].layer.outputs}LL)"
+        if self.purpose.backward:
+            self._point_gradients(steps)
+        return steps
+
+    def _point_gradients(self, steps: list[Step]) -> None:
+        steps[-1].dz = steps[-1].out  # the loss turns one into the other
+        for below, step in zip(steps, steps[1:], strict=False):
+            below.dz = step.dx = self.buffer(below.layer.outputs)
+        if self.purpose.kind == "gradients":
+            steps[0].dx = "c.input_gradient"
+
+    # ---- ops that belong to no layer
+
+    def elementwise(self, values: int) -> int:
+        """Blocks for a loop over that many values."""
+        return -(-values // THREADS)
+
+    def _write_gather(self, x: str) -> None:
+        width = self.layers[0].inputs
+        call = f"gather<{width}, {int(self.purpose.bytes)}>({x}, c, b, {{team}})"
+        self.program.phases.append([Op(call, self.elementwise(self.purpose.rows * width))])
+
+    def _write_softmax(self, step: Step) -> None:
+        if step.layer.activation == "softmax":
+            call = f"activation_forward<SOFTMAX, {step.layer.outputs}>({step.out}, b.n, {{team}})"
+            self.program.phases.append([Op(call, -(-self.purpose.rows * 32 // THREADS))])
+
+    def _write_loss(self, step: Step) -> None:
+        settings = f"{self.loss.upper()}, {step.layer.activation.upper()}, {step.layer.outputs}"
+        call = f"loss_backward<{settings}, {int(self.purpose.labels)}>({step.out}, c, b, {{team}})"
+        self.program.phases.append([Op(call, -(-self.purpose.rows * 32 // THREADS))])
+
+    def _write_update(self, steps: list[Step]) -> None:
+        """One phase for all layers."""
+        phase = []
+        for step in steps:
+            size = step.layer.parameters
+            if not size:
+                continue
+            weights = size - step.layer.biases
+            if self.purpose.kind == "train":
+                call = (
+                    f"update_layer<{self.purpose.optimizer}, {step.splits}, {weights}, {size}>"
+                    f"({step.at}LL, {step.gradient}, c, b, {{team}})"
+                )
+            else:
+                call = f"keep_gradients<{step.splits}, {size}>({step.at}LL, {step.gradient}, c, {{team}})"
+            phase.append(Op(call, self.elementwise(size)))
+        if phase:
+            self.program.phases.append(phase)
+
+    # ---- products
+
+    def tile(self, m: int, n: int, k: int, split_cost: float | None) -> Tile:
+        """The tile and splits for a product; split_cost: microseconds to add the parts up, None: no splitting."""
+        tile = choose(m, n, k, self.itemsize, self.processors, split_cost)
+        self.program.shared_bytes = max(self.program.shared_bytes, tile.bytes(self.itemsize))
+        return tile
+
+
+# ---------------------------------------------------------------- layer kinds
+
+PHASE_COST = 2.5  # microseconds: a barrier or a graph's node, and starting work
+
+
+def _names(*values) -> str:
+    return ", ".join(str(value) for value in values)
+
+
+class Dense:
+    """dense.cu"""
+
+    @staticmethod
+    def forward(p: Builder, s: Step) -> list[Phase]:
+        i, o, n = s.layer.inputs, s.layer.outputs, p.purpose.rows
+        weight, bias = f"c.parameters + {s.at}LL", f"c.parameters + {s.at + i * o}LL"
+        activation = s.activation.upper()
+        finish = p.elementwise(n * o)
+        if p.library and p.library.wants_product(n, o, i):
+            done = Op(f"dense_finish<0, {o}, {activation}>({s.out}, c.parts, {bias}, b.n, {{team}})", finish)
+            return [[Op(host=p.library.dense_forward(s))], [done]]
+        tile = p.tile(n, o, i, PHASE_COST)
+        parts = p.parts_for(tile.splits * n * o if tile.splits > 1 else 0)
+        call = (
+            f"dense_forward<{tile}, {tile.splits}, {i}, {o}, {activation}>"
+            f"({s.out}, {parts}, {s.x}, {weight}, {bias}, b.n, {{team}})"
+        )
+        phases = [[Op(call, tile.count(n, o))]]
+        if tile.splits > 1:
+            call = f"dense_finish<{tile.splits}, {o}, {activation}>({s.out}, {parts}, {bias}, b.n, {{team}})"
+            phases.append([Op(call, finish)])
+        return phases
+
+    @staticmethod
+    def backward(p: Builder, s: Step) -> list[Phase]:
+        i, o, n = s.layer.inputs, s.layer.outputs, p.purpose.rows
+        below, after, phase = s.below.upper(), [], []
+        weight = f"c.parameters + {s.at}LL"
+        finish = p.elementwise(n * i)
+        if s.dx and p.library and p.library.wants_product(n, i, o):
+            phase.append(Op(host=p.library.dense_backward_input(s)))
+            if s.below != "linear":
+                after.append(Op(f"input_finish<0, {i}, {below}>({s.dx}, c.parts, {s.x}, b.n, {{team}})", finish))
+        elif s.dx:
+            tile = p.tile(n, i, o, PHASE_COST)
+            parts = p.parts_for(tile.splits * n * i if tile.splits > 1 else 0)
+            call = (
+                f"dense_backward_input<{tile}, {tile.splits}, {i}, {o}, {below}>"
+                f"({s.dx}, {parts}, {s.dz}, {weight}, {s.x}, b.n, {{team}})"
+            )
+            phase.append(Op(call, tile.count(n, i)))
+            if tile.splits > 1:
+                call = f"input_finish<{tile.splits}, {i}, {below}>({s.dx}, {parts}, {s.x}, b.n, {{team}})"
+                after.append(Op(call, finish))
+        if p.library and p.library.wants_product(o, i, n):
+            p._gradients_for(s)
+            phase.append(Op(host=p.library.dense_backward_parameters(s)))
+            call = f"dense_backward_bias<{o}>({s.gradient} + {i * o}LL, {s.dz}, b.n, {{team}})"
+            phase.append(Op(call, -(-o // 32)))
+            p.program.shared_bytes = max(p.program.shared_bytes, THREADS * p.itemsize)
+        else:
+            tile = p.tile(o, i + 1, n, 1e-6 * p.itemsize * s.layer.parameters)
+            s.splits = tile.splits
+            p._gradients_for(s)
+            call = (
+                f"dense_backward_parameters<{tile}, {tile.splits}, {i}, {o}>"
+                f"({s.gradient}, {s.dz}, {s.x}, b.n, {{team}})"
+            )
+            phase.append(Op(call, tile.count(o, i + 1)))
+        return [phase, after] if after else [phase]
+
+
+class Conv:
+    """conv.cu"""
+
+    @staticmethod
+    def shape(layer: Layer) -> str:
+        """The template argument that names the layer's sizes."""
+        (c, ih, iw), (f, oh, ow) = layer.in_shape, layer.out_shape
+        sizes = _names(c, ih, iw, f, oh, ow, layer.kernel, layer.stride, layer.pad_top, layer.pad_left)
+        return f"conv_shape<{sizes}>"
+
+    @staticmethod
+    def forward(p: Builder, s: Step) -> list[Phase]:
+        layer, n = s.layer, p.purpose.rows
+        filters, taps, pixels = layer.out_shape[0], layer.fan_in, math.prod(layer.out_shape[1:])
+        weight, bias = f"c.parameters + {s.at}LL", f"c.parameters + {s.at + filters * taps}LL"
+        if p.library and p.library.convolves:
+            call = f"conv_finish<{filters}, {pixels}, {s.activation.upper()}>({s.out}, {bias}, b.n, {{team}})"
+            return [[Op(host=p.library.conv_forward(s))], [Op(call, p.elementwise(n * layer.outputs))]]
+        tile = p.tile(filters, n * pixels, taps, None)
+        call = (
+            f"conv_forward<{tile}, {Conv.shape(layer)}, {s.activation.upper()}>"
+            f"({s.out}, {s.x}, {weight}, {bias}, b.n, {{team}})"
+        )
+        return [[Op(call, tile.count(filters, n * pixels))]]
+
+    @staticmethod
+    def backward(p: Builder, s: Step) -> list[Phase]:
+        layer, n = s.layer, p.purpose.rows
+        filters, taps, pixels = layer.out_shape[0], layer.fan_in, math.prod(layer.out_shape[1:])
+        channels, area, inputs = layer.in_shape[0], layer.kernel**2, math.prod(layer.in_shape[1:])
+        phase, after = [], []
+        if p.library and p.library.convolves:
+            p._gradients_for(s)
+            if s.dx:
+                phase.append(Op(host=p.library.conv_backward_input(s)))
+                if s.below != "linear":
+                    call = f"input_finish<0, {layer.inputs}, {s.below.upper()}>({s.dx}, c.parts, {s.x}, b.n, {{team}})"
+                    after.append(Op(call, p.elementwise(n * layer.inputs)))
+            phase.append(Op(host=p.library.conv_backward_parameters(s)))
+            return [phase, after] if after else [phase]
+        if s.dx:
+            tile = p.tile(channels, n * inputs, filters * area, None)
+            call = (
+                f"conv_backward_input<{tile}, {Conv.shape(layer)}, {s.below.upper()}>"
+                f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
+            )
+            phase.append(Op(call, tile.count(channels, n * inputs)))
+        tile = p.tile(filters, taps + 1, n * pixels, 1e-6 * p.itemsize * layer.parameters)
+        s.splits = tile.splits
+        p._gradients_for(s)
+        call = (
+            f"conv_backward_parameters<{tile}, {tile.splits}, {Conv.shape(layer)}>"
+            f"({s.gradient}, {s.dz}, {s.x}, b.n, {{team}})"
+        )
+        phase.append(Op(call, tile.count(filters, taps + 1)))
+        return [phase]
+
+
+class Pool:
+    """pool.cu, max and average pooling"""
+
+    @staticmethod
+    def forward(p: Builder, s: Step) -> list[Phase]:
+        if p.library and p.library.pools(s):
+            finish = []
+            if s.activation != "linear":
+                call = f"activation_forward<{s.activation.upper()}, {s.layer.outputs}>({s.out}, b.n, {{team}})"
+                finish = [[Op(call, p.elementwise(p.purpose.rows * s.layer.outputs))]]
+            return [[Op(host=p.library.pool_forward(s))], *finish]
+        call = (
+            f"{s.layer.kind}_forward<{Pool.shape(s.layer)}, {s.activation.upper()}>({s.out}, {s.x}, b.n, {{team}})"
+        )
+        return [[Op(call, p.elementwise(p.purpose.rows * s.layer.outputs))]]
+
+    @staticmethod
+    def backward(p: Builder, s: Step) -> list[Phase]:
+        if not s.dx:
+            return []
+        call = (
+            f"{s.layer.kind}_backward<{Pool.shape(s.layer)}, {s.below.upper()}>"
+            f"({s.dx}, {s.dz}, {s.x}, b.n, {{team}})"
+        )
+        return [[Op(call, p.elementwise(p.purpose.rows * s.layer.inputs))]]
+
+    @staticmethod
+    def shape(layer: Layer) -> str:
+        """The template argument that names the layer's sizes."""
+        sizes = _names(*layer.in_shape, *layer.out_shape[1:], layer.kernel, layer.stride)
+        return f"pool_shape<{sizes}>"
+
+
+class Pad:
+    """pool.cu, zeros around an image"""
+
+    @staticmethod
+    def sizes(layer: Layer) -> str:
+        """The template arguments up to the activation."""
+        return _names(*layer.in_shape[1:], *layer.out_shape[1:], layer.pad_top, layer.pad_left, layer.in_shape[0])
+
+    @staticmethod
+    def forward(p: Builder, s: Step) -> list[Phase]:
+        call = f"pad_forward<{Pad.sizes(s.layer)}, {s.activation.upper()}>({s.out}, {s.x}, b.n, {{team}})"
+        return [[Op(call, p.elementwise(p.purpose.rows * s.layer.outputs))]]
+
+    @staticmethod
+    def backward(p: Builder, s: Step) -> list[Phase]:
+        if not s.dx:
+            return []
+        call = f"pad_backward<{Pad.sizes(s.layer)}, {s.below.upper()}>({s.dx}, {s.dz}, {s.x}, b.n, {{team}})"
+        return [[Op(call, p.elementwise(p.purpose.rows * s.layer.inputs))]]
+
+
+class Dropout:
+    """dropout.cu; a flatten that stays in the program, for its activation, is a dropout that keeps everything"""
+
+    @staticmethod
+    def forward(p: Builder, s: Step) -> list[Phase]:
+        width, activation = s.layer.outputs, s.activation.upper()
+        if s.layer.kind == "dropout" and p.purpose.dropout:
+            call = (
+                f"dropout_forward<{width}, {s.index}, {activation}>({s.out}, {s.x}, {s.layer.rate!r}, b, {{team}})"
+            )
+        else:
+            call = f"pass_forward<{width}, {activation}>({s.out}, {s.x}, b.n, {{team}})"
+        return [[Op(call, p.elementwise(p.purpose.rows * width))]]
+
+    @staticmethod
+    def backward(p: Builder, s: Step) -> list[Phase]:
+        if not s.dx:
+            return []
+        width, below = s.layer.outputs, s.below.upper()
+        if s.layer.kind == "dropout" and p.purpose.dropout:
+            call = (
+                f"dropout_backward<{width}, {s.index}, {below}>"
+                f"({s.dx}, {s.dz}, {s.x}, {s.layer.rate!r}, b, {{team}})"
+            )
+        else:
+            call = f"pass_backward<{width}, {below}>({s.dx}, {s.dz}, {s.x}, b.n, {{team}})"
+        return [[Op(call, p.elementwise(p.purpose.rows * width))]]
+
+
+KINDS = {
+    "dense": Dense,
+    "conv": Conv,
+    "maxpool": Pool,
+    "avgpool": Pool,
+    "pad": Pad,
+    "dropout": Dropout,
+    "flatten": Dropout,
+}
+
+
+# ---------------------------------------------------------------- source text
+
+
+@cache
+def sources(*names: str) -> str:
+    """The text of the .cu files of these names, or of all that programs need."""
+    folder = files(__package__)
+    return "\n".join((folder / f"{name}.cu").read_text(encoding="utf-8") for name in names or SOURCES)
+
+
+PRELUDE = """
+#define SPIN
+extern __shared__ __align__(16) char block_memory[];
+#define BLOCK_MEMORY block_memory
+"""
+
+
+def source(program: Program) -> str:
+    """CUDA source of a program: the kernels phase0, phase1, ... and advance, and the whole epoch in one kernel."""
+    kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
+    if program.only_kernels:
+        kernels.append(_epoch_kernel(program))
+    return PRELUDE + sources() + "\n".join(kernels) + ADVANCE
+
+
+ADVANCE = """
+extern "C" __global__ void advance(control *where)
+{
+    where->row += where->batch;
+    where->index++;
+}
+"""
+
+
+def _calls(phase: Phase, indent: str, start: int = 0) -> str:
+    """The phase's calls; each op's blocks begin where those of the one before it end."""
+    lines = []
+    for op in phase:
+        if op.call:
+            lines.append(f"{indent}{op.call.format(team=f'team_from({start})')};")
+            start += op.blocks
+    return "\n".join(lines)
+
+
+def blocks_of(phase: Phase) -> int:
+    """Blocks that a phase's own ops can keep busy."""
+    return sum(op.blocks for op in phase if op.call)
+
+
+def _phase_kernel(index: int, phase: Phase) -> str:
+    if not blocks_of(phase):
+        return ""
+    return f"""
+extern "C" __global__ void __launch_bounds__(THREADS, 2) phase{index}(const control *where)
+{{
+    const control c = *where;
+    const batch b = batch_of(c, c.row, c.index);
+{_calls(phase, "    ")}
+}}
+"""
+
+
+def _epoch_kernel(program: Program) -> str:
+    """Batches one after the other. While the last phase of one updates the parameters, other blocks gather the rows
+    of the next: nothing reads the old ones any more."""
+    gather, *phases = program.phases
+    body = "\n        grid_barrier(c.arrivals, target);\n".join(
+        _calls(phase, " " * 8) for phase in phases
+    )
+    next_gather = _calls(gather, " " * 12, blocks_of(phases[-1])).replace(", b,", ", next,")
+    return f"""
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+epoch(const control *where, int64 row, int64 index, int64 batches)
+{{
+    const control c = *where;
+    unsigned target = 0;
+    {{
+        const batch b = batch_of(c, row, index);
+{_calls(gather, " " * 8)}
+    }}
+    grid_barrier(c.arrivals, target);
+    for (int64 done = 0; done < batches; done++) {{
+        const batch b = batch_of(c, row + done * c.batch, index + done);
+{body}
+        if (done + 1 < batches) {{
+            const batch next = batch_of(c, row + (done + 1) * c.batch, index + done + 1);
+{next_gather}
+        }}
+        grid_barrier(c.arrivals, target);
+    }}
+}}
+"""

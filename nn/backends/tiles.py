@@ -1,0 +1,88 @@
+"""Which tile a matrix product on the GPU is computed in, and in how many parts its sums: a model of the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+STAGES = 3  # as in gemm.cu
+GAP = 16  # bytes between columns, as in gemm.cu
+SQUARE = 16  # threads along each side of a block
+SHARED_LIMIT = 48 << 10  # bytes a block gets without asking for more
+LATENCY = 300  # cycles: no step is faster, since its values come from the second-level cache
+START = 1500  # cycles before the first and after the last step of a tile
+MOST_SPLITS = 256
+CYCLES = 1800  # a microsecond
+
+
+@dataclass(frozen=True)
+class Tile:
+    """m x n results at a time, k values of their sums a step; the sums in `splits` parts."""
+
+    m: int
+    n: int
+    k: int
+    splits: int = 1
+
+    def __str__(self) -> str:
+        return f"tile<{self.m}, {self.n}, {self.k}>"
+
+    def count(self, m: int, n: int) -> int:
+        """Tiles of a whole product, its parts counted."""
+        return -(-m // self.m) * -(-n // self.n) * self.splits
+
+    def bytes(self, itemsize: int) -> int:
+        """Shared memory a block needs."""
+        return STAGES * self.k * ((self.m + self.n) * itemsize + 2 * GAP)
+
+    def step_cycles(self, itemsize: int) -> float:
+        """Cycles of one step on a multiprocessor of 128 float lanes: products, reads of shared memory, copies."""
+        rm, rn = self.m / SQUARE, self.n / SQUARE
+        products = 2 * rm * rn * (itemsize / 4)
+        return self.k * (products + 1.5 * (rm + rn) * (itemsize / 4)) + (self.m + self.n) * self.k / 256 * 24 + 60
+
+
+_SIDES = (16, 32, 64, 128)
+
+
+def _candidates(itemsize: int):
+    for m in _SIDES:
+        for n in _SIDES:
+            k = 8 if m * n >= 128 * 64 or (itemsize == 8 and m + n > 64) else 16
+            fits = min(m, n) * k >= SQUARE * SQUARE // 2 and (min(m, n) * k) % (SQUARE * SQUARE) == 0
+            tile = Tile(m, n, k)
+            # 64 sums a thread are what the registers hold
+            if fits and m * n * itemsize <= 64 * 256 * 4 and tile.bytes(itemsize) <= SHARED_LIMIT:
+                yield tile
+
+
+@cache
+def choose(m: int, n: int, k: int, itemsize: int, processors: int, split_cost: float | None) -> Tile:
+    """The tile and splits of the product (m, k) (k, n) that should take the shortest time.
+
+    split_cost: microseconds a further part costs where gradients are summed, or splitting at all costs where a phase
+    of its own adds the parts up; None: the sums must stay whole.
+    """
+    best, shortest = None, float("inf")
+    for tile in _candidates(itemsize):
+        steps = -(-k // tile.k)
+        splits = 1
+        while splits <= min(steps, MOST_SPLITS):
+            chosen = Tile(tile.m, tile.n, tile.k, splits)
+            time = _cycles(chosen, m, n, steps, itemsize, processors)
+            if splits > 1:
+                time += CYCLES * split_cost * (1 if split_cost >= 1 else splits)
+            if time < shortest:
+                best, shortest = chosen, time
+            if split_cost is None or chosen.count(m, n) >= 4 * processors:
+                break
+            splits *= 2
+    return best
+
+
+def _cycles(tile: Tile, m: int, n: int, steps: int, itemsize: int, processors: int) -> float:
+    """Two blocks share a multiprocessor: its arithmetic, but not the time that their copies take."""
+    count, each = tile.count(m, n), -(-steps // tile.splits)
+    busy = -(-count // processors) * each * tile.step_cycles(itemsize)
+    waiting = -(-count // (2 * processors)) * each * LATENCY
+    return max(busy, waiting) + START * -(-count // (2 * processors))

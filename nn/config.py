@@ -1,0 +1,121 @@
+"""--config: flags from a JSON or TOML file, under those of the command line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+from .utils import DataError, InputNotFound, UsageError, os_reason
+
+REFUSED = "config"  # a file that names a file: whose flags would win?
+
+
+def read_config(path: str) -> dict:
+    """The keys and values of a JSON or TOML file, told by its content; a pipe is read once, front to back.
+
+    Raises InputNotFound, DataError (with line and column) and UsageError for a key that stands there twice.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: byte {error.start} is no UTF-8 text, expected JSON or TOML") from error
+    except OSError as error:
+        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}; check --config") from error
+    text = text.removeprefix("\ufeff")
+    return (_read_json if text.lstrip().startswith("{") else _read_toml)(path, text)
+
+
+def _read_json(path: str, text: str) -> dict:
+    def once(pairs):
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"{path}: key {name} stands there twice; leave one out")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as error:
+        reason = error.msg[:1].lower() + error.msg[1:]
+        raise DataError(f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON") from error
+    except RecursionError as error:
+        raise DataError(f"{path}: nested too deeply, expected an object of flags") from error
+
+
+def _read_toml(path: str, text: str) -> dict:
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason = str(error)[:1].lower() + str(error)[1:]
+        raise DataError(f"{path}: {reason}, expected JSON or TOML such as epochs = 20") from error
+
+
+def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) -> None:
+    """Fill in from the file `given.config` what the command line left open.
+
+    flags: the table of flags (flags.Flag); modes: the names of those that are modes. The file holds flags by
+    their names, or, as `nn --info --json` prints them, under the key `config` beside the data set that they were
+    used on. null and false stand for a flag that was not said. `given.configured` are the names that came from
+    the file. Raises UsageError for a key that is no flag and a value that the flag cannot have; see read_config.
+    """
+    path = given.config
+    known = {flag.name: flag for flag in flags if flag.name != REFUSED}
+    has_mode = any(getattr(given, name) for name in modes)
+    values = _flags_of(path, read_config(path), for_training=bool(given.train))
+    given.configured = set()
+    for name, value in values.items():
+        flag = known.get(name)
+        if flag is None:
+            raise UsageError(f"{path}: no such flag {name}{_suggestion(name, known)}")
+        said = getattr(given, name)
+        if value is None or value is False or not (said is None or said is False) or (name in modes and has_mode):
+            continue
+        setattr(given, name, _value(path, flag, value))
+        given.configured.add(name)
+
+
+def _flags_of(path: str, values: dict, for_training: bool) -> dict:
+    """The flags in what a file holds, by their Python names."""
+    nested = values.get("config")
+    if isinstance(nested, dict):
+        dataset = values.get("dataset")
+        where = dataset.get("path") if isinstance(dataset, dict) else None
+        values = {**({"dataset": where} if where and for_training else {}), **nested}
+    flags = {}
+    for key, value in values.items():
+        name = key.removeprefix("--").replace("-", "_")
+        if name in flags:
+            raise UsageError(f"{path}: key {name} stands there twice; leave one out")
+        flags[name] = value
+    return flags
+
+
+def _value(path: str, flag, value):
+    """A flag's value from a file's, checked as if it had been typed."""
+    if flag.value is None:
+        if value is not True:
+            raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")
+        return True
+    if isinstance(value, list):  # "layers": [30, 60, 10, 1]
+        text = ",".join(map(str, value))
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        text = str(value)
+    else:
+        found = json.dumps(value, default=str)
+        raise UsageError(f"{path}: {flag.name}: found {found}, expected {flag.value.expected}")
+    try:
+        return flag.value(flag.name, text)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {close[0]}?" if close else "; nn --help lists all flags"

@@ -1,0 +1,100 @@
+"""--trace: a training as a Chrome trace, for chrome://tracing and ui.perfetto.dev.
+
+The format is Google's «Trace Event Format»: complete events ("ph": "X") with begin and length in microseconds;
+what lies within another event of the same row is drawn below it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from .backends import Step
+from .utils import atomic_write
+
+BATCHES = 20  # with their layers; a trace of all would be too large to look at
+PROCESS = 1
+MAIN = "training"
+
+
+class Trace:
+    """What happened in a run, as far as it was told; also a watcher of `train`."""
+
+    def __init__(self, layers):
+        self._names = [layer.item or layer.kind for layer in layers]
+        self._outer = {"gather": "input", "loss": len(layers) - 1}  # the layer that such a step belongs to
+        self._events: list[dict] = []
+        self._rows = [MAIN]  # of the picture: the run, then streams and devices
+        self._began = 0.0
+
+    def span(self, name: str, category: str, begin: float, end: float, row: str = MAIN, **about) -> None:
+        """Something that took from `begin` to `end`, in seconds of time.perf_counter."""
+        if row not in self._rows:
+            self._rows.append(row)
+        begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)  # whole, so that what is within stays within
+        self._events.append(
+            {
+                "name": name,
+                "cat": category,
+                "ph": "X",
+                "ts": begin_ns,
+                "dur": max(0, end_ns - begin_ns),
+                "pid": PROCESS,
+                "tid": self._rows.index(row) + 1,
+                "args": about,
+            }
+        )
+
+    def batches(self, batches: list[list[Step]]) -> None:
+        """The steps that an engine recorded, layer by layer; to be told after the epochs."""
+        for number, steps in enumerate(batches):
+            begin, end = min(step.begin for step in steps), max(step.end for step in steps)
+            self.span(f"batch {number + 1}", "batch", begin, end)
+            for step in steps:
+                if step.end > step.begin:
+                    layer = self._outer.get(step.name) if step.layer is None else step.layer
+                    name = step.name if step.layer is None else f"{step.name} {layer} {self._names[layer]}"
+                    about = {} if layer is None else {"layer": layer}
+                    self.span(name, step.name, step.begin, step.end, step.lane or MAIN, **about)
+            self._validate_after(round(1e9 * begin), round(1e9 * end))
+
+    def _validate_after(self, begin: int, end: int) -> None:
+        """Held-out rows wait for a batch: when they began is known to some microseconds only."""
+        for event in self._events:
+            if event["cat"] == "validation" and begin < event["ts"] < end:
+                event["dur"] -= end - event["ts"]
+                event["ts"] = end
+
+    # ---- as a watcher of training
+
+    def start(self, info: dict) -> None:
+        self._began = time.perf_counter()
+
+    def update(self, *_) -> None:
+        """Epochs tell enough."""
+
+    def epoch(self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float) -> None:
+        end = time.perf_counter()
+        self.span(f"epoch {epoch}", "epoch", self._began, end, loss=loss)
+        if val_loss is not None:
+            self.span("held-out rows", "validation", min(end, self._began + seconds), end, loss=val_loss)
+        self._began = end
+
+    def close(self) -> None:
+        """Written later: what the engine recorded comes after."""
+
+    # ---- the file
+
+    def write(self, path: str) -> None:
+        """Write the trace; time begins with its first event. Raises OutputError."""
+        first = min((event["ts"] for event in self._events), default=0)
+        events = [{**e, "ts": (e["ts"] - first) / 1e3, "dur": e["dur"] / 1e3} for e in self._events]
+        events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))  # what holds others comes first
+        names = [_name("process_name", "nn", 0)]
+        names += [_name("thread_name", row, number) for number, row in enumerate(self._rows, 1)]
+        trace = {"traceEvents": [*names, *events], "displayTimeUnit": "ms"}
+        atomic_write(path, json.dumps(trace, allow_nan=False).encode())
+
+
+def _name(kind: str, name: str, row: int) -> dict:
+    return {"name": kind, "ph": "M", "pid": PROCESS, "tid": row, "args": {"name": name}}

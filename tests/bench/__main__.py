@@ -1,0 +1,132 @@
+"""`python -m tests.bench`: the cases of nn.bench beside the libraries that are installed.
+
+    python -m tests.bench                     all cases
+    python -m tests.bench cc digits           the cases whose names begin so
+    python -m tests.bench --peers torch cnn0  beside PyTorch alone
+    python -m tests.bench program             the whole program on a file like the credit-card data
+    python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from nn.bench import duration, processor, select
+from nn.console import say, table
+from nn.utils import NnError, UsageError, default_threads
+
+from .compare import MEMORY_TARGET, Side, compare
+from .sides import PEERS
+
+
+def main(
+    cases: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")] = None,
+    peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
+    threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
+    seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
+    output: Annotated[str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")] = "growth.png",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+):
+    """Time the cases of nn.bench beside the libraries that are installed."""
+    try:
+        result, show = _result(cases or [], _names(peers), threads, seconds, output)
+    except NnError as failure:
+        say(f"bench: {failure}")
+        sys.exit(failure.exit_code)
+    if as_json:
+        print(json.dumps(result, allow_nan=False))
+    else:
+        show(result)
+
+
+def _result(cases: list[str], peers: list[str], threads: int, seconds: float, output: str):
+    """What was asked for, and the function that shows it."""
+    if "program" in cases:
+        from .program import measure, report
+
+        return measure(), report
+    if "growth" in cases:
+        from .growth import measure, report
+
+        return measure(output, peers, threads), report
+    return _comparison(select(cases), peers, threads, seconds), _report
+
+
+def _names(peers: str) -> list[str]:
+    names = [name for name in peers.split(",") if name]
+    for name in names:
+        if name not in PEERS:
+            raise UsageError(f"--peers {name}: there are {', '.join(PEERS)}")
+    return names
+
+
+def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
+    sides = [Side(name, threads) for name in ("nn", *peers)]
+    try:
+        nn, *others = sides
+        missing = [side.name for side in others if side.version is None]
+        if missing:
+            say(f"bench: not installed, left out: {', '.join(missing)}")
+        others = [side for side in others if side.version is not None]
+        results = []
+        for case in cases:
+            say(f"bench: {case.name}")
+            results.append(compare(case, nn, others, seconds))
+        versions = {side.name: side.version for side in (nn, *others)}
+        return {"processor": processor(), "threads": threads, "versions": versions, "results": results}
+    finally:
+        for side in sides:
+            side.close()
+
+
+def _report(result: dict) -> None:
+    versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
+    title = f"{result['processor']}, {result['threads']} threads; {versions}"
+    rows = []
+    for r in result["results"]:
+        own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
+        for number, (name, peer) in enumerate(r["peers"].items() or [("", None)]):
+            rows.append([*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])])
+    headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "target", ""]
+    table(headers, rows, title, left=2)
+    _report_memory(result["results"])
+
+
+def _peer_fields(name: str, peer: dict | None, target: float | None) -> list[str]:
+    if peer is None:
+        return [""] * 5
+    wanted = target if name == "torch" else None
+    missed = wanted is not None and peer["ratio"] < wanted
+    return [
+        duration(peer["us"]),
+        _error(peer["error"]),
+        f"{peer['ratio']:.3g}",
+        "" if wanted is None else f"{wanted:g}",
+        "missed" if missed else "",
+    ]
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.0e}"
+
+
+def _report_memory(results: list[dict]) -> None:
+    """What the engines hold, beside the data set, for the training cases."""
+    rows = []
+    for r in results:
+        if r["bytes"]:
+            share = r["bytes"] / r["needed_bytes"]
+            missed = "missed" if share > MEMORY_TARGET else ""
+            sizes = [f"{r[name] / 1e6:.2f} MB" for name in ("bytes", "needed_bytes")]
+            rows.append([r["case"], *sizes, f"{share:.2f}", f"{MEMORY_TARGET:g}", missed])
+    if rows:
+        needs = "parameters, optimiser, activations"
+        table(["case", "the engine holds", needs, "ratio", "at most", ""], rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

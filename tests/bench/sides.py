@@ -1,0 +1,411 @@
+"""The sides of a comparison: `nn` itself and the libraries that it is compared with.
+
+A side is made once, in a process of its own (its libraries are imported there and nowhere else). It then makes one
+case after the other ready: `start(case)` returns a function that measures seconds of one batch, pass or product,
+and what the side computes, for its error to be told; None where the library has nothing comparable.
+
+Everybody starts from the same parameters and works on the same data. A training step is what a user of the library
+writes: rows in a new random order every epoch, gathered into a batch, forward, loss, backward, update.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from nn import __version__
+from nn.bench import Forward, Product, Training, timed
+from nn.train import ADAM
+
+BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
+CHECKED = 64  # rows of a forward pass or of a product whose error is told
+
+
+def checked_rows(count: int) -> np.ndarray:
+    """Of so many rows some from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, CHECKED).astype(int))
+
+
+def blocks(x, layers):
+    """x in parts where whole it would fill the memory with activations."""
+    size = BLOCK if layers[0].in_shape[1:] != (1, 1) else len(x)
+    return [x[at : at + size] for at in range(0, len(x), size)]
+
+
+def batch_of(case: Training):
+    """x and y of the batch that gradients are compared on."""
+    x, y = case.model.data(case.batch, case.dtype)
+    return x, y
+
+
+def in_order(gradients: dict, names) -> np.ndarray:
+    """Gradients by name as one vector."""
+    return np.concatenate([np.asarray(gradients[name], np.float64).ravel() for name in names])
+
+
+def epoch_timer(case: Training, epoch):
+    """Measures seconds of a batch over one call of `epoch`."""
+
+    def once() -> float:
+        began = time.perf_counter()
+        epoch()
+        return (time.perf_counter() - began) / case.batches
+
+    return once
+
+
+def padding(layer) -> tuple[int, int, int, int]:
+    """Zeros left, right, top and bottom of a convolution's image."""
+    (height, width), (out_height, out_width) = layer.in_shape[1:], layer.out_shape[1:]
+    below = max(0, (out_height - 1) * layer.stride + layer.kernel - height - layer.pad_top)
+    right = max(0, (out_width - 1) * layer.stride + layer.kernel - width - layer.pad_left)
+    return layer.pad_left, right, layer.pad_top, below
+
+
+class Nn:
+    """This project, on its fastest CPU backend."""
+
+    name = "nn"
+
+    def __init__(self):
+        from nn.backends.cpu import extension
+
+        ffi, lib = extension("omp")
+        self.version = f"{__version__} {ffi.string(lib.nn_isa()).decode()}"
+
+    def start(self, case):
+        run = case.start("omp")
+        facts = {"threads": run.threads}
+        if isinstance(case, Product):
+            a, b = case.factors()
+            from nn.matrix import matmul
+
+            result = matmul(a, b)[checked_rows(case.m)]
+        elif isinstance(case, Forward):
+            x, _ = case.model.data(case.rows, case.dtype)
+            result = run.network.predict(x)[checked_rows(case.rows)]
+        else:
+            run.once()
+            facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": case.needed_bytes}
+            result = self.gradient(case)
+        return run.once, result, facts
+
+    def gradient(self, case: Training):
+        """The gradient as an epoch of one batch shows it: the loop that is timed, not the one that tells gradients.
+
+        The step is made as large as the parameters, so that little of it is lost in the difference.
+        """
+        if any(layer.kind == "dropout" for layer in case.model.network(case.dtype).layers):
+            return self.told_gradient(case)  # an epoch drops values, the truth does not
+        rate = self.step_rate(case)
+        net = case.model.network(case.dtype, "omp")
+        before = net.engine.get("parameters")
+        settings = net.engine.training(optimizer="sgd", batch=case.batch, rate_first=rate, rate_last=rate, **ADAM)
+        order = np.arange(case.batch)
+        net.engine.epoch(net.engine.load(*batch_of(case)), order, settings, net.engine.progress())
+        return (before.astype(np.float64) - net.engine.get("parameters")) / rate
+
+    def told_gradient(self, case: Training):
+        net = case.model.network(case.dtype, "omp")
+        return in_order(net.gradients(*batch_of(case))[1], net.parameters())
+
+    def step_rate(self, case: Training) -> float:
+        """The rate at which a step is as long as the parameters."""
+        parameters = in_order(values := case.model.network(case.dtype).parameters(), values)
+        return float(np.linalg.norm(parameters) / np.linalg.norm(self.told_gradient(case)))
+
+
+class Torch:
+    """PyTorch, eager."""
+
+    name = "torch"
+
+    def __init__(self):
+        import torch
+
+        self.torch, self.version = torch, torch.__version__
+
+    def start(self, case):
+        if isinstance(case, Product):
+            a, b = map(self.torch.from_numpy, case.factors())
+            return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)], {}
+        return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
+
+    def model(self, case, with_output: bool):
+        """The network as a Sequential with our parameters; without its output's activation if the loss has it."""
+        nn = self.torch.nn
+        net = case.model.network(case.dtype)
+        activations = {
+            "relu": nn.ReLU,
+            "sigmoid": nn.Sigmoid,
+            "tanh": nn.Tanh,
+            "softmax": lambda: nn.Softmax(dim=1),
+        }
+        modules, layers = [], net.layers
+        for layer in layers:
+            modules += self.modules(layer)
+            in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
+            if layer.activation != "linear" and not in_loss:
+                modules.append(activations[layer.activation]())
+        model = nn.Sequential(*modules).to(getattr(self.torch, case.dtype))
+        with self.torch.no_grad():
+            for own, ours in zip(model.parameters(), net.parameters().values(), strict=True):
+                own.copy_(self.torch.from_numpy(ours))
+        return model, net
+
+    def modules(self, layer):
+        nn = self.torch.nn
+        if layer.kind == "dense":
+            return [nn.Linear(layer.inputs, layer.outputs)]
+        if layer.kind == "conv":
+            left, right, top, below = zeros = padding(layer)
+            even = left == right == top == below
+            conv = nn.Conv2d(
+                layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, left if even else 0
+            )
+            return [conv] if even else [nn.ZeroPad2d(zeros), conv]
+        return [
+            {
+                "maxpool": lambda: nn.MaxPool2d(layer.kernel, layer.stride),
+                "avgpool": lambda: nn.AvgPool2d(layer.kernel, layer.stride),
+                "dropout": lambda: nn.Dropout(layer.rate),
+                "flatten": nn.Flatten,
+            }[layer.kind]()
+        ]
+
+    def rows(self, x, net):
+        """x (rows, inputs) as a tensor of the network's input shape."""
+        shape = net.layers[0].in_shape
+        return self.torch.from_numpy(x.reshape(len(x), *(shape if shape[1:] != (1, 1) else shape[:1])))
+
+    def targets(self, y):
+        y = self.torch.from_numpy(y)
+        return y.long() if y.ndim == 1 else y
+
+    def start_training(self, case: Training):
+        torch = self.torch
+        model, net = self.model(case, with_output=False)
+        loss_of = {
+            "bce": torch.nn.BCEWithLogitsLoss,
+            "ce": torch.nn.CrossEntropyLoss,
+            "mse": torch.nn.MSELoss,
+        }[net.loss]()
+
+        model.eval()
+        x, y = batch_of(case)
+        loss_of(model(self.rows(x, net)), self.targets(y)).backward()
+        gradient = np.concatenate([p.grad.numpy().ravel() for p in model.parameters()])
+
+        model.train()
+        x, y = case.data()
+        x, y = self.rows(x, net), self.targets(y)
+        optimizer = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[case.optimizer]
+        optimizer = optimizer(model.parameters(), lr=case.learning_rate)
+
+        def epoch():
+            for rows in torch.randperm(len(x)).split(case.batch):
+                optimizer.zero_grad()
+                loss_of(model(x[rows]), y[rows]).backward()
+                optimizer.step()
+
+        return epoch_timer(case, epoch), gradient, {}
+
+    def start_forward(self, case: Forward):
+        model, net = self.model(case, with_output=True)
+        model.eval()
+        parts = blocks(self.rows(case.model.data(case.rows, case.dtype)[0], net), net.layers)
+
+        def call():
+            with self.torch.inference_mode():
+                return [model(part) for part in parts]
+
+        return timed(call), self.torch.cat(call()).numpy()[checked_rows(case.rows)], {}
+
+
+class Jax:
+    """JAX: a whole epoch in one jitted scan, a forward pass in one jitted function."""
+
+    name = "jax"
+
+    def __init__(self):
+        import jax
+
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_enable_x64", True)
+        self.jax, self.version = jax, jax.__version__
+
+    def start(self, case):
+        jax = self.jax
+        if isinstance(case, Product):
+            a, b = map(jax.numpy.asarray, case.factors())
+            product = jax.jit(jax.numpy.matmul)
+            return timed(lambda: product(a, b).block_until_ready()), product(a, b)[checked_rows(case.m)], {}
+        return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
+
+    def forward(self, layers, parameters, x, with_output: bool, key=None):
+        """Outputs of rows x; without the output's activation if the loss has it. key: of dropout, None for none."""
+        jax, lax = self.jax, self.jax.lax
+        jnp, at = jax.numpy, 0
+        x = x.reshape(len(x), *(layers[0].in_shape if layers[0].in_shape[1:] != (1, 1) else (-1,)))
+        for layer in layers:
+            if layer.weight_shape:
+                w, b = parameters[at : at + 2]
+                at += 2
+            if layer.kind == "dense":
+                x = x @ w.T + b
+            elif layer.kind == "conv":
+                left, right, top, below = padding(layer)
+                x = lax.conv(x, w, (layer.stride,) * 2, "VALID") if not any((left, right, top, below)) else (
+                    lax.conv_general_dilated(x, w, (layer.stride,) * 2, [(top, below), (left, right)])
+                )  # fmt: skip
+                x = x + b[:, None, None]
+            elif layer.kind == "maxpool":
+                window, steps = (1, 1, layer.kernel, layer.kernel), (1, 1, layer.stride, layer.stride)
+                x = lax.reduce_window(x, -jnp.inf, lax.max, window, steps, "VALID")
+            elif layer.kind == "flatten":
+                x = x.reshape(len(x), -1)
+            elif layer.kind == "dropout" and key is not None:
+                key, now = jax.random.split(key)
+                x = jnp.where(jax.random.bernoulli(now, 1 - layer.rate, x.shape), x / (1 - layer.rate), 0)
+            if layer is layers[-1] and not with_output and layer.activation in ("sigmoid", "softmax"):
+                return x
+            x = {
+                "linear": lambda z: z,
+                "relu": jax.nn.relu,
+                "sigmoid": jax.nn.sigmoid,
+                "tanh": jnp.tanh,
+                "softmax": jax.nn.softmax,
+            }[layer.activation](x)
+        return x
+
+    def loss(self, net, parameters, x, y, key=None):
+        jnp = self.jax.numpy
+        z = self.forward(net.layers, parameters, x, with_output=False, key=key)
+        if net.loss == "ce":
+            return -jnp.take_along_axis(self.jax.nn.log_softmax(z), y[:, None], 1).mean()
+        if net.loss == "bce":
+            return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
+        return ((z - y) ** 2).mean()
+
+    def start_training(self, case: Training):
+        jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
+        net = case.model.network(case.dtype)
+        parameters = [jnp.asarray(value) for value in net.parameters().values()]
+        gradient_of = jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
+        gradient = gradient_of(parameters, *map(jnp.asarray, batch_of(case)))
+        gradient = np.concatenate([np.ravel(g) for g in gradient])
+
+        x, y = map(jnp.asarray, case.data())
+        rate, beta1, beta2, epsilon = case.learning_rate, ADAM["beta1"], ADAM["beta2"], ADAM["epsilon"]
+
+        def sgd(w, g, m, v, step):
+            return w - rate * g, m, v
+
+        def adam(w, g, m, v, step):
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+            root = jnp.sqrt(v / (1 - beta2**step)).astype(w.dtype) + epsilon
+            return w - (rate / (1 - beta1**step)).astype(w.dtype) * m / root, m, v
+
+        update = {"adam": adam, "sgd": sgd}[case.optimizer]
+
+        def batch(state, rows):
+            parameters, m, v, step, key = state
+            key, now = jax.random.split(key)
+            step = step + 1
+            gradients = gradient_of(parameters, x[rows], y[rows], now)
+            new = [update(*each, step) for each in zip(parameters, gradients, m, v, strict=True)]
+            parameters, m, v = map(list, zip(*new, strict=True))
+            return (parameters, m, v, step, key), None
+
+        @jax.jit
+        def epoch(state):
+            *others, key = state
+            key, now = jax.random.split(key)
+            order = jax.random.permutation(now, len(x)).reshape(-1, case.batch)
+            return lax.scan(batch, (*others, key), order)[0]
+
+        zeros = [jnp.zeros_like(p) for p in parameters]
+        state = parameters, zeros, list(zeros), jnp.zeros((), x.dtype), jax.random.PRNGKey(0)
+
+        def run():
+            nonlocal state
+            state = jax.block_until_ready(epoch(state))
+
+        run()  # compiles
+        return epoch_timer(case, run), gradient, {}
+
+    def start_forward(self, case: Forward):
+        jax, jnp = self.jax, self.jax.numpy
+        net = case.model.network(case.dtype)
+        parameters = [jnp.asarray(value) for value in net.parameters().values()]
+        forward = jax.jit(lambda parameters, x: self.forward(net.layers, parameters, x, with_output=True))
+        parts = blocks(jnp.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers)
+
+        def call():
+            return jax.block_until_ready([forward(parameters, part) for part in parts])
+
+        return timed(call), np.concatenate(call())[checked_rows(case.rows)], {}
+
+
+class Sklearn:
+    """scikit-learn's multi-layer perceptron, where it can be the same network: it tells no gradients."""
+
+    name = "sklearn"
+
+    def __init__(self):
+        import sklearn
+
+        self.version = sklearn.__version__
+
+    def start(self, case):
+        if isinstance(case, Product) or not self.comparable(net := case.model.network(case.dtype)):
+            return None
+        from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+        layers = net.layers
+        kind = MLPRegressor if net.task == "regression" else MLPClassifier
+        training = isinstance(case, Training)
+        mlp = kind(
+            [layer.outputs for layer in layers[:-1]],
+            activation={"sigmoid": "logistic"}.get(layers[0].activation, layers[0].activation),
+            solver=case.optimizer if training else "adam",
+            learning_rate_init=case.learning_rate if training else 0.001,
+            batch_size=case.batch if training else 200,
+            momentum=0,
+            alpha=0,
+        )
+        x, y = case.data() if training else case.model.data(case.rows, case.dtype)
+        y, few = y.ravel(), slice(0, 200)
+        classes = {} if net.task == "regression" else {"classes": np.arange(max(2, net.outputs))}
+        if training:
+            mlp.partial_fit(x, y, **classes)
+            return epoch_timer(case, lambda: mlp.partial_fit(x, y)), None, {}
+        mlp.set_params(batch_size=min(len(x), 200)).partial_fit(x[few], y[few], **classes)
+        return timed(lambda: mlp.predict(x)), None, {}
+
+    def comparable(self, net) -> bool:
+        """Dense layers, one activation for all hidden ones, one output or softmax."""
+        hidden = {layer.activation for layer in net.layers[:-1]}
+        output = {"regression": "linear", "binary": "sigmoid", "multiclass": "softmax"}[net.task]
+        dense = all(layer.kind == "dense" for layer in net.layers)
+        return dense and len(hidden) == 1 and net.layers[-1].activation == output
+
+
+class Numpy:
+    """NumPy, for matrix products."""
+
+    name = "numpy"
+
+    def __init__(self):
+        self.version = np.__version__
+
+    def start(self, case):
+        if not isinstance(case, Product):
+            return None
+        a, b = case.factors()
+        return timed(lambda: a @ b), (a @ b)[checked_rows(case.m)], {}
+
+
+SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn, Numpy)}
+PEERS = [name for name in SIDES if name != "nn"]
