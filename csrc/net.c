@@ -15,6 +15,9 @@ static const layer_kind *const layer_kinds[] = {
 
 static layer *last_layer(const nn_net *net) { return &net->layers[net->count - 1]; }
 
+/* A bias for each channel; a vector's values are channels of one pixel. */
+static int64_t biases_of(const layer *l) { return l->spec.out[0]; }
+
 static char *scratch_of(const nn_net *net, team t) { return net->scratch + t.id * net->scratch_stride; }
 
 static void *take(nn_net *net, int64_t bytes)
@@ -31,13 +34,12 @@ static void lay_out_parameters(nn_net *net)
         layer *l = &net->layers[i];
         if (l->spec.weight < 0)
             continue;
-        int64_t biases = l->spec.kind == NN_DENSE ? l->outputs : l->spec.out[0];
         l->weight_size = l->kind->weights(&l->spec);
-        l->bias_size = row_stride(biases);
+        l->bias_size = row_stride(biases_of(l));
         l->weight_at = net->engine_size;
         l->bias_at = l->weight_at + (l->weight_size + line - 1) / line * line;
         net->engine_size = l->bias_at + (l->bias_size + line - 1) / line * line;
-        net->size = max_i64(net->size, l->spec.bias + biases);
+        net->size = max_i64(net->size, l->spec.bias + biases_of(l));
     }
 }
 
@@ -216,9 +218,8 @@ static void import_vector(const nn_net *net, real *to, const real *from)
         const layer *l = &net->layers[i];
         if (!l->weight_size)
             continue;
-        int64_t biases = l->spec.kind == NN_DENSE ? l->outputs : l->spec.out[0];
         l->kind->import(l, to + l->weight_at, from + l->spec.weight);
-        memcpy(to + l->bias_at, from + l->spec.bias, (size_t)biases * sizeof(real));
+        memcpy(to + l->bias_at, from + l->spec.bias, (size_t)biases_of(l) * sizeof(real));
     }
 }
 
@@ -228,9 +229,8 @@ static void export_vector(const nn_net *net, real *to, const real *from)
         const layer *l = &net->layers[i];
         if (!l->weight_size)
             continue;
-        int64_t biases = l->spec.kind == NN_DENSE ? l->outputs : l->spec.out[0];
         l->kind->export(l, to + l->spec.weight, from + l->weight_at);
-        memcpy(to + l->spec.bias, from + l->bias_at, (size_t)biases * sizeof(real));
+        memcpy(to + l->spec.bias, from + l->bias_at, (size_t)biases_of(l) * sizeof(real));
     }
 }
 

@@ -136,9 +136,17 @@ static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, i
 
 /* ---- one epoch ---- */
 
+/* The learning rate when the share `done` of the epoch is over. */
+static double rate_at(const nn_training *t, double done)
+{
+    const int pieces = sizeof t->rates / sizeof *t->rates - 1;
+    int piece = (int)(done * pieces);
+    return t->rates[piece] + (t->rates[piece + 1] - t->rates[piece]) * (done * pieces - piece);
+}
+
 static update update_of(const nn_training *t, int64_t step, double done, int64_t n)
 {
-    double rate = t->rate_first + (t->rate_last - t->rate_first) * done;
+    double rate = rate_at(t, done);
     update u = {
         .optimizer = t->optimizer, .inv_rows = 1.0 / (double)n, .momentum = t->momentum,
         .beta1 = t->beta1, .beta2 = t->beta2, .epsilon = t->epsilon, .decay = rate * t->weight_decay,

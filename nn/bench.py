@@ -1,7 +1,7 @@
 """The benchmark cases, and how long they take on the backends of this machine.
 
-One list, CASES, of training steps, forward passes and matrix products. `nn --bench` times them on every backend;
-tests/bench times the same ones beside other libraries.
+One list, CASES, of training steps, forward passes and matrix products. `nn --bench` times them on every
+backend; tests/bench times the same ones beside other libraries.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Training:
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions of a step: forward, for the weights, and for all inputs but the first."""
+        """Multiplications and additions of a step: forward, of the weights, of all inputs but the first."""
         each = [multiplications(layer) for layer in self.model.network(self.dtype).layers]
         first = next(count for count in each if count)
         return 2.0 * self.batch * (3 * sum(each) - first)
@@ -114,7 +114,7 @@ class Training:
         net = self.model.network(self.dtype, backend, threads)
         engine, order = net.engine, PhiloxOrder(self.rows, net.seed)
         data = engine.load(*self.data())
-        rate = {"rate_first": self.learning_rate, "rate_last": self.learning_rate}
+        rate = {"rates": [self.learning_rate] * 9}
         settings = engine.training(optimizer=self.optimizer, batch=self.batch, **rate, **ADAM)
         epochs = itertools.count()
 
@@ -157,7 +157,7 @@ class Forward:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product, a (m, k) times b (k, n); a factor that is `transposed` lies in memory as its transpose."""
+    """A matrix product, a (m, k) times b (k, n); those `transposed` lie in memory as their transpose."""
 
     name: str
     m: int
@@ -217,7 +217,9 @@ DIGITS = Model("digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "mul
 # The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand for its other two.
 CNN0 = Model("cnn0", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
 CNN1 = Model("cnn1", "3x40x40,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
-CNN2 = Model("cnn2", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10", "multiclass")
+CNN2 = Model(
+    "cnn2", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10", "multiclass"
+)
 SOLAR_50 = Model("solar-50", "50,50,1", "regression")
 SOLAR_WIDE = Model("solar-wide", "50,6400,1", "regression")
 SOLAR_DEEP = Model("solar-deep", "50,800,400,208,1", "regression")
@@ -267,11 +269,13 @@ def select(names: Iterable[str] = ()) -> list:
 # ---------------------------------------------------------------- nn --bench
 
 
-def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None) -> dict:
+def bench(
+    names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None
+) -> dict:
     """Time the cases on every backend, or on one; returns the figures of `--json`.
 
-    names: of cases, all without. say: is told what runs, in a line. Seconds are medians. A case that would take
-    long on a backend is skipped unless it was asked for. Raises UsageError for a name that no case has.
+    names: of cases, all without. say: is told what runs, in a line. A case that would take long on a backend
+    is skipped unless it was asked for. Raises UsageError for a name that no case has.
     """
     names = list(names)
     backends = [backend] if backend not in (None, "auto") else [name for name in BACKENDS if name != "auto"]
@@ -292,7 +296,7 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
 
 
 def measure(case, backend: str, threads: int | None = None, seconds: float = MEASURING_SECONDS) -> dict:
-    """The figures of one case on one backend: the median of what could be measured in about that many seconds."""
+    """The figures of one case on one backend: the median of what about that many seconds measure."""
     run = case.start(backend, threads)
     began = time.perf_counter()
     first, times = run.once(), []

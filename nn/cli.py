@@ -332,6 +332,35 @@ def _info(flags) -> None:
     _print_json({"model": flags.model, "parameters": parameters, "network": network, **facts})
 
 
+def _bench(flags) -> None:
+    """Time the benchmark cases on every backend, or on --backend."""
+    from .bench import bench, report
+
+    names = flags.case.split(",") if flags.case else []
+    say = None if flags.quiet else console.say
+    result = bench(names, backend=flags.backend, threads=flags.threads, say=say)
+    if flags.json:
+        _print_json(result)
+    else:
+        report(result)
+
+
+def _sweep(flags) -> None:
+    """Run the entries of a plan that --output does not hold yet."""
+    from . import sweep
+
+    check_writable(flags.output)
+    say = None if flags.quiet else console.say
+    rows = sweep.sweep(flags.sweep, flags.output, flags.index, say)
+    if flags.report:
+        _write_report(flags, rows=rows)
+    if flags.json:
+        failed = sum(row["status"] != sweep.OK for row in rows)
+        _print_json({"results": flags.output, "rows": len(rows), "failed": failed})
+    elif not flags.quiet:
+        sweep.report(rows)
+
+
 def _load_network(flags):
     from .model_file import is_text
     from .nn import Network
@@ -386,5 +415,7 @@ MODES = {
     ),
     "test": Mode(_test, ("model",), USE_FLAGS),
     "predict": Mode(_predict, ("model", "dataset"), USE_FLAGS | {"output"}),
+    "sweep": Mode(_sweep, ("output",), {"output", "index", "report"}),
     "info": Mode(_info, (), {"model", "layers", "task", "activation"} | ENGINE_FLAGS),
+    "bench": Mode(_bench, (), {"case", "backend", "threads"}),
 }

@@ -53,6 +53,7 @@ class Dataset:
     path: str | None = None
     sha256: str | None = None
     target: str | int | None = None
+    now: list[int] | None = None
 
     @property
     def rows(self) -> int:

@@ -260,8 +260,7 @@ class Training:
         settings = engine.training(
             optimizer=o.optimizer,
             batch=o.batch_number,
-            rate_first=o.learning_rate * factor(epoch / o.epochs),
-            rate_last=o.learning_rate * factor((epoch + 1) / o.epochs),
+            rates=[o.learning_rate * factor((epoch + eighth / 8) / o.epochs) for eighth in range(9)],
             momentum=o.momentum,
             weight_decay=o.weight_decay,
             seed=self.net.seed,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import nn.cli
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(nn.cli.__file__).parents[1]  # of the package under test, be it installed or built in the checkout
 
 
 class Result(NamedTuple):
@@ -46,7 +46,7 @@ def succeed(*arguments) -> Result:
 
 
 def environment(**variables) -> dict[str, str]:
-    """This process's environment with this project in front of the path."""
+    """This process's environment with the package under test in front of the path."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **variables}
 
 

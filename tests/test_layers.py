@@ -67,6 +67,8 @@ STACKS = [
     "16x6x6,conv3k2,conv20k2:relu,conv2k2",
     "1x6x6,flatten,9,4:relu",
     "5x7x7,conv32k3p1:relu,conv64k3p1:relu,maxpool2,conv16k3p1:tanh,6",
+    "3x6x6,conv16k3p1:relu,maxpool2",
+    "3x9x9,conv18k3:relu,maxpool2s1,conv16k3:relu,maxpool3s2:relu,3",
 ]
 
 

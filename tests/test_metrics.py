@@ -44,10 +44,9 @@ def network(task, scores, **facts):
 
 
 def dataset(task, y, **facts):
-    defaults = {"classes": None, "targets": None, "path": None}
-    return SimpleNamespace(
     defaults = {"classes": None, "targets": None, "path": None, "persistence": lambda: None}
     return SimpleNamespace(task=task, x=np.zeros((len(y), 1)), y=np.asarray(y), **{**defaults, **facts})
+
 
 def column(scores):
     return np.asarray(scores, np.float32).reshape(-1, 1)

@@ -5,7 +5,7 @@
 #include "../core.h"
 #include "vector.h"
 
-enum { PIECES = 16, PIECE_BYTES = 1 << 20 };    /* of a weight gradient: how many, how large all together */
+enum { PIECES = 16, PIECE_BYTES = 1 << 22 };    /* of a weight gradient: how many, how large all together */
 
 /* ---- passes: a kernel sliding over a frame, in one of two ways ---- */
 
@@ -60,10 +60,13 @@ typedef struct {
     int64_t size;                               /* values in all */
 } conv_room;
 
-/* Pieces of a batch's images, each summed on its own. */
+/* Pieces of a batch's images, each summed on its own: a power of 2, that threads may share them evenly. */
 static int64_t pieces_of(const pass *p, int64_t n)
 {
-    return max_i64(1, min_i64(min_i64(n, PIECES), PIECE_BYTES / (pass_packed_size(p) * (int64_t)sizeof(real))));
+    int64_t most = min_i64(n, PIECE_BYTES / (pass_packed_size(p) * (int64_t)sizeof(real))), pieces = 1;
+    while (pieces < PIECES && 2 * pieces <= most)
+        pieces *= 2;
+    return pieces;
 }
 
 static int64_t whole_lines(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }

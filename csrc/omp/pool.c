@@ -86,11 +86,12 @@ static int64_t maxpool_workspace(const nn_layer *spec, int64_t n, int threads)
 }
 
 /* Windows that do not overlap: each value of dx belongs to one, or to none and is 0. c >= VECTOR */
-static void maxpool_window_backward(real *dx, const real *dz, const integer *where, int64_t c, int64_t row, int64_t k)
+static void maxpool_window_backward(real *dx, const real *dz, const integer *where, const real *out, int64_t c,
+                                    int64_t row, int64_t k)
 {
     for (int64_t j = 0; j < c; j += VECTOR) {
         int64_t i = min_i64(j, c - VECTOR);     /* the last vector overlaps the one before */
-        vec gradient = load(dz + i);
+        vec gradient = out ? slope_v(NN_RELU, load(out + i), load(dz + i)) : load(dz + i);
         ivec at;
         memcpy(&at, where + i, sizeof at);
         for (int64_t y = 0; y < k; y++)
@@ -101,21 +102,23 @@ static void maxpool_window_backward(real *dx, const real *dz, const integer *whe
     }
 }
 
-static void maxpool_image_backward(real *dx, const real *dz, const integer *where, const nn_layer *s)
+/* out, where not NULL: the maxima are outputs of a relu, whose derivative is applied on the way. */
+static void maxpool_image_backward(real *dx, const real *dz, const integer *where, const real *out, const nn_layer *s)
 {
     int64_t c = s->in[0], row = s->in[2] * c;
     int apart = s->stride >= s->kernel && c >= VECTOR;
     int covered = s->stride == s->kernel && s->in[1] == s->out[1] * s->stride && s->in[2] == s->out[2] * s->stride;
     if (!apart || !covered)
         memset(dx, 0, (size_t)values(s->in) * sizeof *dx);
-    for (int64_t oy = 0; oy < s->out[1]; oy++)
-        for (int64_t ox = 0; ox < s->out[2]; ox++, dz += c, where += c) {
+    for (int64_t oy = 0, at = 0; oy < s->out[1]; oy++)
+        for (int64_t ox = 0; ox < s->out[2]; ox++, at += c) {
             real *corner = dx + oy * s->stride * row + ox * s->stride * c;
             if (apart)
-                maxpool_window_backward(corner, dz, where, c, row, s->kernel);
+                maxpool_window_backward(corner, dz + at, where + at, out ? out + at : NULL, c, row, s->kernel);
             else
-                for (int64_t i = 0; i < c; i++)
-                    corner[where[i] + i] += dz[i];
+                for (int64_t i = at; i < at + c; i++)
+                    if (!out || out[i] > 0)
+                        corner[where[i] + i - at] += dz[i];
         }
 }
 
@@ -131,10 +134,14 @@ static void maxpool_backward_input(layer *l, real *dx, const real *dz, const rea
 {
     int64_t first, last;
     team_share(b->team, b->n, 1, &first, &last);
+    /* then out still is what relu gave */
+    int fused = below == NN_RELU && l->spec.activation == NN_LINEAR && l->dz != l->out;
     for (int64_t r = first; r < last; r++) {
-        maxpool_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs),
-                               (const integer *)l->work + r * l->outputs, &l->spec);
-        activation_backward(dx, x, below, r, r + 1, l->inputs);
+        int64_t at = r * row_stride(l->outputs);
+        maxpool_image_backward(dx + r * row_stride(l->inputs), dz + at, (const integer *)l->work + r * l->outputs,
+                               fused ? l->out + at : NULL, &l->spec);
+        if (!fused)
+            activation_backward(dx, x, below, r, r + 1, l->inputs);
     }
 }
 

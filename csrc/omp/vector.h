@@ -82,11 +82,13 @@ INLINE vec exp_v(vec x)
     return p * (vec)((half + bias) << mantissa) * (vec)((exponent - half + bias) << mantissa);
 }
 
-/* exp of a negative number only, so that small results do not become 0 by way of an overflow. */
+/* exp of a negative number only, so that small results do not become 0 by way of an overflow; where e is small,
+ * e / (1 + e) as e less a correction, whose rounding does not show. */
 INLINE vec sigmoid_v(vec z)
 {
     vec e = exp_v(-size_of(z));
-    return pick(z < 0, e, splat(1)) / (1 + e);
+    vec share = pick(z < 0, e, splat(1)) / (1 + e);
+    return pick((z < 0) & (e < (real)0.25), e - e * share, share);
 }
 
 /* log(1 + e) for 0 <= e <= 1, as 2 atanh(s), s = e / (2 + e): its series in s^2 <= 1/9. Since 2 s = e - e s,

@@ -42,6 +42,11 @@ def resolve(backend: str) -> str:
     return "omp" if backend == "auto" else backend
 
 
+def on_host(backend: str) -> bool:
+    """Whether a resolved backend's networks live in the machine's own memory."""
+    return backend in ("seq", "omp")
+
+
 def create(backend: str, layers, loss: str, dtype: str, threads: int | None):
     """The engine of a resolved backend's name for a network."""
     from .cpu import CpuEngine

@@ -25,11 +25,24 @@ LINE = 32  # values; buffers begin at multiples of it
 
 @dataclass(frozen=True)
 class Op:
-    """A call of a device function by `blocks` blocks ({team}: which ones), or of a library: host(rows)."""
+    """A call of a device function by `blocks` blocks ({team}: which ones), or of a library: host(memory, rows)."""
 
     call: str = ""
     blocks: int = 1
-    host: Callable[[int], None] | None = None
+    host: Callable[[object, int], None] | None = None
+
+
+class Buffer(str):
+    """A place in the GPU's memory: the text is its address in CUDA source, `of` and `at` say the same to the host:
+    rows, gradients or parameters, and the value in them (for rows: a row's value, times the rows of a batch)."""
+
+    of: str
+    at: int
+
+    def __new__(cls, text: str, of: str, at: int):
+        self = super().__new__(cls, text)
+        self.of, self.at = of, at
+        return self
 
 
 Phase = list[Op]
@@ -60,12 +73,12 @@ class Step:
     index: int  # in the network, flatten counted: the layer of dropout's masks
     at: int  # of its weights in a parameter vector
     activation: str  # of its op; linear where the loss applies it
-    x: str = ""
-    out: str = ""
-    dz: str = ""
-    dx: str = ""  # "": not wanted
+    x: Buffer | str = ""
+    out: Buffer | str = ""
+    dz: Buffer | str = ""
+    dx: Buffer | str = ""  # "": not wanted
     below: str = "linear"
-    gradient: str = ""
+    gradient: Buffer | str = ""
     splits: int = 1  # parts that its gradients come in
 
 
@@ -104,6 +117,7 @@ class Builder:
             self.program.phases += KINDS[step.layer.kind].forward(self, step)
         if purpose.kind == "predict":
             self._write_softmax(steps[-1])
+            self._write_keep(steps[-1])
         else:
             self._write_loss(steps[-1])
         if purpose.backward:
@@ -115,11 +129,11 @@ class Builder:
 
     # ---- memory
 
-    def buffer(self, width: int) -> str:
+    def buffer(self, width: int) -> Buffer:
         """An expression for a new buffer of that many values a row."""
         place = self.program.row_values
         self.program.row_values += -(-width // LINE) * LINE
-        return f"(c.rows + c.capacity * {place}LL)"
+        return Buffer(f"(c.rows + c.capacity * {place}LL)", "rows", place)
 
     def parts_for(self, values: int) -> str:
         """An expression for memory where the parts of split sums go, until the next phase."""
@@ -127,7 +141,8 @@ class Builder:
         return "c.parts"
 
     def _gradients_for(self, step: Step) -> None:
-        step.gradient = f"(c.gradients + {self.program.gradient_values}LL)"
+        at = self.program.gradient_values
+        step.gradient = Buffer(f"(c.gradients + {at}LL)", "gradients", at)
         self.program.gradient_values += -(-step.splits * step.layer.parameters // LINE) * LINE
 
     # ---- steps
@@ -149,7 +164,7 @@ class Builder:
             step.x, step.below = below, input_activation
             step.out = below = self.buffer(step.layer.outputs)
             input_activation = step.layer.activation
-        if self.purpose.kind == "predict":
+        if self.purpose.kind == "predict" and not self.library:
             steps[-1].out = f"(c.out + b.row * {steps[-1].layer.outputs}LL)"
         if self.purpose.backward:
             self._point_gradients(steps)
@@ -160,7 +175,7 @@ class Builder:
         for below, step in zip(steps, steps[1:], strict=False):
             below.dz = step.dx = self.buffer(below.layer.outputs)
         if self.purpose.kind == "gradients":
-            steps[0].dx = "c.input_gradient"
+            steps[0].dx = Buffer("c.input_gradient", "input_gradient", 0)
 
     # ---- ops that belong to no layer
 
@@ -177,6 +192,12 @@ class Builder:
         if step.layer.activation == "softmax":
             call = f"activation_forward<SOFTMAX, {step.layer.outputs}>({step.out}, b.n, {{team}})"
             self.program.phases.append([Op(call, -(-self.purpose.rows * 32 // THREADS))])
+
+    def _write_keep(self, step: Step) -> None:
+        """Where a library may have computed the outputs, which cannot place them row by row."""
+        if self.library:
+            call = f"keep_rows<{step.layer.outputs}>({step.out}, c, b, {{team}})"
+            self.program.phases.append([Op(call, self.elementwise(self.purpose.rows * step.layer.outputs))])
 
     def _write_loss(self, step: Step) -> None:
         settings = f"{self.loss.upper()}, {step.layer.activation.upper()}, {step.layer.outputs}"
@@ -204,9 +225,9 @@ class Builder:
 
     # ---- products
 
-    def tile(self, m: int, n: int, k: int, split_cost: float | None) -> Tile:
-        """The tile and splits for a product; split_cost: microseconds to add the parts up, None: no splitting."""
-        tile = choose(m, n, k, self.itemsize, self.processors, split_cost)
+    def tile(self, m: int, n: int, k: int, fixed: float, part: float) -> Tile:
+        """The tile and splits for a product; microseconds that splitting costs at all, and each part."""
+        tile = choose(m, n, k, self.itemsize, self.processors, fixed, part)
         self.program.shared_bytes = max(self.program.shared_bytes, tile.bytes(self.itemsize))
         return tile
 
@@ -214,6 +235,8 @@ class Builder:
 # ---------------------------------------------------------------- layer kinds
 
 PHASE_COST = 2.5  # microseconds: a barrier or a graph's node, and starting work
+PART_COST = 1e-6  # microseconds to write and read a byte of a sum's part
+NEVER = math.inf
 
 
 def _names(*values) -> str:
@@ -232,7 +255,7 @@ class Dense:
         if p.library and p.library.wants_product(n, o, i):
             done = Op(f"dense_finish<0, {o}, {activation}>({s.out}, c.parts, {bias}, b.n, {{team}})", finish)
             return [[Op(host=p.library.dense_forward(s))], [done]]
-        tile = p.tile(n, o, i, PHASE_COST)
+        tile = p.tile(n, o, i, PHASE_COST, PART_COST * p.itemsize * n * o)
         parts = p.parts_for(tile.splits * n * o if tile.splits > 1 else 0)
         call = (
             f"dense_forward<{tile}, {tile.splits}, {i}, {o}, {activation}>"
@@ -255,7 +278,7 @@ class Dense:
             if s.below != "linear":
                 after.append(Op(f"input_finish<0, {i}, {below}>({s.dx}, c.parts, {s.x}, b.n, {{team}})", finish))
         elif s.dx:
-            tile = p.tile(n, i, o, PHASE_COST)
+            tile = p.tile(n, i, o, PHASE_COST, PART_COST * p.itemsize * n * i)
             parts = p.parts_for(tile.splits * n * i if tile.splits > 1 else 0)
             call = (
                 f"dense_backward_input<{tile}, {tile.splits}, {i}, {o}, {below}>"
@@ -272,7 +295,7 @@ class Dense:
             phase.append(Op(call, -(-o // 32)))
             p.program.shared_bytes = max(p.program.shared_bytes, THREADS * p.itemsize)
         else:
-            tile = p.tile(o, i + 1, n, 1e-6 * p.itemsize * s.layer.parameters)
+            tile = p.tile(o, i + 1, n, 0, PART_COST * p.itemsize * s.layer.parameters)
             s.splits = tile.splits
             p._gradients_for(s)
             call = (
@@ -301,7 +324,7 @@ class Conv:
         if p.library and p.library.convolves:
             call = f"conv_finish<{filters}, {pixels}, {s.activation.upper()}>({s.out}, {bias}, b.n, {{team}})"
             return [[Op(host=p.library.conv_forward(s))], [Op(call, p.elementwise(n * layer.outputs))]]
-        tile = p.tile(filters, n * pixels, taps, None)
+        tile = p.tile(filters, n * pixels, taps, NEVER, 0)
         call = (
             f"conv_forward<{tile}, {Conv.shape(layer)}, {s.activation.upper()}>"
             f"({s.out}, {s.x}, {weight}, {bias}, b.n, {{team}})"
@@ -324,13 +347,13 @@ class Conv:
             phase.append(Op(host=p.library.conv_backward_parameters(s)))
             return [phase, after] if after else [phase]
         if s.dx:
-            tile = p.tile(channels, n * inputs, filters * area, None)
+            tile = p.tile(channels, n * inputs, filters * area, NEVER, 0)
             call = (
                 f"conv_backward_input<{tile}, {Conv.shape(layer)}, {s.below.upper()}>"
                 f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
             )
             phase.append(Op(call, tile.count(channels, n * inputs)))
-        tile = p.tile(filters, taps + 1, n * pixels, 1e-6 * p.itemsize * layer.parameters)
+        tile = p.tile(filters, taps + 1, n * pixels, 0, PART_COST * p.itemsize * layer.parameters)
         s.splits = tile.splits
         p._gradients_for(s)
         call = (

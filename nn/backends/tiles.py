@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 
 STAGES = 3  # as in gemm.cu
 GAP = 16  # bytes between columns, as in gemm.cu
@@ -57,13 +58,12 @@ def _candidates(itemsize: int):
 
 
 @cache
-def choose(m: int, n: int, k: int, itemsize: int, processors: int, split_cost: float | None) -> Tile:
+def choose(m: int, n: int, k: int, itemsize: int, processors: int, fixed: float, part: float) -> Tile:
     """The tile and splits of the product (m, k) (k, n) that should take the shortest time.
 
-    split_cost: microseconds a further part costs where gradients are summed, or splitting at all costs where a phase
-    of its own adds the parts up; None: the sums must stay whole.
+    fixed, part: microseconds that splitting the sums costs at all (infinite: they must stay whole), and each part.
     """
-    best, shortest = None, float("inf")
+    best, shortest = None, inf
     for tile in _candidates(itemsize):
         steps = -(-k // tile.k)
         splits = 1
@@ -71,10 +71,10 @@ def choose(m: int, n: int, k: int, itemsize: int, processors: int, split_cost: f
             chosen = Tile(tile.m, tile.n, tile.k, splits)
             time = _cycles(chosen, m, n, steps, itemsize, processors)
             if splits > 1:
-                time += CYCLES * split_cost * (1 if split_cost >= 1 else splits)
+                time += CYCLES * (fixed + part * splits)
             if time < shortest:
                 best, shortest = chosen, time
-            if split_cost is None or chosen.count(m, n) >= 4 * processors:
+            if fixed == inf or chosen.count(m, n) >= 4 * processors:
                 break
             splits *= 2
     return best

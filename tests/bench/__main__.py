@@ -24,11 +24,15 @@ from .sides import PEERS
 
 
 def main(
-    cases: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")] = None,
+    cases: Annotated[
+        list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")
+    ] = None,
     peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
-    output: Annotated[str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")] = "growth.png",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")
+    ] = "growth.png",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Time the cases of nn.bench beside the libraries that are installed."""
@@ -90,21 +94,37 @@ def _report(result: dict) -> None:
     for r in result["results"]:
         own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
         for number, (name, peer) in enumerate(r["peers"].items() or [("", None)]):
-            rows.append([*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])])
-    headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "target", ""]
+            rows.append(
+                [*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])]
+            )
+    headers = [
+        "case",
+        "per",
+        "nn",
+        "GFLOP/s",
+        "error",
+        "peer",
+        "time",
+        "error",
+        "ratio",
+        "best",
+        "target",
+        "",
+    ]
     table(headers, rows, title, left=2)
     _report_memory(result["results"])
 
 
 def _peer_fields(name: str, peer: dict | None, target: float | None) -> list[str]:
     if peer is None:
-        return [""] * 5
+        return [""] * 6
     wanted = target if name == "torch" else None
     missed = wanted is not None and peer["ratio"] < wanted
     return [
         duration(peer["us"]),
         _error(peer["error"]),
         f"{peer['ratio']:.3g}",
+        f"{peer['best_ratio']:.3g}",
         "" if wanted is None else f"{wanted:g}",
         "missed" if missed else "",
     ]

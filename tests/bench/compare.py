@@ -1,7 +1,7 @@
 """Cases on several sides in one run: each side in a process of its own, taking turns.
 
-Turns keep the comparison fair where the machine's speed changes under way: a ratio is the median over rounds of what
-two sides took in the same round.
+Turns keep the comparison fair where the machine's speed changes under way: a ratio is the median over rounds
+of what two sides took in the same round. `best` compares the fastest turns, which others disturb least.
 """
 
 from __future__ import annotations
@@ -135,6 +135,8 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         name: {
             "us": 1e6 * float(np.median(taken[name])),
             "ratio": float(np.median(np.divide(taken[name], taken[nn.name]))),
+            "best_us": 1e6 * min(taken[name]),
+            "best_ratio": min(taken[name]) / min(taken[nn.name]),
             "error": None if facts["result"] is None else error(facts["result"], true),
         }
         for name, (_, facts) in started.items()
@@ -145,8 +147,7 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         "case": case.name,
         "per": case.per,
         "dtype": case.dtype,
-        "us": own["us"],
-        "error": own["error"],
+        **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
         **{name: ours.get(name) for name in ("threads", "bytes", "needed_bytes")},
         "target": target(case.name),

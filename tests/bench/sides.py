@@ -1,11 +1,11 @@
 """The sides of a comparison: `nn` itself and the libraries that it is compared with.
 
-A side is made once, in a process of its own (its libraries are imported there and nowhere else). It then makes one
-case after the other ready: `start(case)` returns a function that measures seconds of one batch, pass or product,
-and what the side computes, for its error to be told; None where the library has nothing comparable.
+A side is made once, in a process of its own: its libraries are imported there and nowhere else. It then makes
+one case after the other ready: `start(case)` returns a function that measures seconds of one batch, pass or
+product; what the side computes, for its error to be told; and facts. None where nothing is comparable.
 
-Everybody starts from the same parameters and works on the same data. A training step is what a user of the library
-writes: rows in a new random order every epoch, gathered into a batch, forward, loss, backward, update.
+Everybody starts from the same parameters and works on the same data. A training step is what a user of the
+library writes: rows in a new order every epoch, gathered into a batch, forward, loss, backward, update.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Nn:
         return run.once, result, facts
 
     def gradient(self, case: Training):
-        """The gradient as an epoch of one batch shows it: the loop that is timed, not the one that tells gradients.
+        """The gradient as an epoch of one batch shows it: the loop that is timed, not `gradients`.
 
         The step is made as large as the parameters, so that little of it is lost in the difference.
         """
@@ -101,7 +101,7 @@ class Nn:
         rate = self.step_rate(case)
         net = case.model.network(case.dtype, "omp")
         before = net.engine.get("parameters")
-        settings = net.engine.training(optimizer="sgd", batch=case.batch, rate_first=rate, rate_last=rate, **ADAM)
+        settings = net.engine.training(optimizer="sgd", batch=case.batch, rates=[rate] * 9, **ADAM)
         order = np.arange(case.batch)
         net.engine.epoch(net.engine.load(*batch_of(case)), order, settings, net.engine.progress())
         return (before.astype(np.float64) - net.engine.get("parameters")) / rate
@@ -133,7 +133,7 @@ class Torch:
         return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
 
     def model(self, case, with_output: bool):
-        """The network as a Sequential with our parameters; without its output's activation if the loss has it."""
+        """The network as a Sequential with our parameters, without an output activation that the loss has."""
         nn = self.torch.nn
         net = case.model.network(case.dtype)
         activations = {
@@ -244,7 +244,7 @@ class Jax:
         return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
 
     def forward(self, layers, parameters, x, with_output: bool, key=None):
-        """Outputs of rows x; without the output's activation if the loss has it. key: of dropout, None for none."""
+        """Outputs of rows x; without the output's activation if the loss has it. key: of dropout, or None."""
         jax, lax = self.jax, self.jax.lax
         jnp, at = jax.numpy, 0
         x = x.reshape(len(x), *(layers[0].in_shape if layers[0].in_shape[1:] != (1, 1) else (-1,)))

@@ -13,7 +13,7 @@ from nn.bench import Forward, Product, Training
 from .sides import batch_of, checked_rows, in_order
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from plain_layers import forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
+from plain_layers import ACTIVATIONS, forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
 
 
 def truth(case) -> np.ndarray:
@@ -37,7 +37,7 @@ def activated(z: np.ndarray, activation: str) -> np.ndarray:
     if activation == "softmax":
         z = np.exp(z - z.max(1, keepdims=True))
         return z / z.sum(1, keepdims=True)
-    return {"sigmoid": lambda: 1 / (1 + np.exp(-z)), "relu": lambda: np.maximum(z, 0)}.get(activation, lambda: z)()
+    return ACTIVATIONS[activation][0](z)
 
 
 def true_outputs(case: Forward) -> np.ndarray:

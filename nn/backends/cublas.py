@@ -1,0 +1,121 @@
+"""Large matrix products through cuBLAS: its C library called through cffi, with a handle and a workspace of its own
+(CuPy refuses its own inside a graph capture)."""
+
+from __future__ import annotations
+
+import functools
+
+from ..utils import UsageError
+from .gpu import cupy, library_path
+
+DECLARATIONS = """
+typedef void *handle_t;
+int cublasCreate_v2(handle_t *handle);
+int cublasDestroy_v2(handle_t handle);
+int cublasSetStream_v2(handle_t handle, void *stream);
+int cublasSetWorkspace_v2(handle_t handle, void *workspace, size_t bytes);
+int cublasSetMathMode(handle_t handle, int mode);
+int cublasSgemm_v2(handle_t handle, int transa, int transb, int m, int n, int k, const float *alpha, const float *a,
+                   int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
+int cublasDgemm_v2(handle_t handle, int transa, int transb, int m, int n, int k, const double *alpha, const double *a,
+                   int lda, const double *b, int ldb, const double *beta, double *c, int ldc);
+"""
+WORKSPACE = 32 << 20  # bytes; what cuBLAS itself takes on Hopper
+DEFAULT_MATH, TF32_MATH = 0, 3
+PLAIN, TRANSPOSED = 0, 1
+
+
+@functools.cache
+def library():
+    """(ffi, lib) of cuBLAS. UsageError, which says what to install, where there is none."""
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(DECLARATIONS)
+    major = cupy().cuda.runtime.runtimeGetVersion() // 1000
+    for path in [*library_path("libcublas", "cublas"), f"libcublas.so.{major}", "libcublas.so"]:
+        try:
+            return ffi, ffi.dlopen(path)
+        except OSError:
+            continue
+    package = "nvidia-cublas" if major >= 13 else f"nvidia-cublas-cu{major}"
+    raise UsageError(f"--backend cuda: cuBLAS is not there; pip install {package}, or use --backend omp")
+
+
+def check(code: int, what: str) -> None:
+    """Raise UsageError if a call of cuBLAS failed."""
+    if code:
+        raise RuntimeError(f"cuBLAS: {what} failed with status {code}")
+
+
+class Cublas:
+    """What program.py's builder hands over: dense layers' large products. tf32: their float32 products may be taken
+    by tensor cores with 10 bits of mantissa."""
+
+    convolves = False
+    SMALLEST = 2**28  # operations; below, our own kernels are as fast and take the bias and activation along
+
+    def __init__(self, dtype, stream, tf32: bool = False):
+        self.ffi, self.lib = library()
+        self.dtype = dtype
+        pointer = self.ffi.new("handle_t *")
+        check(self.lib.cublasCreate_v2(pointer), "cublasCreate")
+        self.handle = self.ffi.gc(pointer[0], self.lib.cublasDestroy_v2)
+        self.workspace = cupy().empty(WORKSPACE, "uint8")
+        self.real = {"float32": "float", "float64": "double"}[dtype.name]
+        self.gemm = self.lib.cublasSgemm_v2 if dtype.name == "float32" else self.lib.cublasDgemm_v2
+        self.one, self.zero = self.ffi.new(f"{self.real} *", 1), self.ffi.new(f"{self.real} *", 0)
+        check(self.lib.cublasSetStream_v2(self.handle, self.pointer(stream.ptr)), "cublasSetStream")
+        workspace = self.pointer(self.workspace.data.ptr)
+        check(self.lib.cublasSetWorkspace_v2(self.handle, workspace, WORKSPACE), "cublasSetWorkspace")
+        check(self.lib.cublasSetMathMode(self.handle, TF32_MATH if tf32 else DEFAULT_MATH), "cublasSetMathMode")
+
+    def pointer(self, address: int):
+        """A C pointer from a number."""
+        return self.ffi.cast("void *", address)
+
+    def wants_product(self, m: int, n: int, k: int) -> bool:
+        """A product (m, k) (k, n) is large enough for this library."""
+        return 2 * m * n * k >= self.SMALLEST
+
+    def pools(self, step) -> bool:
+        """Pooling is this library's."""
+        return False
+
+    def product(self, c: int, a: int, b: int, m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> None:
+        """c (m, n) = a (m, k) b (k, n) at these addresses, row by row; a transposed factor lies as its transpose.
+
+        cuBLAS counts column by column, where these are c' = b' a'."""
+
+        def address(at):
+            return self.ffi.cast(f"{self.real} *", at)
+
+        code = self.gemm(
+            self.handle, TRANSPOSED if b_transposed else PLAIN, TRANSPOSED if a_transposed else PLAIN, n, m, k,
+            self.one, address(b), k if b_transposed else n, address(a), m if a_transposed else k,
+            self.zero, address(c), n,
+        )  # fmt: skip
+        check(code, "gemm")
+
+    # ---- ops, as functions of the runner and the rows of the batch
+
+    def dense_forward(self, s):
+        """out (n,o) = x (n,i) w'"""
+        i, o = s.layer.inputs, s.layer.outputs
+        return lambda r, n: self.product(
+            r.address(s.out), r.address(s.x), r.parameter(s.at), n, o, i, False, True
+        )
+
+    def dense_backward_input(self, s):
+        """dx (n,i) = dz (n,o) w"""
+        i, o = s.layer.inputs, s.layer.outputs
+        return lambda r, n: self.product(
+            r.address(s.dx), r.address(s.dz), r.parameter(s.at), n, i, o, False, False
+        )
+
+    def dense_backward_parameters(self, s):
+        """dw (o,i) = dz' x"""
+        i, o = s.layer.inputs, s.layer.outputs
+        return lambda r, n: self.product(
+            r.address(s.gradient), r.address(s.dz), r.address(s.x), o, i, n, True, False
+        )

@@ -1,0 +1,2 @@
+"""stub during bring-up"""
+def fits(layers, purpose, dtype): return False

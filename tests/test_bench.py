@@ -1,0 +1,110 @@
+"""The benchmark: its cases, its measurements, and that what it times is right."""
+
+import sys
+
+import numpy as np
+import pytest
+from command_line import ROOT, run, succeed
+
+from nn import bench
+from nn.bench import CASES, CC, Forward, Product, Training, select
+from nn.utils import UsageError
+
+sys.path.append(str(ROOT))
+from tests.bench.compare import TARGETS  # noqa: E402 - of the checkout, which need not be installed
+from tests.bench.sides import Nn  # noqa: E402
+from tests.bench.truth import error, truth  # noqa: E402
+
+TRAINING = [case for case in CASES if isinstance(case, Training)]
+SMALL = [
+    Training("small", CC, 10, 3, "sgd", 0.01),
+    Forward("small-forward", CC, 7),
+    Product("small-product", 5, 7, 3, transposed="a"),
+]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Measure as little as possible."""
+    monkeypatch.setattr(bench, "MEASURING_SECONDS", 0.0)
+
+
+def test_no_two_cases_have_one_name():
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+
+
+def test_every_target_belongs_to_a_case():
+    assert set(TARGETS) <= {case.name for case in TRAINING}
+
+
+def test_a_name_selects_its_case_and_a_beginning_all_of_them():
+    assert [case.name for case in select(["cc-b10"])] == ["cc-b10"]
+    assert {case.name for case in select(["cnn0", "cnn"])} >= {"cnn0", "cnn2", "cnn1-forward-1"}
+    assert select() == CASES
+    with pytest.raises(UsageError, match="no case solr"):
+        select(["solr"])
+
+
+def test_operations_of_a_step_are_forward_and_twice_that_but_for_the_input():
+    forward = 30 * 60 + 60 * 10 + 10
+    assert Training("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
+
+
+def test_data_are_the_same_each_time_and_labels_balanced():
+    x, y = CC.data(1000, "float32")
+    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5
+    assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_a_measured_epoch_trains(backend):
+    started = SMALL[0].start(backend)
+    before = started.network.engine.get("parameters")
+    assert started.once() > 0
+    assert (started.network.engine.get("parameters") != before).any()
+
+
+def test_the_table_has_every_case_on_every_backend(quick, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "CASES", SMALL)
+    result = bench.bench()
+    assert [(r["case"], r["backend"]) for r in result["results"] if r["backend"] in ("seq", "omp")] == [
+        (case.name, backend) for case in SMALL for backend in ("seq", "omp")
+    ]
+    assert all(r["us"] > 0 and r["gflops"] > 0 for r in result["results"])
+    bench.report(result)
+    out = capsys.readouterr().out
+    assert all(out.count(case.name + " ") >= 2 for case in SMALL)
+
+
+def test_a_slow_case_is_skipped_and_said_so_unless_it_is_named(quick, monkeypatch):
+    monkeypatch.setattr(bench, "CASES", SMALL)
+    monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
+    assert not bench.bench()["results"]
+    assert {s["case"] for s in bench.bench()["skipped"]} == {case.name for case in SMALL}
+    assert bench.bench(["small-product"])["results"]
+
+
+def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
+    flags = ("--case", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1)
+    result = succeed("--bench", *flags, "--json").json
+    assert [(r["case"], r["threads"]) for r in result["results"]] == [("cc-b10", 1), ("cc-forward-1", 1)]
+    wrong = run("--bench", "--case", "cc-b11")
+    assert wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
+
+
+def test_duration_has_three_digits_and_a_unit():
+    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
+    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
+
+
+@pytest.mark.parametrize("name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"])
+def test_the_timed_loop_steps_along_the_true_gradient(name):
+    """1e-5, 1e-12: what design asks of one batch's gradients; the step's difference loses less."""
+    case = select([name])[0]
+    assert error(Nn().gradient(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
+
+
+def test_truth_of_a_product_is_numpys():
+    a, b = (case := SMALL[2]).factors()
+    assert error(a @ b, truth(case)) < 1e-6 and np.linalg.norm(truth(case)) > 1
