@@ -20,7 +20,11 @@ static taps taps_of(int64_t tap, int64_t in, int64_t out, int64_t stride, int64_
     return (taps){min_i64(first, out), min_i64(last, out), stride, shift};
 }
 
-static taps taps_down(const nn_layer *s, int64_t tap) { return taps_of(tap, s->in[1], s->out[1], s->stride, s->pad_top); }
+static taps taps_down(const nn_layer *s, int64_t tap)
+{
+    return taps_of(tap, s->in[1], s->out[1], s->stride, s->pad_top);
+}
+
 static taps taps_right(const nn_layer *s, int64_t tap)
 {
     return taps_of(tap, s->in[2], s->out[2], s->stride, s->pad_left);

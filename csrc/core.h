@@ -46,12 +46,13 @@ typedef struct {
     int (*backward_parameters)(layer *l, const real *dz, const real *x, const batch *b);
     double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
     int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
+    int64_t (*common)(const nn_layer *spec, int64_t n); /* and bytes that all threads share then */
 } layer_kind;
 
 struct layer {
     nn_layer spec;
     const layer_kind *kind;
-    int index;                          /* place in the network, from 0, flatten counted: the layer of dropout's masks */
+    int index;                          /* place in the network, flatten counted: the layer number of dropout's masks */
     int64_t inputs, outputs;            /* values of one row */
     int64_t weight_size, bias_size;     /* values in the vectors below, with padding; 0: the layer has none */
     int64_t weight_at, bias_at;         /* where they begin in each */
@@ -59,7 +60,8 @@ struct layer {
     real *m, *v;                        /* the optimiser's moments of w (NULL until an optimiser needs them) */
     real *bm, *bv;                      /* and of b */
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
-    void *work;
+    void *work;                         /* its workspace, which keeps what is written there */
+    void *common;                       /* the same for all layers: holds whatever the last one left */
 };
 
 struct nn_net {
@@ -73,6 +75,7 @@ struct nn_net {
     double *row_loss;                   /* (batch) */
     char *scratch;                      /* (threads, scratch_stride) */
     int64_t scratch_stride;
+    void *common;
     int64_t bytes;
     barrier meet;
     int stop;                           /* what the first thread read after the last batch */

@@ -66,6 +66,7 @@ typedef struct {
     void **work;
     char *scratch;
     int64_t scratch_stride;
+    void *common;
 } room;
 
 static void room_free(room *r, int count)
@@ -76,12 +77,14 @@ static void room_free(room *r, int count)
         nn_free(r->work ? r->work[i] : NULL);
     }
     nn_free(r->x), nn_free(r->y), nn_free(r->dx), nn_free(r->row_loss), nn_free(r->scratch);
+    nn_free(r->common);
     free(r->out), free(r->dz), free(r->work);
 }
 
 static int room_new(nn_net *net, room *r, int64_t n)
 {
     int64_t inputs = row_stride(net->layers[0].inputs), outputs = row_stride(last_layer(net)->outputs);
+    int64_t common = 0;
     int complete = 1;
     *r = (room){
         .x = take(net, n * inputs * (int64_t)sizeof(real)), .y = take(net, n * outputs * (int64_t)sizeof(real)),
@@ -93,10 +96,13 @@ static int room_new(nn_net *net, room *r, int64_t n)
         const layer *l = &net->layers[i];
         if (l->kind->scratch)
             r->scratch_stride = max_i64(r->scratch_stride, l->kind->scratch(&l->spec, n));
+        if (l->kind->common)
+            common = max_i64(common, l->kind->common(&l->spec, n));
     }
     r->scratch_stride = (r->scratch_stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     r->scratch = take(net, r->scratch_stride * net->threads);
-    complete = r->scratch && r->x && r->y && r->row_loss && r->out && r->dz && r->work;
+    r->common = take(net, common);
+    complete = r->scratch && r->common && r->x && r->y && r->row_loss && r->out && r->dz && r->work;
     for (int i = 0; complete && i < net->count; i++) {
         const layer *l = &net->layers[i];
         int64_t bytes = n * row_stride(l->outputs) * (int64_t)sizeof(real);
@@ -122,14 +128,15 @@ int FN(net_reserve)(nn_net *net, int64_t n)
         return -1;
     }
     nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
-    net->scratch = next.scratch, net->scratch_stride = next.scratch_stride;
+    nn_free(net->common);
+    net->common = next.common, net->scratch = next.scratch, net->scratch_stride = next.scratch_stride;
     net->x = next.x, net->y = next.y, net->dx = NULL, net->row_loss = next.row_loss;
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
         nn_free(l->out), nn_free(l->work);
         if (i + 1 < net->count)
             nn_free(l->dz);
-        l->out = next.out[i], l->work = next.work[i];
+        l->out = next.out[i], l->work = next.work[i], l->common = next.common;
         l->dz = i + 1 < net->count ? next.dz[i] : l->out;
     }
     free(next.out), free(next.dz), free(next.work);
@@ -175,6 +182,7 @@ void FN(net_free)(nn_net *net)
             nn_free(l->dz);
     }
     nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
+    nn_free(net->common);
     nn_free(net->parameters), nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2);
     nn_free(net->layers), nn_free(net);
 }

@@ -2,15 +2,15 @@
 
 Of a measured series, or of synthetic clouds:
 
-    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations hope_melpitz_stations.csv --table solar.csv
-    python datasets/solar.py --rows 8640 --step 10 --table solar.csv --maps solar.npz
+    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations hope_melpitz_stations.csv --table
+    solar.csv python datasets/solar.py --rows 8640 --step 10 --table solar.csv --maps solar.npz
 
 The last fifth of the time goes to files of its own, solar_test.csv and solar_test.npz.
 """
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -19,18 +19,24 @@ from nn.utils import NnError
 
 
 def main(
-    series: Annotated[Optional[str], typer.Option(help="CSV: time, one column a station.")] = None,  # noqa: UP045
-    stations: Annotated[Optional[str], typer.Option(help="CSV: station, lat, lon.")] = None,  # noqa: UP045
+    series: Annotated[str | None, typer.Option(help="CSV: time, one column a station.")] = None,
+    stations: Annotated[str | None, typer.Option(help="CSV: station, lat, lon.")] = None,
     rows: Annotated[int, typer.Option(help="Of the synthetic series, if there is no --series.")] = 8640,
     step: Annotated[float, typer.Option(help="Seconds from one of its rows to the next.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Of the synthetic series.")] = 0,
-    wanted: Annotated[Optional[str], typer.Option(help="The station to forecast (the middle one).")] = None,  # noqa: UP045
+    wanted: Annotated[str | None, typer.Option(help="The station to forecast (the middle one).")] = None,
     horizon: Annotated[float, typer.Option(help="Seconds ahead.")] = 60.0,
-    test_share: Annotated[float, typer.Option(help="Share of the time, at its end, kept for testing.")] = 0.2,
-    table: Annotated[Optional[str], typer.Option(help="CSV to write: all stations now, the wanted one later.")] = None,  # noqa: UP045
-    maps: Annotated[Optional[str], typer.Option(help="NPZ to write: 50x50 maps, the same target.")] = None,  # noqa: UP045
-    save: Annotated[Optional[str], typer.Option(help="CSV(.gz) to write: the series itself.")] = None,  # noqa: UP045
-    save_stations: Annotated[Optional[str], typer.Option(help="CSV to write: the stations' places.")] = None,  # noqa: UP045
+    test_share: Annotated[
+        float, typer.Option("--test_share", help="Share of the time, at its end, kept for testing.")
+    ] = 0.2,
+    table: Annotated[
+        str | None, typer.Option(help="CSV to write: all stations now, the wanted one later.")
+    ] = None,
+    maps: Annotated[str | None, typer.Option(help="NPZ to write: 50x50 maps, the same target.")] = None,
+    save: Annotated[str | None, typer.Option(help="CSV(.gz) to write: the series itself.")] = None,
+    save_stations: Annotated[
+        str | None, typer.Option("--save_stations", help="CSV to write: the stations' places.")
+    ] = None,
 ) -> None:
     try:
         data = solar.read_series(series, stations) if series else solar.clouds(rows, seed=seed, step=step)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import console
-from .backends import BACKENDS
+from .backends import BACKENDS, on_host
 from .backends.cpu import extension
 from .layers import Layer
 from .matrix import matmul
@@ -114,8 +114,7 @@ class Training:
         net = self.model.network(self.dtype, backend, threads)
         engine, order = net.engine, PhiloxOrder(self.rows, net.seed)
         data = engine.load(*self.data())
-        rate = {"rates": [self.learning_rate] * 9}
-        settings = engine.training(optimizer=self.optimizer, batch=self.batch, **rate, **ADAM)
+        settings = at_constant_rate(engine, self.optimizer, self.learning_rate, self.batch)
         epochs = itertools.count()
 
         def once() -> float:
@@ -191,6 +190,11 @@ class Product:
 def multiplications(layer: Layer) -> int:
     """Multiplications of one row in a layer's forward pass."""
     return layer.outputs * layer.fan_in if layer.weight_shape else 0
+
+
+def at_constant_rate(engine, optimizer: str, rate: float, batch: int):
+    """The settings of an epoch whose learning rate stays as it is."""
+    return engine.training(optimizer=optimizer, batch=batch, rates=[rate] * 9, **ADAM)
 
 
 def timed(call: Callable[[], object]) -> Callable[[], float]:
@@ -272,26 +276,33 @@ def select(names: Iterable[str] = ()) -> list:
 def bench(
     names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None
 ) -> dict:
-    """Time the cases on every backend, or on one; returns the figures of `--json`.
+    """Time the cases on every backend of this machine, or on one; returns the figures of `--json`.
 
     names: of cases, all without. say: is told what runs, in a line. A case that would take long on a backend
-    is skipped unless it was asked for. Raises UsageError for a name that no case has.
+    is skipped unless it was asked for. Raises UsageError for a name that no case has, NnError where the one
+    backend cannot be used.
     """
     names = list(names)
-    backends = [backend] if backend not in (None, "auto") else [name for name in BACKENDS if name != "auto"]
-    cases, results, skipped = select(names), [], []
+    cases, results, skipped, backends = select(names), [], [], []
+    for name in BACKENDS if backend in (None, "auto") else [backend]:
+        try:
+            Network("1,1", backend=name).engine  # noqa: B018 - made only here, and fails if it cannot be
+            backends += [name] if name != "auto" else []
+        except NnError as error:
+            if name == backend:
+                raise
+            skipped.append({"case": None, "backend": name, "reason": str(error)})
     for case, name in itertools.product(cases, backends):
+        if isinstance(case, Product) and not on_host(name):
+            continue  # the product by itself is the C core's
         expected = case.operations / (PLAIN_RATE if name == "seq" else FAST_RATE)
-        reason = None if names or expected < LONGEST_SECONDS else f"a {case.per} takes about {expected:.0f} s"
-        if not reason:
-            if say:
-                say(f"{case.name} on {name}")
-            try:
-                results.append(measure(case, name, threads))
-            except NnError as error:
-                reason = str(error)
-        if reason:
+        if not names and expected > LONGEST_SECONDS:
+            reason = f"a {case.per} takes about {expected:.0f} s; --case {case.name} measures it"
             skipped.append({"case": case.name, "backend": name, "reason": reason})
+            continue
+        if say:
+            say(f"{case.name} on {name}")
+        results.append(measure(case, name, threads))
     return {"processor": processor(), "cores": default_threads(), "results": results, "skipped": skipped}
 
 
@@ -345,8 +356,8 @@ def report(result: dict) -> None:
     ]
     console.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
     if result["skipped"]:
-        rows = [[s["case"], s["backend"], s["reason"]] for s in result["skipped"]]
-        console.table(["case", "backend", "skipped, name it to run it"], rows, left=3)
+        rows = [[s["case"] or "all", s["backend"], s["reason"]] for s in result["skipped"]]
+        console.table(["case", "backend", "skipped"], rows, left=3)
 
 
 def duration(us: float) -> str:

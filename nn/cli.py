@@ -25,7 +25,16 @@ from .flags import parse, said
 from .layers import parse as parse_layers
 from .layers import to_spec
 from .nn_aux import REFERENCE, TASKS
-from .utils import DataError, NnError, OutputError, Stopped, UsageError, atomic_file, check_writable
+from .utils import (
+    DataError,
+    NnError,
+    OutputError,
+    Stopped,
+    StopRequest,
+    UsageError,
+    atomic_file,
+    check_writable,
+)
 
 log = logging.getLogger("nn")
 
@@ -36,10 +45,12 @@ ENGINE_FLAGS = {"backend", "dtype", "threads"}
 NETWORK_FLAGS = {"activation", "loss", "init", "seed", "reference"} | ENGINE_FLAGS
 TRAIN_FLAGS = {"epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule"}
 TRAIN_FLAGS |= {"scaling", "holdout", "threshold"}
+CHECKPOINT_FLAGS = {"checkpoint", "checkpoint_every", "resume"}
 WATCH_FLAGS = {"profile", "trace", "trace_batches", "history", "logdir"}
 DATA_FLAGS = {"dataset", "model", "target"}
 USE_FLAGS = DATA_FLAGS | {"scaling", "threshold", "reference"} | ENGINE_FLAGS
 
+RUN_AGAIN = 75  # EX_TEMPFAIL: what a scheduler ended, and the same command goes on with
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
@@ -144,25 +155,12 @@ def _train(flags) -> None:
     check_writable(flags.model)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
 
-    from .model_file import is_text
-    from .nn import Network, check_text_format
-    from .observe import Observers
-    from .train import StopRequest, train
-
-    began = time.perf_counter()
-    ds = _load_training_data(flags, layers)
-    reading = (began, time.perf_counter())
-    net = Network(flags.layers or _usual_layers(ds), ds.task, **said(flags, NETWORK_FLAGS))
-    if is_text(flags.model):
-        check_text_format(net)
-    observers = Observers(flags, net, reading)
     stop = StopRequest()
-    watcher = console.progress(console.about(ds), flags.quiet, flags.verbose)
     with _signals_to(stop):
         try:
-            result = train(net, ds, **said(flags, TRAIN_FLAGS), progress=observers.beside(watcher), stop=stop)
-        except Stopped as stopped:
-            raise _keep_part(net, flags.model, stopped) from stopped
+            net, result, observers = _trained(flags, layers, stop)
+        except KeyboardInterrupt:
+            raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
         net.export(flags.model)
     result["model"] = flags.model
     observers.finish(result, net.config["batch_number"])
@@ -174,6 +172,42 @@ def _train(flags) -> None:
         from .profile import report
 
         report(result["profile"])
+
+
+def _trained(flags, layers, stop: StopRequest):
+    """(network, figures, observers) after reading the data and training."""
+    from .model_file import is_text
+    from .nn import Network, check_text_format
+    from .observe import Observers
+    from .train import train
+
+    _check_checkpoint(flags)
+    began = time.perf_counter()
+    ds = _load_training_data(flags, layers)
+    reading = (began, time.perf_counter())
+    net = Network(flags.layers or _usual_layers(ds), ds.task, **said(flags, NETWORK_FLAGS))
+    if is_text(flags.model):
+        check_text_format(net)
+    observers = Observers(flags, net, reading)
+    watcher = observers.beside(console.progress(console.about(ds), flags.quiet, flags.verbose))
+    given = said(flags, TRAIN_FLAGS | CHECKPOINT_FLAGS)
+    try:
+        return net, train(net, ds, **given, progress=watcher, stop=stop), observers
+    except Stopped as stopped:
+        if flags.checkpoint is None:
+            raise _stopped(flags, stopped, _keep_part(net, flags.model)) from stopped
+        kept = f"the training as it stands is in {flags.checkpoint}, --resume auto goes on from it"
+        raise _stopped(flags, stopped, kept) from stopped
+
+
+def _check_checkpoint(flags) -> None:
+    """What is wrong with the flags of checkpoints shows before the data is read."""
+    from .checkpoint import Checkpoint
+
+    for name in ("dataset", "model") if flags.checkpoint is not None else ():
+        if os.path.realpath(flags.checkpoint) == os.path.realpath(getattr(flags, name)):
+            raise UsageError(f"--checkpoint {flags.checkpoint}: is --{name} too; choose another file")
+    Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
 
 
 def _parsed_layers(flags):
@@ -220,6 +254,8 @@ def _signals_to(stop) -> Iterator[None]:
             console.show_cursor()
             os._exit(_signal_code(signum))
         stop.request(signum)
+        if not stop.answered:  # nobody looks at it while the data is read, and nothing is lost by leaving
+            raise KeyboardInterrupt
 
     signals = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
     heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]  # the caller may not want them
@@ -236,17 +272,23 @@ def _signal_code(signum: int) -> int:
     return 128 + (signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM)
 
 
-def _keep_part(net, model: str, stopped: Stopped) -> NnError:
-    """Write the network as it stands beside the model; the error to end with."""
+def _keep_part(net, model: str) -> str:
+    """Write the network as it stands beside the model; what has become of it."""
     part = f"{model}.part"
     try:
         net.export(part)
-        kept = f"the network as it stands is in {part}"
+        return f"the network as it stands is in {part}"
     except NnError as error:
-        kept = f"the network as it stands is lost ({error})"
-    untouched = "is as it was before" if os.path.exists(model) else "was not written"
-    failure = NnError(f"{stopped}: {kept}, {model} {untouched}")
+        return f"the network as it stands is lost ({error})"
+
+
+def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
+    """The error to end with after a signal. kept: what has become of what was learned."""
+    untouched = "is as it was before" if os.path.exists(flags.model) else "was not written"
+    failure = NnError(f"{stopped}: {kept}, {flags.model} {untouched}")
     failure.exit_code = _signal_code(stopped.signum)
+    if flags.checkpoint is not None and stopped.signum != signal.SIGINT:
+        failure.exit_code = RUN_AGAIN
     return failure
 
 
@@ -255,6 +297,8 @@ def _keep_part(net, model: str, stopped: Stopped) -> NnError:
 
 def _test(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
+    if flags.report:
+        _check_report(flags.report)
     net = _load_network(flags)
 
     from .model_data import held_out, load_for
@@ -266,6 +310,10 @@ def _test(flags) -> None:
         ds = held_out(net, flags.model, whole=flags.reference, force=flags.force)
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
     result = test(net, ds, threshold=flags.threshold)
+    if flags.report:
+        from . import report
+
+        report.write(flags.report, report.of_test(result, net, ds, flags.model))
     if flags.json:
         _print_json(result)
     else:
@@ -351,14 +399,63 @@ def _sweep(flags) -> None:
 
     check_writable(flags.output)
     say = None if flags.quiet else console.say
+    if flags.report:
+        _check_report(flags.report)
     rows = sweep.sweep(flags.sweep, flags.output, flags.index, say)
     if flags.report:
-        _write_report(flags, rows=rows)
+        from . import plot, report
+
+        report.write(flags.report, report.of_results(rows, plot.of_results(rows)))
     if flags.json:
         failed = sum(row["status"] != sweep.OK for row in rows)
         _print_json({"results": flags.output, "rows": len(rows), "failed": failed})
     elif not flags.quiet:
         sweep.report(rows)
+
+
+def _plot(flags) -> None:
+    """Draw the results of --sweep, or the losses and errors of a model, into the folder --output."""
+    from . import model_file, plot, report, sweep
+
+    plot.check_matplotlib()
+    if flags.report:
+        _check_report(flags.report)
+    if model_file.is_model(flags.plot):
+        flags.model = flags.plot
+        net = _load_network(flags)
+        pictures = plot.of_model(net, _plotted_rows(flags, net))
+        page = report.of_model(net, flags.plot, pictures)
+    else:
+        rows = sweep.collect(flags.plot)
+        pictures = plot.of_results(rows)
+        page = report.of_results(rows, pictures)
+    files = plot.save(pictures, flags.output)
+    if flags.report:
+        report.write(flags.report, page)
+        files.append(flags.report)
+    if flags.json:
+        _print_json({"files": files})
+    else:
+        print("\n".join(map(console.printable, files)))
+
+
+def _plotted_rows(flags, net):
+    """What the errors of a regression are drawn of: --dataset, or the rows that its training held out."""
+    from .model_data import held_out, load_for
+
+    if flags.dataset:
+        return load_for(net, flags.dataset, target=flags.target)
+    if net.task != "regression" or not net.holdout or not net.dataset:
+        return None
+    return held_out(net, flags.model, force=flags.force)
+
+
+def _check_report(path: str) -> None:
+    """No test and no sweep is to be lost to a page that cannot be written."""
+    from .plot import check_matplotlib
+
+    check_matplotlib()
+    check_writable(path)
 
 
 def _load_network(flags):
@@ -387,7 +484,7 @@ def _prepare(flags, net, ds, rows: str = "rows") -> None:
 
 
 def _fit_scaling(flags, net, ds) -> None:
-    """Scale `ds` by its own constants: the original scaled every file by itself; its `.m` files hold no scaling."""
+    """Scale by the file's own constants, as the original did with every file; its `.m` files hold none."""
     from .scaling import Scaling
 
     net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)
@@ -411,11 +508,14 @@ class Mode:
 
 MODES = {
     "train": Mode(
-        _train, ("dataset", "model"), DATA_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS | WATCH_FLAGS
+        _train,
+        ("dataset", "model"),
+        DATA_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS | WATCH_FLAGS | CHECKPOINT_FLAGS,
     ),
-    "test": Mode(_test, ("model",), USE_FLAGS),
+    "test": Mode(_test, ("model",), USE_FLAGS | {"report"}),
     "predict": Mode(_predict, ("model", "dataset"), USE_FLAGS | {"output"}),
     "sweep": Mode(_sweep, ("output",), {"output", "index", "report"}),
+    "plot": Mode(_plot, ("output",), DATA_FLAGS | {"output", "report"} | ENGINE_FLAGS),
     "info": Mode(_info, (), {"model", "layers", "task", "activation"} | ENGINE_FLAGS),
     "bench": Mode(_bench, (), {"case", "backend", "threads"}),
 }

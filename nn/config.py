@@ -40,7 +40,9 @@ def _read_json(path: str, text: str) -> dict:
         return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:]
-        raise DataError(f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON") from error
+        raise DataError(
+            f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON"
+        ) from error
     except RecursionError as error:
         raise DataError(f"{path}: nested too deeply, expected an object of flags") from error
 
@@ -61,9 +63,10 @@ def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) 
     """Fill in from the file `given.config` what the command line left open.
 
     flags: the table of flags (flags.Flag); modes: the names of those that are modes. The file holds flags by
-    their names, or, as `nn --info --json` prints them, under the key `config` beside the data set that they were
-    used on. null and false stand for a flag that was not said. `given.configured` are the names that came from
-    the file. Raises UsageError for a key that is no flag and a value that the flag cannot have; see read_config.
+    their names, or, as `nn --info --json` prints them, under the key `config` beside the data set that they
+    were used on. null and false stand for a flag that was not said. `given.configured` are the names that
+    came from the file. Raises UsageError for a key that is no flag and a value that the flag cannot have; see
+    read_config.
     """
     path = given.config
     known = {flag.name: flag for flag in flags if flag.name != REFUSED}
@@ -75,7 +78,12 @@ def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) 
         if flag is None:
             raise UsageError(f"{path}: no such flag {name}{_suggestion(name, known)}")
         said = getattr(given, name)
-        if value is None or value is False or not (said is None or said is False) or (name in modes and has_mode):
+        if (
+            value is None
+            or value is False
+            or not (said is None or said is False)
+            or (name in modes and has_mode)
+        ):
             continue
         setattr(given, name, _value(path, flag, value))
         given.configured.add(name)
@@ -101,7 +109,9 @@ def _value(path: str, flag, value):
     """A flag's value from a file's, checked as if it had been typed."""
     if flag.value is None:
         if value is not True:
-            raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")
+            raise UsageError(
+                f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false"
+            )
         return True
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
         text = ",".join(map(str, value))

@@ -86,6 +86,8 @@ class Lines:
         batches = "{epochs} epochs of {batches} batches of {batch_number}".format(**info)
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(**info)
         say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
+        if info["resumed"]:
+            say("going on from {file}: {epoch} epochs and {row} rows are done".format(**info["resumed"]))
 
     def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
         """Of an epoch's rows so many are done, with this mean loss. Lines keep quiet until it is over."""
@@ -133,8 +135,11 @@ class Bar(Lines):
             auto_refresh=False,  # no second thread beside the training
         )
         self._began, self._drawn = time.monotonic(), 0.0
+        resumed = info["resumed"]
+        self._before = resumed["epoch"] * self._rows + resumed["row"] if resumed else 0
+        total = self._epochs * self._rows
         self._task = self._bar.add_task(
-            "", total=self._epochs * self._rows, epoch=1, epochs=self._epochs, loss="", speed=""
+            "", total=total, completed=self._before, epoch=1, epochs=self._epochs, loss="", speed=""
         )
         self._bar.start()
 
@@ -158,7 +163,7 @@ class Bar(Lines):
             completed=done,
             epoch=epoch,
             loss=loss,
-            speed=f"{done / (now - self._began):,.0f} rows/s",
+            speed=f"{(done - self._before) / (now - self._began):,.0f} rows/s",
             refresh=True,
         )
 

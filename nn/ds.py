@@ -39,8 +39,8 @@ class Dataset:
     y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive, larger
        class), float (rows, outputs) for regression; None for data without targets.
     target: the target column as it was asked for; None: the last.
-    now: for a series: of each target, the index (into a flattened row of x) of the value that it has now, when
-       the target lies ahead. In CSV files the column NAME is the now of the target column NAME_in_60s.
+    now: for a series: of each target, the index (into a flattened row of x) of the value that it has now,
+       when the target lies ahead. In CSV files the column NAME is the now of the target column NAME_in_60s.
     sha256: of the bytes that determine the data (one file: of that file).
     """
 
@@ -74,7 +74,7 @@ class Dataset:
         return len(self.classes) if self.task == "multiclass" else self.y.shape[1]
 
     def persistence(self) -> np.ndarray | None:
-        """The forecast that nothing changes, (rows, outputs) in the targets' units; None if this is no series."""
+        """The forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
         return None if self.now is None else self.x.reshape(self.rows, -1)[:, self.now]
 
     def class_counts(self, rows=None) -> list[int]:
@@ -128,10 +128,11 @@ def load_blocks(path: str | os.PathLike, *, task: str, inputs: int | tuple[int, 
     values = math.prod(inputs) if isinstance(inputs, tuple) else inputs
     rows = max(256, min(BLOCK_ROWS, _BLOCK_VALUES // max(1, values) // 256 * 256))
     if find_reader(path) is None:
-        yield from _csv_blocks(path, rows, target, task, inputs, outputs, classes, columns, targets, dtype, labelled)
+        columns_found = _find_columns(path, target, inputs, outputs, columns, targets, labelled)
+        yield from _csv_blocks(path, rows, columns_found, task, outputs, classes, dtype)
         return
-    ds = load(path, target=target, task=task, inputs=inputs, outputs=outputs, classes=classes, columns=columns,
-              targets=targets, dtype=dtype, labelled=labelled)
+    ds = load(path, target=target, task=task, inputs=inputs, outputs=outputs, classes=classes,
+              columns=columns, targets=targets, dtype=dtype, labelled=labelled)
     for at in range(0, ds.rows, rows):
         yield replace(ds, x=ds.x[at : at + rows], y=None if ds.y is None else ds.y[at : at + rows])
 
@@ -256,10 +257,9 @@ def _load_csv(path, target, task, inputs, outputs, classes, columns, targets, dt
     return ds
 
 
-def _csv_blocks(path, rows, target, task, inputs, outputs, classes, columns, targets, dtype, labelled):
+def _csv_blocks(path, rows, found: _Columns, task, outputs, classes, dtype) -> Iterator[Dataset]:
     from .csv_table import read_tables
 
-    found = _find_columns(path, target, inputs, outputs, columns, targets, labelled)
     element, named, distinct = _look_through(found, rows, dtype, task, classes)
     if distinct is not None:  # no single block needs to hold all classes
         _, task, classes = resolve(found.found(distinct, path), task, outputs, None, dtype)
@@ -270,12 +270,13 @@ def _csv_blocks(path, rows, target, task, inputs, outputs, classes, columns, tar
 
 
 def _look_through(found: _Columns, rows: int, dtype, task, classes):
-    """(type of the inputs, whether the target is text, a table of the distinct targets if classes are unknown)."""
+    """(type of the inputs, whether the target is text, a table of the distinct targets of unknown classes)."""
     from .csv_table import read_tables
 
     def read(element, named):
+        columns = found.head, found.features, found.chosen
         distinct, table = None, None
-        for table in read_tables(found.head, found.features, found.chosen, element, rows, named_targets=named):
+        for table in read_tables(*columns, element, rows, named_targets=named):
             if found.chosen and classes is None and task != "regression":
                 values = table.targets if distinct is None else np.vstack([distinct, table.targets])
                 distinct = np.unique(values, axis=0)
@@ -286,7 +287,8 @@ def _look_through(found: _Columns, rows: int, dtype, task, classes):
         return table, replace(table, targets=distinct)
 
     element = "uint8" if found.pixels else dtype
-    (table, distinct), element, named = _read_as_needed(found.head, found.chosen, element, dtype, task, classes, read)
+    found_so = _read_as_needed(found.head, found.chosen, element, dtype, task, classes, read)
+    (_, distinct), element, named = found_so
     return element, named, distinct
 
 

@@ -103,7 +103,7 @@ def _name_of(name, group, names, help) -> Flag:
 
 
 MODE, DATA, NETWORK, TRAINING, RUN = "Mode, exactly one", "Data and model", "Network", "Training", "Running"
-WATCH = "Watching a training"
+WATCH, KEEP = "Watching a training", "Long trainings"
 
 _RATES, _DECAYS = (
     ", ".join(f"{value:g} for {name}" for name, value in values.items())
@@ -127,9 +127,15 @@ FLAGS = [
     _name_of("scaling", DATA, SCALINGS, "standardization; for images pixel"),
     Flag("holdout", DATA, "Share of the rows that is kept from training (0.2).", SHARE, "SHARE"),
     Flag("threshold", DATA, "Score from which a row counts as class 1 (0.5).", FINITE, "SCORE"),
-    Flag("output", DATA, "Where --predict (-, stdout), --sweep and --plot (a folder) write.", TEXT, "PATH", short="-o"),
+    Flag(
+        "output",
+        DATA,
+        "Where --predict (-, stdout), --sweep and --plot (a folder) write.",
+        TEXT,
+        "PATH",
+        short="-o",
+    ),
     Flag("report", DATA, "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE"),
-    Flag("index", RUN, "Of --sweep: run this entry only, counted from 0 (job arrays).", _whole(0), "N"),
     Flag(
         "layers",
         NETWORK,
@@ -172,7 +178,11 @@ FLAGS = [
     Flag("trace_batches", WATCH, "Batches that --trace shows layer by layer (20).", _whole(1, 100_000), "N"),
     Flag("history", WATCH, "Write the losses as CSV, a line an epoch.", TEXT, "FILE"),
     Flag("logdir", WATCH, "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
-    Flag("case", RUN, "Cases of --bench, by their names or how those begin, with commas (all).", TEXT, "NAME"),
+    Flag("checkpoint", KEEP, "File to keep the whole state in, to go on from.", TEXT, "FILE"),
+    Flag("checkpoint_every", KEEP, "Epochs between two checkpoints, at least a second (1).", _whole(1), "N"),
+    Flag("resume", KEEP, "Go on from this file; auto: from --checkpoint if it is there.", TEXT, "auto/FILE"),
+    Flag("index", RUN, "Of --sweep: run this entry only, counted from 0 (job arrays).", _whole(0), "N"),
+    Flag("case", RUN, "Cases of --bench: names or beginnings of names, with commas (all).", TEXT, "NAME"),
     _name_of("backend", RUN, BACKENDS, "auto"),
     Flag("threads", RUN, "Threads (the cores this process may use).", _whole(1, 1024), "N"),
     _name_of("dtype", RUN, DTYPES, "float32"),

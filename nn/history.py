@@ -1,4 +1,4 @@
-"""Who watches a training beside the console: several watchers at once, and the history of its losses as CSV."""
+"""Watchers of a training beside the console: several at once, and the history of its losses as CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class Watchers:
         for watcher in self._watchers:
             watcher.update(epoch, rows_done, rows, loss)
 
-    def epoch(self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float) -> None:
+    def epoch(
+        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+    ) -> None:
         for watcher in self._watchers:
             watcher.epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
 
@@ -34,8 +36,8 @@ class Watchers:
 class CsvHistory:
     """A line an epoch in a CSV file, on disk as soon as the epoch is over.
 
-    Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's begin, seconds,
-    us_per_batch. Raises OutputError.
+    Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's begin,
+    seconds, us_per_batch. Raises OutputError.
     """
 
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
@@ -51,13 +53,20 @@ class CsvHistory:
     def start(self, info: dict) -> None:
         self._info = info
         self._write(self.COLUMNS)
+        done = info["resumed"]["done"] if info["resumed"] else []
+        for epoch, (loss, val_loss, seconds) in enumerate(done, 1):  # what a checkpoint knows of earlier runs
+            self.epoch(epoch, info["epochs"], loss, val_loss, seconds, 1e6 * seconds / info["batches"])
 
     def update(self, *_) -> None:
         """Only whole epochs are history."""
 
-    def epoch(self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float) -> None:
+    def epoch(
+        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+    ) -> None:
         rate = learning_rate(self._info, epoch, epochs)
-        self._write([epoch, loss, "" if val_loss is None else val_loss, rate, f"{seconds:.6g}", f"{us_per_batch:.6g}"])
+        self._write(
+            [epoch, loss, "" if val_loss is None else val_loss, rate, f"{seconds:.6g}", f"{us_per_batch:.6g}"]
+        )
 
     def close(self) -> None:
         self._file.close()

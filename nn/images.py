@@ -207,8 +207,8 @@ def _cifar_names(path: str, digest) -> list[str] | None:
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     """Arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows, C, H, W) or, with 1, 3 or 4
-    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). now, for a series:
-    for each output the index (into a flattened row of x) of the value that it is now. Nothing is unpickled.
+    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). now, for a
+    series: for each output the index (into a flattened row of x) of its value now. Nothing is unpickled.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -233,10 +233,10 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
 
 
 def _npz_now(path: str, now: np.ndarray, outputs: int, inputs: int) -> list[int]:
-    if now.dtype.kind not in "iu" or now.shape != (outputs,) or not (0 <= now.min() and now.max() < inputs):
+    if now.dtype.kind not in "iu" or now.shape != (outputs,) or not (now.min() >= 0 and now.max() < inputs):
         raise DataError(
-            f"{path}, array now: {now.dtype} of shape {now.shape}, expected an index from 0 to {inputs - 1} for "
-            f"each of the {outputs} targets; correct it or leave it out"
+            f"{path}, array now: {now.dtype} of shape {now.shape}, expected an index from 0 to {inputs - 1} "
+            f"for each of the {outputs} targets; correct it or leave it out"
         )
     return now.tolist()
 

@@ -17,7 +17,9 @@ def load_for(net: Network, path: str | os.PathLike, *, target=None, labelled: bo
     return load(path, labelled=labelled, **_wanted(net, target))
 
 
-def blocks_for(net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True) -> Iterator[Dataset]:
+def blocks_for(
+    net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True
+) -> Iterator[Dataset]:
     """The same in blocks of rows, one in memory at a time; see ds.load_blocks."""
     return load_blocks(path, labelled=labelled, **_wanted(net, target))
 

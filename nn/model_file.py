@@ -6,29 +6,26 @@ it claims is believed before the bytes are there, and any changed bit of a safet
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 import re
-import stat
 import sys
 from pathlib import Path
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from .layers import parse as parse_layers
-from .nn_aux import TASKS
-from .nn_aux import SCALINGS
-from .utils import DataError, InputNotFound, UsageError, atomic_write, os_reason
+from .nn_aux import SCALINGS, TASKS
+from .tensor_file import TensorFile, one_line
+from .utils import DataError, UsageError, atomic_write
 
 FORMAT = 1
 TEXT_SUFFIX = ".m"
 _DTYPES = {"float32": "F32", "float64": "F64"}
-_NO_DIGEST = "0" * 64
 _RETRAIN = "copy it again or train again"
+_FILE = TensorFile(
+    "nn", "model file", "a model that `nn --train` wrote", _RETRAIN, "write one with `nn --train`"
+)
 
 
 # ---------------------------------------------------------------- safetensors
@@ -42,16 +39,11 @@ def save(path: str | os.PathLike, tensors: dict[str, np.ndarray], metadata: dict
     The same arguments give the same bytes. Raises OutputError if the file cannot be written, DataError
     if the model could not be loaded again (a number that is not finite, a fact that is missing).
     """
-    metadata = {**metadata, "format": FORMAT, "sha256": _NO_DIGEST}
+    metadata = {**metadata, "format": FORMAT}
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     _check_metadata(path, metadata)
     _check_tensors(path, tensors, metadata)
-    text = json.dumps(metadata, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    data = safetensors.numpy.save(tensors, {"nn": text})
-    # The digest covers every byte of the file but its own 64: header, padding and tensors alike.
-    at = _digest_position(path, data, _NO_DIGEST)
-    digest = hashlib.sha256(data).hexdigest().encode()
-    atomic_write(path, data[:at] + digest + data[at + 64 :])
+    _FILE.save(path, tensors, metadata)
 
 
 def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
@@ -59,107 +51,14 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
 
     Raises InputNotFound if there is no such file, DataError if it is foreign, cut, changed or hostile.
     """
-    data = _read(path)
-    header = _parse_header(path, data)
-    metadata = _parse_metadata(path, header)
+    data = _FILE.read(path)
+    header, metadata = _FILE.header(path, data)
     _check_metadata(path, metadata)
-    _check_digest(path, data, metadata["sha256"])
+    _FILE.check_digest(path, data, metadata)
     _check_types(path, header, metadata["dtype"])
-    try:
-        tensors = safetensors.numpy.load(data)
-    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
-        raise DataError(f"{path}: damaged model file: {_one_line(error)}; {_RETRAIN}") from error
+    tensors = _FILE.tensors(path, data)
     _check_tensors(path, tensors, metadata)
     return tensors, metadata
-
-
-def _read(path: str | os.PathLike) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):  # a device such as /dev/zero has no end
-                raise DataError(f"{path}: not a file, expected a model that `nn --train` wrote")
-            data = file.read()
-    except FileNotFoundError as error:
-        raise InputNotFound(f"{path}: no such model file; write one with `nn --train`") from error
-    except IsADirectoryError as error:
-        raise DataError(f"{path}: a folder, expected a model that `nn --train` wrote") from error
-    except OSError as error:
-        raise InputNotFound(f"{path}: cannot read the model: {os_reason(error)}") from error
-    if not data:
-        raise DataError(f"{path}: the model file is empty; {_RETRAIN}")
-    return data
-
-
-def _parse_header(path, data: bytes) -> dict:
-    """The safetensors header: 8 bytes of length (little endian), then so many bytes of JSON."""
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or data[8:9] != b"{":
-        raise DataError(f"{path}: not a model file of nn; expected a file that `nn --train` wrote")
-    if length > len(data) - 8:
-        raise DataError(
-            f"{path}: cut or damaged model file: its header should have {length} bytes, "
-            f"{len(data) - 8} are there; {_RETRAIN}"
-        )
-    header = _parse_json(path, data[8 : 8 + length])
-    if not isinstance(header, dict):
-        raise DataError(f"{path}: damaged model file: its header is no JSON object; {_RETRAIN}")
-    return header
-
-
-def _parse_metadata(path, header: dict) -> dict:
-    facts = header.get("__metadata__")
-    if not isinstance(facts, dict) or not isinstance(facts.get("nn"), str):
-        raise DataError(
-            f"{path}: a safetensors file without nn's metadata; expected a file that `nn --train` wrote"
-        )
-    metadata = _parse_json(path, facts["nn"].encode("utf-8", "surrogatepass"))
-    if not isinstance(metadata, dict):
-        raise DataError(f"{path}: damaged model file: its metadata is no JSON object; {_RETRAIN}")
-    return metadata
-
-
-def _parse_json(path, text: bytes):
-    """JSON as the standard has it: UTF-8, finite numbers, no key twice."""
-
-    def finite(number: str) -> float:
-        value = float(number)
-        if not math.isfinite(value):
-            raise ValueError(f"{number} is not a finite number")
-        return value
-
-    def without_repeats(pairs: list) -> dict:
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            raise ValueError("a key occurs twice")
-        return result
-
-    try:
-        return json.loads(
-            text.decode("utf-8"), parse_float=finite, parse_constant=finite, object_pairs_hook=without_repeats
-        )
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{path}: damaged model file: its header is not readable JSON ({_one_line(error)}); {_RETRAIN}"
-        ) from error
-
-
-def _digest_position(path, data: bytes, digest: str) -> int:
-    """Where in the file the metadata's own SHA-256 stands: the one place that it does not cover."""
-    mark = rb"\"sha256\":\"" + digest.encode()  # the quotes are escaped: JSON inside a JSON string
-    header = data[: 8 + int.from_bytes(data[:8], "little")]
-    if header.count(mark) != 1:
-        raise DataError(f"{path}: damaged model file: its SHA-256 is not where it should be; {_RETRAIN}")
-    return header.index(mark) + len(mark) - 64
-
-
-def _check_digest(path, data: bytes, digest: str) -> None:
-    at = _digest_position(path, data, digest)
-    whole = hashlib.sha256(data[:at])
-    whole.update(_NO_DIGEST.encode())
-    whole.update(memoryview(data)[at + 64 :])
-    if whole.hexdigest() != digest:
-        raise DataError(f"{path}: damaged model file: its SHA-256 does not match its bytes; {_RETRAIN}")
 
 
 # ---------------------------------------------------------------- what the metadata must look like
@@ -237,10 +136,6 @@ _METADATA = {
     "dataset": (_optional(_is_dataset), "path and sha256"),
     "history": (_is_history, "lists of numbers"),
     "config": (lambda value: isinstance(value, dict), "an object"),
-    "sha256": (
-        lambda value: _is_text(value) and re.fullmatch("[0-9a-f]{64}", value) is not None,
-        "64 hexadecimal digits",
-    ),
 }
 
 
@@ -323,12 +218,8 @@ def _tensor_shapes(spec: str) -> dict[str, tuple[int, ...]]:
 
 
 def _shortened(value) -> str:
-    text = _one_line(repr(value))
+    text = one_line(repr(value))
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _one_line(error) -> str:
-    return " ".join(str(error).split())
 
 
 # ---------------------------------------------------------------- the original's text
@@ -360,7 +251,7 @@ def load_text(path: str | os.PathLike) -> tuple[list[int], list[np.ndarray], lis
 
     Raises InputNotFound if there is no such file, DataError naming the line that is not as it should be.
     """
-    lines = _text_lines(path, _read(path))
+    lines = _text_lines(path, _FILE.read(path))
     sizes = _parse_sizes(path, lines)
     expected = _row_lengths(path, sizes, len(lines) - 2)
     rows = [
@@ -441,3 +332,12 @@ def _parse_row(path, number: int, line: str, length: int) -> np.ndarray:
 def is_text(path: str | os.PathLike) -> bool:
     """Whether the name asks for the original's text format."""
     return Path(path).suffix == TEXT_SUFFIX
+
+
+def is_model(path: str | os.PathLike) -> bool:
+    """Whether the file is a model, as its name or its first bytes say (a safetensors header begins at byte 8)."""
+    try:
+        with open(path, "rb") as file:
+            return is_text(path) or file.read(9)[8:] == b"{"
+    except OSError:
+        return False

@@ -108,6 +108,13 @@ class PhiloxOrder:
         lib.nn_shuffle(pointer, self.rows, self.seed, STREAM_SHUFFLE, number)
         return order
 
+    def state(self) -> dict:
+        """What the next order is drawn from, as arrays: nothing but the epoch's number."""
+        return {}
+
+    def restore(self, state: dict) -> None:
+        """Go on from what `state` gave."""
+
 
 class GlibcRandom:
     """The original program's one stream of random numbers: glibc's rand() after srand(seed)."""
@@ -130,6 +137,19 @@ class GlibcRandom:
         pointer = self._ffi.cast("int64_t *", order.ctypes.data)
         self._lib.nn_glibc_shuffle(pointer, len(order), self._state)
 
+    def state(self):
+        """The generator's words, uint32 (34,), the last one its place in the ring of 31."""
+        import numpy as np
+
+        return np.array(list(self._state), np.uint32)
+
+    def restore(self, state) -> None:
+        """Go on from what `state` gave. Raises ValueError for words that no generator has."""
+        if state.shape != (len(self._state),) or state[-1] >= 31:
+            raise ValueError("no state of the generator")
+        for index, word in enumerate(state.tolist()):
+            self._state[index] = word
+
 
 class GlibcOrder:
     """Row order as in the original: one array, shuffled again for each epoch from the stream of the weights."""
@@ -143,6 +163,19 @@ class GlibcOrder:
         """The next epoch's order, int64 (rows,); epochs must be asked for one after the other."""
         self._random.shuffle(self._order)
         return self._order
+
+    def state(self) -> dict:
+        """What the next order is drawn from, as arrays: the last order and the generator."""
+        return {"rows": self._order.copy(), "random": self._random.state()}
+
+    def restore(self, state: dict) -> None:
+        """Go on from what `state` gave. Raises ValueError for what is no order of the rows."""
+        import numpy as np
+
+        if not np.array_equal(np.sort(state["rows"]), np.arange(len(self._order))):
+            raise ValueError("no order of the rows")
+        self._random.restore(state["random"])
+        self._order = state["rows"].copy()
 
 
 def initial_weight(init: str, shape, fan_in: int, fan_out: int, seed: int, layer: int):

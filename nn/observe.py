@@ -11,7 +11,8 @@ class Observers:
     """The observers that the flags ask for; none, and training runs as without this module.
 
     reading: (begin, end) of reading the data, in seconds of time.perf_counter.
-    Raises UsageError for what the engine or a missing package cannot do, OutputError for what cannot be written.
+    Raises UsageError for what the engine or a missing package cannot do, OutputError for what cannot be
+    written.
     """
 
     def __init__(self, flags, net, reading: tuple[float, float]):

@@ -13,7 +13,7 @@ BATCHES = 200  # timed; medians of more say the same
 
 
 def record(engine, batches: int, flag: str) -> None:
-    """Let the engine time the steps of its next batches. Raises UsageError where it cannot; `flag` asked for it."""
+    """Let the engine time the steps of its next batches, as `flag` asks. Raises UsageError if it cannot."""
     if not hasattr(engine, "record"):
         raise UsageError(f"{flag}: {engine.describe()} does not time its layers; choose another --backend")
     engine.record(batches)
@@ -22,9 +22,9 @@ def record(engine, batches: int, flag: str) -> None:
 def layer_times(layers: list[Layer], rows: int, batches: list[list[Step]]) -> dict:
     """Median milliseconds of each step of a batch, as `--train --profile --json` has them under `profile`.
 
-    layers: of the network; rows: of a batch; batches: what the engine recorded. `share` is a layer's part of the
-    whole batch. A layer's update is 0 where it is done together with the gradients, and its backward pass where
-    nothing below it learns. GFLOP/s count multiplications and additions of dense and conv layers.
+    layers: of the network; rows: of a batch; batches: what the engine recorded. `share` is a layer's part of
+    the whole batch. A layer's update is 0 where it is done together with the gradients, and its backward pass
+    where nothing below it learns. GFLOP/s count multiplications and additions of dense and conv layers.
     """
     times: dict[tuple, list[float]] = {}
     for batch in batches:
@@ -68,7 +68,10 @@ def report(result: dict) -> None:
             layer["layer"],
             *(_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")),
             f"{layer['share']:.1%}",
-            *("" if rate is None else f"{rate:.1f}" for rate in (layer["gflops_forward"], layer["gflops_backward"])),
+            *(
+                "" if rate is None else f"{rate:.1f}"
+                for rate in (layer["gflops_forward"], layer["gflops_backward"])
+            ),
         ]
         for number, layer in enumerate(result["layers"])
     ]

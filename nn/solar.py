@@ -1,8 +1,8 @@
 """Irradiance series of a field of stations, as data to forecast one station from all of them.
 
-A series (measured, or of synthetic clouds that the wind drives over the field) becomes a table, a row of which
-holds all stations now, or maps of 50 x 50 pixels interpolated from the stations; the target of both is the wanted
-station some seconds later.
+A series (measured, or of synthetic clouds that the wind drives over the field) becomes a table, a row of
+which holds all stations now, or maps of 50 x 50 pixels interpolated from the stations; the target of both is
+the wanted station some seconds later.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 class Series:
     """Irradiance of several stations at the same times.
 
-    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their names; places: (stations, 2)
-    metres to the east and north, None if unknown.
+    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their names; places: (stations,
+    2) metres to the east and north, None if unknown.
     """
 
     times: np.ndarray
@@ -71,7 +71,9 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
     length = LONGEST * (SHORTEST / LONGEST) ** _uniform(WAVES, seed, STREAM + 1)
     direction, phase = (2 * math.pi * _uniform(WAVES, seed, STREAM + n) for n in (2, 3))
     number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])  # (2, waves), 1/m
-    own = 0.15 * 2 * math.pi * (_uniform(WAVES, seed, STREAM + 4) - 0.5) / 60  # 1/s: what does not come with the wind
+    own = (
+        0.15 * 2 * math.pi * (_uniform(WAVES, seed, STREAM + 4) - 0.5) / 60
+    )  # 1/s: what does not come with the wind
     strength = length / np.sqrt((length**2).sum() / 2)  # the sum's deviation is 1
     rate = own - np.array(WIND) @ number
     elapsed = step * np.arange(rows)
@@ -108,9 +110,9 @@ def _uniform(n: int, seed: int, stream: int) -> np.ndarray:
 def read_series(path: str, stations_path: str | None = None) -> Series:
     """A series from CSV (gzip or not): the time first, ISO 8601 or seconds, then a column for each station.
 
-    stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x and y (metres); a station
-    belongs to the column of its name, or to the one that ends in its number. Rows with an empty or unreadable
-    value are left out, with one warning that counts them. Raises InputNotFound and DataError.
+    stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x and y (metres); a
+    station belongs to the column of its name, or to the one that ends in its number. Rows with an empty or
+    unreadable value are left out, with one warning that counts them. Raises InputNotFound and DataError.
     """
     header, *lines = _csv_rows(path)
     if len(header) < 2 or not lines:
@@ -118,7 +120,9 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
     times, values, left_out = [], [], 0
     for number, line in enumerate(lines, 2):
         if len(line) != len(header):
-            raise DataError(f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header")
+            raise DataError(
+                f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header"
+            )
         try:
             values.append([float(field) for field in line[1:]])
             times.append(_seconds(line[0]))
@@ -131,7 +135,9 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
         raise DataError(f"{path}: no row has a time and a number for every station")
     times, values = np.array(times), np.array(values, np.float32)
     if (np.diff(times) <= 0).any() or not np.isfinite(values).all():
-        raise DataError(f"{path}: times that do not rise, or values that are not finite; sort and correct the rows")
+        raise DataError(
+            f"{path}: times that do not rise, or values that are not finite; sort and correct the rows"
+        )
     stations = header[1:]
     return Series(times, values, stations, _places(stations_path, stations) if stations_path else None)
 
@@ -152,10 +158,14 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
     header, *lines = _csv_rows(path)
     try:
         degrees = "lat" in header
-        name, first, second = (header.index(n) for n in ("station", *(("lon", "lat") if degrees else ("x", "y"))))
+        name, first, second = (
+            header.index(n) for n in ("station", *(("lon", "lat") if degrees else ("x", "y")))
+        )
         known = {line[name]: (float(line[first]), float(line[second])) for line in lines}
     except (ValueError, IndexError) as error:
-        raise DataError(f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers") from error
+        raise DataError(
+            f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers"
+        ) from error
     by_number = {_number(station): place for station, place in known.items()}
     places = [known.get(station, by_number.get(_number(station))) for station in stations]
     missing = [station for station, place in zip(stations, places, strict=True) if place is None]
@@ -187,7 +197,9 @@ def write_series(path: str, series: Series, stations_path: str | None = None) ->
         file.write(gzip.compress(data, mtime=0) if path.endswith(".gz") else data)
     if stations_path:
         lines = ["station,x,y"]
-        lines += [f"{name},{x:.1f},{y:.1f}" for name, (x, y) in zip(series.stations, series.places, strict=True)]
+        lines += [
+            f"{name},{x:.1f},{y:.1f}" for name, (x, y) in zip(series.stations, series.places, strict=True)
+        ]
         with atomic_file(stations_path) as file:
             file.write(("\n".join(lines) + "\n").encode())
 
@@ -196,7 +208,7 @@ def write_series(path: str, series: Series, stations_path: str | None = None) ->
 
 
 def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> Dataset:
-    """All stations now, x (rows, stations), and the wanted one `horizon` seconds later, y (rows, 1), in W/m2."""
+    """All stations now, x (rows, stations), and the wanted one `horizon` seconds later, y (rows, 1); W/m2."""
     station = series.station(wanted)
     now, later = _pairs(series, horizon)
     return Dataset(
@@ -212,8 +224,8 @@ def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> D
 def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side: int = MAP_SIDE) -> Dataset:
     """The field as images x (rows, 1, side, side) in W/m2, north up; y as in `table`.
 
-    A pixel is the mean of all stations, weighted by 1 / distance^2 (Shepard 1968); the pixel that holds a station
-    is that station, and the wanted one's is its own.
+    A pixel is the mean of all stations, weighted by 1 / distance^2 (Shepard 1968); the pixel that holds a
+    station is that station, and the wanted one's is its own.
     """
     if series.places is None:
         raise UsageError("maps need the stations' coordinates; say --stations FILE")
@@ -241,7 +253,10 @@ def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarr
     north = (low[1] + size * (np.arange(side) + 0.5))[::-1]
     distances = (east[None, :, None] - places[:, 0]) ** 2 + (north[:, None, None] - places[:, 1]) ** 2
     weights = 1 / np.maximum(distances.reshape(side * side, -1), 1e-6 * size**2)
-    for station in [*range(len(places)), wanted]:  # where two share a pixel, the later one, and at last the wanted
+    for station in [
+        *range(len(places)),
+        wanted,
+    ]:  # where two share a pixel, the later one, and at last the wanted
         weights[pixels[station]] = np.arange(len(places)) == station
     return weights / weights.sum(axis=1, keepdims=True), pixels
 
@@ -260,12 +275,16 @@ def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def forecast(
-    series: Series, form: str = "table", wanted: str | None = None, horizon: float = 60.0, test_share: float = 0.2
+    series: Series,
+    form: str = "table",
+    wanted: str | None = None,
+    horizon: float = 60.0,
+    test_share: float = 0.2,
 ) -> tuple[Dataset, Dataset | None]:
-    """(data to train on, data to test on): the last `test_share` of the time is for testing, None if that is 0.
+    """(data to train on, to test on): the last `test_share` of the time is for testing, None if that is 0.
 
-    form: table or maps. Neighbours in a series are almost equal, so that rows held out at random would say too
-    much; for the same reason the last training rows, whose targets lie in the testing time, are left out.
+    form: table or maps. Neighbours in a series are almost equal, so that rows held out at random would say
+    too much; for the same reason the last training rows, whose targets lie in the testing time, are left out.
     """
     if not 0 <= test_share < 1:
         raise UsageError(f"--test_share {test_share:g}: expected a share from 0 to below 1")

@@ -1,13 +1,14 @@
 """--sweep: train one network after another as a plan says, and write a line of figures for each.
 
-A plan is JSON or TOML. Its keys are flags, `data` and what is in PLAN_KEYS; a flag may have a list of values, and
-every combination of them is an entry. `parts` holds several such objects, which share the keys beside it:
+A plan is JSON or TOML. Its keys are flags, `data` and what is in PLAN_KEYS; a flag may have a list of values,
+and every combination of them is an entry. `parts` holds several such objects, which share the keys beside it:
 
     {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
      "epochs": 3, "batch_number": [100, 1000],
      "parts": [{"layers": ["50,50,1", "50,100,1"], "backend": "omp", "threads": [1, 2]}]}
 
-Each entry runs in a process of its own: what it needs in memory is its own, and whatever ends it ends only it.
+Each entry runs in a process of its own: what it needs in memory is its own, and whatever ends it ends only
+it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import contextlib
 import csv
 import difflib
 import hashlib
+import inspect
 import io
 import itertools
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -35,11 +38,20 @@ from .utils import DataError, InputNotFound, NnError, OutputError, UsageError, o
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
 MOST_RECORDED = 20_000  # batches whose times are noted one by one
 OK = "ok"
+STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
 
-NETWORK_KEYS = ("layers", "task", "loss", "activation", "init", "seed", "backend", "dtype", "threads", "gpus", "distribute")
-TRAIN_KEYS = (
-    "epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule", "scaling", "holdout",
-)  # fmt: skip
+LATER_KEYS = {"gpus", "distribute"}  # flags that a plan may name though this installation has them not
+NO_KEYS = {
+    "self",
+    "net",
+    "ds",
+    "progress",
+    "stop",
+    "reference",
+    "checkpoint",
+    "checkpoint_every",
+    "resume",
+}  # arguments that are no flags, or not for a plan
 PLAN_KEYS = {
     "name": "of the plan, the file's name by default",
     "data": "what to learn from: DATA_KEYS",
@@ -60,11 +72,11 @@ DATA_KEYS = {
 }
 
 COLUMNS = (
-    "entry", "plan", "index", "status", "data", "layers", "kind", "depth", "width", "parameters", "rows", "inputs",
-    "batch_number", "epochs", "backend", "engine", "device", "cores", "threads", "gpus", "distribute", "dtype",
-    "train_s", "epoch_s", "batch_ms", "batch_p95_ms", *(f"infer_{n}_ms" for n in INFERENCE_ROWS),
-    "network_bytes", "peak_bytes", "loss", "rmse", "mae", "r2", "skill", "accuracy",
-    "nn", "numpy", "python", "when",
+    "entry", "plan", "index", "status", "data", "layers", "kind", "depth", "width", "parameters", "rows",
+    "inputs", "batch_number", "epochs", "backend", "engine", "device", "cores", "threads", "gpus",
+    "distribute", "dtype", "train_s", "epoch_s", "batch_ms", "batch_p95_ms", *(f"infer_{n}_ms" for n in
+    INFERENCE_ROWS), "network_bytes", "peak_bytes", "loss", "rmse", "mae", "r2", "skill", "accuracy", "nn",
+    "numpy", "python", "when",
 )  # fmt: skip
 
 
@@ -88,7 +100,9 @@ class Entry:
     def facts(self) -> dict:
         """What is known of it before it has run."""
         s = self.settings
-        told = {key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")}
+        told = {
+            key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")
+        }
         told |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
         told |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
         with contextlib.suppress(UsageError):
@@ -103,7 +117,7 @@ class Entry:
 
 
 def read_plan(path: str) -> list[Entry]:
-    """The entries of a plan, in its order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
+    """The entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
     plan = read_config(path)
     name = str(plan.pop("name", Path(path).stem))
     parts = plan.pop("parts", [{}])
@@ -115,7 +129,8 @@ def read_plan(path: str) -> list[Entry]:
 
 
 def _combinations(path: str, part: dict) -> Iterable[dict]:
-    known = {*NETWORK_KEYS, *TRAIN_KEYS, "data", "batches"}
+    of_network, of_training = flag_names()
+    known = {*of_network, *of_training, *LATER_KEYS, "data", "batches"}
     for key in part:
         if key not in known:
             raise UsageError(f"{path}: no such key {key}{_suggestion(key, known)}")
@@ -132,8 +147,19 @@ def _combinations(path: str, part: dict) -> Iterable[dict]:
     if part["data"].get("form", "table") not in ("table", "maps"):
         raise UsageError(f"{path}: data: form {part['data']['form']}: expected table or maps")
     part = {key: value for key, value in part.items() if value is not None}
-    axes = [[(key, value) for value in (values if isinstance(values, list) else [values])] for key, values in part.items()]
+    axes = [
+        [(key, value) for value in (values if isinstance(values, list) else [values])]
+        for key, values in part.items()
+    ]
     return map(dict, itertools.product(*axes))
+
+
+def flag_names() -> tuple[set[str], set[str]]:
+    """The flags that a plan may name: those of Network and those of train."""
+    from .nn import Network
+    from .train import train
+
+    return tuple(set(inspect.signature(call).parameters) - NO_KEYS for call in (Network.__init__, train))
 
 
 def _suggestion(key: str, known: Iterable[str]) -> str:
@@ -199,18 +225,18 @@ def _measure(entry: Entry) -> dict:
     settings = entry.settings
     ds, test_ds = load_data(settings["data"], entry.folder)
     layers = parse(settings["layers"])
-    options = {key: settings[key] for key in TRAIN_KEYS if key in settings}
+    of_network, of_training = flag_names()
+    for key in settings:
+        if key not in {*of_network, *of_training, "data", "batches"}:
+            raise UsageError(f"there is no --{key} in this installation")
+    options = {key: settings[key] for key in settings if key in of_training}
     batch = options.get("batch_number", 32)
     if "batches" in settings:
         rows = slice(settings["batches"] * batch)
         ds = replace(ds, x=ds.x[rows], y=ds.y[rows])
     dtype = settings.get("dtype", "float32")
     _check_memory(layers, dtype, batch, ds, backends.resolve(settings.get("backend", "auto")))
-    given = {"task": ds.task} | {key: settings[key] for key in NETWORK_KEYS if key in settings}
-    try:
-        net = Network(**given)
-    except TypeError as error:  # a flag that this version does not know
-        raise UsageError(str(error)) from error
+    net = Network(**{"task": ds.task} | {key: settings[key] for key in settings if key in of_network})
     engine = net.engine
     total = options.get("epochs", 20) * -(-ds.rows // batch)
     if hasattr(engine, "record"):
@@ -241,8 +267,8 @@ def _measure(entry: Entry) -> dict:
 
 
 def _network_facts(layers) -> dict:
-    """Kind, hidden layers that learn, the largest of them, and parameters."""
-    sizes = [layer.outputs for layer in layers if layer.weight_shape]
+    """Kind, hidden layers that learn, neurons or filters of the largest of them, and parameters."""
+    sizes = [layer.out_shape[0] for layer in layers if layer.weight_shape]
     return {
         "kind": "cnn" if any(layer.kind == "conv" for layer in layers) else "dense",
         "depth": len(sizes) - 1,
@@ -287,7 +313,11 @@ def _held_out(net, ds):
 
 
 def _errors(figures: dict) -> dict:
-    return {key: figures[key] for key in ("rmse", "mae", "r2", "skill", "accuracy") if figures.get(key) is not None}
+    return {
+        key: figures[key]
+        for key in ("rmse", "mae", "r2", "skill", "accuracy")
+        if figures.get(key) is not None
+    }
 
 
 def _peak_bytes() -> int:
@@ -299,7 +329,7 @@ def _peak_bytes() -> int:
 
 
 def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
-    """Raise NnError where the host's memory cannot hold the training: the system would rather end the process."""
+    """Raise NnError where the host's memory cannot hold the training: the system would end the process."""
     from . import backends
 
     size = {"float32": 4, "float64": 8}[dtype]
@@ -340,7 +370,7 @@ def available_memory() -> int | None:
 
 
 def read_results(path: str) -> list[dict]:
-    """The lines of one file of results, numbers as floats and empty fields as None; an unfinished line is none.
+    """The lines of a file of results, numbers as floats, empty fields as None; an unfinished line is none.
 
     Raises InputNotFound, and DataError for a file that is none of `--sweep`.
     """
@@ -351,13 +381,27 @@ def read_results(path: str) -> list[dict]:
     except OSError as error:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     whole = text[: text.rfind("\n") + 1]
+    if not text:
+        return []
     header, *lines = list(csv.reader(io.StringIO(whole))) or [[]]
     if tuple(header) != COLUMNS:
         raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
     return [dict(zip(COLUMNS, map(_field, line), strict=True)) for line in lines if len(line) == len(COLUMNS)]
 
 
-_TEXTS = {"entry", "plan", "status", "data", "layers", "kind", "backend", "engine", "device", "gpus", "distribute"}
+_TEXTS = {
+    "entry",
+    "plan",
+    "status",
+    "data",
+    "layers",
+    "kind",
+    "backend",
+    "engine",
+    "device",
+    "gpus",
+    "distribute",
+}
 _TEXTS |= {"dtype", "nn", "numpy", "python", "when"}
 
 
@@ -428,7 +472,9 @@ def _text(value) -> str:
 # ---------------------------------------------------------------- the sweep
 
 
-def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str], None] | None = None) -> list[dict]:
+def sweep(
+    plan: str, results: str, index: int | None = None, say: Callable[[str], None] | None = None
+) -> list[dict]:
     """Run the entries of a plan that `results` does not hold yet, or the one of that index; all results then.
 
     say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError, OutputError.
@@ -436,9 +482,11 @@ def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str]
     entries = read_plan(plan)
     if index is not None:
         if not 0 <= index < len(entries):
-            raise UsageError(f"--index {index}: {plan} has {len(entries)} entries, expected 0 to {len(entries) - 1}")
+            raise UsageError(
+                f"--index {index}: {plan} has {len(entries)} entries, expected 0 to {len(entries) - 1}"
+            )
         entries = [entries[index]]
-    done = {row["entry"] for row in read_results(results)} if _is_filled(results) else set()
+    done = {row["entry"] for row in read_results(results)} if os.path.exists(results) else set()
     for number, entry in enumerate(entries, 1):
         if entry.name in done:
             continue
@@ -451,22 +499,35 @@ def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str]
     return read_results(results)
 
 
-def _is_filled(path: str) -> bool:
-    return os.path.exists(path) and os.path.getsize(path) > 0
-
-
 def _run_apart(plan: str, results: str, entry: Entry) -> None:
     """Run an entry in a process of its own, which adds its line; where it could not, the line says why."""
     package = str(Path(__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "nn", "--sweep", plan, "--index", str(entry.index), "-o", results, "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "nn",
+        "--sweep",
+        plan,
+        "--index",
+        str(entry.index),
+        "-o",
+        results,
+        "--quiet",
+    ]
     ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     if ended.returncode == 0:
         return
+    if ended.returncode in STOPPED:  # from outside, and the sweep with it
+        raise KeyboardInterrupt
     if ended.returncode < 0:
-        reason = f"ended by signal {-ended.returncode}" + (": out of memory?" if ended.returncode == -9 else "")
+        reason = f"ended by signal {-ended.returncode}" + (
+            ": out of memory?" if ended.returncode == -9 else ""
+        )
     else:
-        reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix("nn: ")
+        reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix(
+            "nn: "
+        )
     append(results, {**entry.facts(), "status": reason})
 
 
@@ -491,5 +552,15 @@ def report(rows: list[dict]) -> None:
         ]
         for row in rows
     ]
-    headers = ["layers", "backend", "threads", "batch", "parameters", "ms/batch", "ms/row", "RMSE or accuracy", ""]
+    headers = [
+        "layers",
+        "backend",
+        "threads",
+        "batch",
+        "parameters",
+        "ms/batch",
+        "ms/row",
+        "RMSE or accuracy",
+        "",
+    ]
     console.table(headers, lines, left=2)

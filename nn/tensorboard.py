@@ -11,9 +11,9 @@ HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value 
 class Board:
     """A watcher of `train` that writes event files to a folder.
 
-    Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias, before
-    the first epoch (step 0) and after each; the graph of the layers. Needs tensorboardX (extra `tensorboard`).
-    Raises UsageError without it, OutputError where the folder cannot be written.
+    Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias,
+    before the first epoch (step 0) and after each; the graph of the layers. Needs tensorboardX (extra
+    `tensorboard`). Raises UsageError without it, OutputError where the folder cannot be written.
     """
 
     def __init__(self, logdir: str, net):
@@ -37,7 +37,9 @@ class Board:
     def update(self, *_) -> None:
         """Whole epochs are enough."""
 
-    def epoch(self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float) -> None:
+    def epoch(
+        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+    ) -> None:
         scalars = {
             "loss/training": loss,
             "loss/held-out": val_loss,

@@ -104,8 +104,9 @@ def regression_report(
 ) -> dict:
     """All figures for numbers: truth, predicted and persistence (rows, outputs), in the same units.
 
-    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs. persistence, the forecast
-    that nothing changes, adds its rmse and the skill, 1 - rmse / persistence_rmse (Marquez and Coimbra 2013).
+    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs. persistence, the
+    forecast that nothing changes, adds its rmse and the skill, 1 - rmse / persistence_rmse (Marquez and
+    Coimbra 2013).
     """
     truth, predicted = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
     with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
@@ -116,6 +117,7 @@ def regression_report(
         if persistence is not None:
             figures |= skill(figures["rmse"], truth, np.asarray(persistence, np.float64))
     _warn_constant(truth, targets)
+    _warn_dead(truth, predicted)
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
         log.warning(
@@ -386,6 +388,15 @@ def _warn_constant(truth: np.ndarray, targets: Sequence[str] | None) -> None:
     if constant.size:
         names = _listed([targets[i] if targets else f"output {i}" for i in constant])
         log.warning("r2 is undefined: the true value is the same in all rows for %s", names)
+
+
+def _warn_dead(truth: np.ndarray, predicted: np.ndarray) -> None:
+    """A relu in the output layer whose sum has become negative for every row gives 0 and learns no more."""
+    if len(truth) > 1 and (_constant(predicted) & ~_constant(truth)).any():
+        log.warning(
+            "the network gives the same value for every row; train it with another --seed, a smaller"
+            " --learning_rate, --init glorot or a linear output layer"
+        )
 
 
 def _listed(names: Sequence[str], limit: int = 10) -> str:

@@ -1,7 +1,7 @@
 """--trace: a training as a Chrome trace, for chrome://tracing and ui.perfetto.dev.
 
-The format is Google's «Trace Event Format»: complete events ("ph": "X") with begin and length in microseconds;
-what lies within another event of the same row is drawn below it.
+The format is Google's «Trace Event Format»: complete events ("ph": "X") with begin and length in
+microseconds; what lies within another event of the same row is drawn below it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class Trace:
     def update(self, *_) -> None:
         """Epochs tell enough."""
 
-    def epoch(self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float) -> None:
+    def epoch(
+        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+    ) -> None:
         end = time.perf_counter()
         self.span(f"epoch {epoch}", "epoch", self._began, end, loss=loss)
         if val_loss is not None:
@@ -89,7 +91,9 @@ class Trace:
         """Write the trace; time begins with its first event. Raises OutputError."""
         first = min((event["ts"] for event in self._events), default=0)
         events = [{**e, "ts": (e["ts"] - first) / 1e3, "dur": e["dur"] / 1e3} for e in self._events]
-        events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))  # what holds others comes first
+        events.sort(
+            key=lambda event: (event["tid"], event["ts"], -event["dur"])
+        )  # what holds others comes first
         names = [_name("process_name", "nn", 0)]
         names += [_name("thread_name", row, number) for number, row in enumerate(self._rows, 1)]
         trace = {"traceEvents": [*names, *events], "displayTimeUnit": "ms"}

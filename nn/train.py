@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from .checkpoint import Checkpoint, Position, Run, data_digest
 from .ds import Dataset, check_trainable, split_holdout
 from .nn import Network
 from .nn_aux import (
@@ -25,21 +26,11 @@ from .nn_aux import (
     PhiloxOrder,
 )
 from .scaling import Scaling
-from .utils import DataError, NnError, Stopped, UsageError, log
+from .utils import DataError, NnError, Stopped, StopRequest, UsageError, log
 
 POLL_SECONDS = 0.1
+VALIDATION_ROWS = 4096  # between two looks for a signal
 ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
-
-
-class StopRequest:
-    """Asks a running training to end after the batch at hand; `request` may be called in a signal handler."""
-
-    def __init__(self):
-        self.signum: int | None = None
-
-    def request(self, signum: int) -> None:
-        """Remember the signal; training raises Stopped(signum) once the batch is done."""
-        self.signum = signum
 
 
 class Silent:
@@ -141,6 +132,9 @@ def train(
     scaling: str | None = None,
     holdout: float | None = None,
     threshold: float | None = None,
+    checkpoint: str | None = None,
+    checkpoint_every: int | None = None,
+    resume: str | None = None,
     progress: Silent | None = None,
     stop: StopRequest | None = None,
 ) -> dict:
@@ -150,19 +144,32 @@ def train(
     trained parameters, the scaling, names, history and settings. Raises UsageError for values that make no
     sense, DataError for data that do not fit, Stopped (the network holds what it has learned so far) after
     `stop.request` or Ctrl-C, NnError when the loss is no longer finite.
+
+    checkpoint: a file to keep the state in, at the end of every `checkpoint_every`th epoch (1) and where the
+    training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it is there. The
+    training then ends in the same numbers as one that was never stopped.
     """
     options = _options(
         net, ds, epochs=epochs, batch_number=batch_number, learning_rate=learning_rate, optimizer=optimizer,
         momentum=momentum, weight_decay=weight_decay, schedule=schedule, scaling=scaling, holdout=holdout,
         threshold=threshold,
     )  # fmt: skip
-    return Training(net, ds, options, progress or Silent(), stop or StopRequest()).run()
+    saving = Checkpoint(checkpoint, checkpoint_every, resume)
+    return Training(net, ds, options, progress or Silent(), stop or StopRequest(), saving).run()
 
 
 class Training:
     """One call of train: the engine, the data as it reads them, and where the run stands."""
 
-    def __init__(self, net: Network, ds: Dataset, options: Options, progress: Silent, stop: StopRequest):
+    def __init__(
+        self,
+        net: Network,
+        ds: Dataset,
+        options: Options,
+        progress: Silent,
+        stop: StopRequest,
+        checkpoint: Checkpoint,
+    ):
         self.net, self.options, self.watcher, self.stop = net, options, progress, stop
         _check_fit(net, ds)
         self.rows, self.holdout_rows = self._split(ds)
@@ -170,10 +177,9 @@ class Training:
         self.data = self._load(ds)
         self.batches = self._batches()
         self.order = self._order()
-        self.step = 0
-        self.losses: list[float] = []
-        self.val_losses: list[float] = []
-        self.seconds: list[float] = []
+        self.at = Position(order=self.order.state())
+        self.checkpoint = checkpoint
+        self.resumed = self._resume(ds)
 
     # ---- before the first epoch
 
@@ -235,47 +241,84 @@ class Training:
             return GlibcOrder(len(self.rows), self.net.random)
         return PhiloxOrder(len(self.rows), self.net.seed)
 
+    def _resume(self, ds: Dataset) -> bool:
+        """Go on from a checkpoint, if there is one. See Checkpoint.load for what is raised."""
+        if self.checkpoint.path is None and self.checkpoint.source is None:
+            return False
+        net, rows = self.net, len(self.rows)
+        self.agreed = Run(
+            config=net.config,
+            data_sha256=data_digest(ds),
+            engine=net.engine.describe(),
+            rows=self.batches * self.options.batch_number if net.reference else rows,
+            holdout=len(self.holdout_rows),
+            vectors={name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()},
+        )
+        found = self.checkpoint.load(self.agreed, self.at)
+        if found is None:
+            return False
+        self.at, vectors = found
+        try:
+            self.order.restore(self.at.order)
+        except ValueError as error:
+            raise DataError(f"{self.checkpoint.source}: damaged checkpoint: {error}") from error
+        for name, vector in vectors.items():
+            net.engine.set(name, vector)
+        return True
+
+    def _vectors(self) -> list[str]:
+        """What the engine holds that training changes."""
+        moments = {"adam": ["moment1", "moment2"], "sgd": ["moment1"] if self.options.momentum else []}
+        return ["parameters", *moments[self.options.optimizer]]
+
     # ---- the run
 
     def run(self) -> dict:
         """All epochs. Returns the figures of `--json`; see train for what is raised."""
+        self.stop.answered = True
         self.watcher.start(self._info())
         try:
             with ThreadPoolExecutor(1) as worker:
-                for epoch in range(self.options.epochs):
-                    self._run_epoch(worker, epoch)
+                while self.at.epoch < self.options.epochs:
+                    self._run_epoch(worker)
+        except Stopped:
+            self._save()
+            raise
         finally:
             self.watcher.close()
             self.net.take_parameters()
             self._keep_history()
         return self._result()
 
-    def _run_epoch(self, worker: ThreadPoolExecutor, epoch: int) -> None:
-        o, engine = self.options, self.net.engine
+    def _run_epoch(self, worker: ThreadPoolExecutor) -> None:
+        """What is left of the epoch at hand."""
+        o, at, engine = self.options, self.at, self.net.engine
         began = time.perf_counter()
-        order = self.rows[self.order.epoch(epoch)]
+        order = self.rows[self.order.epoch(at.epoch)]
         if self.net.reference:
             order = order[: self.batches * o.batch_number]
         factor = SCHEDULES[o.schedule]
         settings = engine.training(
             optimizer=o.optimizer,
             batch=o.batch_number,
-            rates=[o.learning_rate * factor((epoch + eighth / 8) / o.epochs) for eighth in range(9)],
+            rates=[o.learning_rate * factor((at.epoch + eighth / 8) / o.epochs) for eighth in range(9)],
             momentum=o.momentum,
             weight_decay=o.weight_decay,
             seed=self.net.seed,
             **ADAM,
         )
-        progress = engine.progress(step=self.step)
-        self._wait(worker.submit(engine.epoch, self.data, order, settings, progress), epoch, progress, len(order))
-        seconds = time.perf_counter() - began
-        self.step = progress.step
-        if progress.row < len(order):
+        progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
+        if at.row < len(order):
+            running = worker.submit(engine.epoch, self.data, order, settings, progress)
+            self._wait(running, progress, len(order))
+        at.row, at.step, at.loss = progress.row, progress.step, progress.loss
+        at.seconds += time.perf_counter() - began
+        if at.row < len(order):
             raise Stopped(self.stop.signum)
         # the original divides by all rows, also where it left some out
-        self._finish_epoch(worker, epoch, progress.loss / len(self.rows), seconds)
+        self._finish_epoch(worker, at.loss / len(self.rows))
 
-    def _wait(self, running, epoch: int, progress, rows: int) -> None:
+    def _wait(self, running, progress, rows: int) -> None:
         """Until the epoch in the worker thread ends; signals are answered here, since C does not see them."""
         while True:
             try:
@@ -285,32 +328,54 @@ class Training:
             except FutureTimeout:
                 done = progress.row
                 if done:
-                    self.watcher.update(epoch + 1, done, rows, progress.loss / done)
+                    self.watcher.update(self.at.epoch + 1, done, rows, progress.loss / done)
             except KeyboardInterrupt:
                 self.stop.request(signal.SIGINT)
 
-    def _finish_epoch(self, worker, epoch: int, loss: float, seconds: float) -> None:
+    def _finish_epoch(self, worker, loss: float) -> None:
+        at, epochs = self.at, self.options.epochs
         if not math.isfinite(loss):
             raise NnError(
-                f"loss is {loss} at epoch {epoch + 1}: try a smaller --learning_rate or --scaling standardization"
+                f"loss is {loss} at epoch {at.epoch + 1}: "
+                "try a smaller --learning_rate or --scaling standardization"
             )
         val_loss = None
         if len(self.holdout_rows):
-            val_loss = worker.submit(self.net.engine.loss, self.data, self.holdout_rows).result()
-            self.val_losses.append(val_loss)
-        self.losses.append(loss)
-        self.seconds.append(seconds)
-        us_per_batch = 1e6 * seconds / self.batches
-        self.watcher.epoch(epoch + 1, self.options.epochs, loss, val_loss, seconds, us_per_batch)
-        if self.stop.signum is not None:
+            val_loss = self._val_loss(worker)
+            at.val_losses.append(val_loss)
+        seconds, us_per_batch = at.seconds, 1e6 * at.seconds / self.batches
+        at.losses.append(loss)
+        at.epoch_seconds.append(seconds)
+        at.epoch, at.row, at.loss, at.seconds = at.epoch + 1, 0, 0.0, 0.0
+        at.order = self.order.state()
+        self.watcher.epoch(at.epoch, epochs, loss, val_loss, seconds, us_per_batch)
+        if self.stop.signum is not None and at.epoch < epochs:
             raise Stopped(self.stop.signum)
+        if self.checkpoint.due(at.epoch, epochs):
+            self._save()
+
+    def _val_loss(self, worker) -> float:
+        """Mean loss of the held-out rows, some at a time, so that a signal does not wait for all of them."""
+        rows, loss = self.holdout_rows, 0.0
+        for first in range(0, len(rows), VALIDATION_ROWS):
+            if self.stop.signum is not None and first:
+                raise Stopped(self.stop.signum)
+            some = rows[first : first + VALIDATION_ROWS]
+            part = worker.submit(self.net.engine.loss, self.data, some).result()
+            loss += part * (len(some) / len(rows))
+        return loss
+
+    def _save(self) -> None:
+        if self.checkpoint.path is not None:
+            vectors = {name: self.net.engine.get(name) for name in self._vectors()}
+            self.checkpoint.save(self.agreed, self.at, vectors)
 
     # ---- what is told
 
     def _keep_history(self) -> None:
         self.net.history = {
-            "loss": self.losses,
-            "val_loss": self.val_losses if len(self.holdout_rows) else None,
+            "loss": self.at.losses,
+            "val_loss": self.at.val_losses if len(self.holdout_rows) else None,
         }
 
     def _info(self) -> dict:
@@ -328,7 +393,16 @@ class Training:
             "holdout": len(self.holdout_rows),
             "inputs": net.inputs,
             "batches": self.batches,
+            "resumed": self._told_position(),
         }
+
+    def _told_position(self) -> dict | None:
+        """Where a checkpoint had the run, for its watchers; None for a run that starts afresh."""
+        if not self.resumed:
+            return None
+        at = self.at
+        done = zip(at.losses, at.val_losses or [None] * at.epoch, at.epoch_seconds, strict=True)
+        return {"file": self.checkpoint.source, "epoch": at.epoch, "row": at.row, "done": list(done)}
 
     def _result(self) -> dict:
         net = self.net
@@ -340,10 +414,10 @@ class Training:
             "holdout": len(self.holdout_rows),
             "parameters": net.parameter_count,
             "epochs": self.options.epochs,
-            "loss": self.losses,
-            "val_loss": self.val_losses if len(self.holdout_rows) else None,
-            "seconds": sum(self.seconds),
-            "us_per_batch": float(np.median(self.seconds)) * 1e6 / self.batches,
+            "loss": self.at.losses,
+            "val_loss": self.at.val_losses if len(self.holdout_rows) else None,
+            "seconds": sum(self.at.epoch_seconds),
+            "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
 
 

@@ -54,6 +54,18 @@ class Stopped(NnError):
         self.exit_code = 128 + signum
 
 
+class StopRequest:
+    """Asks a running training to end after the batch at hand; `request` may be called in a signal handler."""
+
+    def __init__(self):
+        self.signum: int | None = None
+        self.answered = False  # whether a training is under way that looks for the request
+
+    def request(self, signum: int) -> None:
+        """Remember the signal; training raises Stopped(signum) once the batch is done."""
+        self.signum = signum
+
+
 def os_reason(error: OSError) -> str:
     """The operating system's own words, without the path and number that Python adds."""
     return error.strerror or str(error)

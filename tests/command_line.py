@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import nn.cli
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 ROOT = Path(nn.cli.__file__).parents[1]  # of the package under test, be it installed or built in the checkout
 
 

@@ -4,13 +4,13 @@ import sys
 
 import numpy as np
 import pytest
-from command_line import ROOT, run, succeed
+from command_line import REPOSITORY, run, succeed
 
 from nn import bench
 from nn.bench import CASES, CC, Forward, Product, Training, select
 from nn.utils import UsageError
 
-sys.path.append(str(ROOT))
+sys.path.append(str(REPOSITORY))
 from tests.bench.compare import TARGETS  # noqa: E402 - of the checkout, which need not be installed
 from tests.bench.sides import Nn  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
@@ -80,8 +80,9 @@ def test_the_table_has_every_case_on_every_backend(quick, monkeypatch, capsys):
 def test_a_slow_case_is_skipped_and_said_so_unless_it_is_named(quick, monkeypatch):
     monkeypatch.setattr(bench, "CASES", SMALL)
     monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
-    assert not bench.bench()["results"]
-    assert {s["case"] for s in bench.bench()["skipped"]} == {case.name for case in SMALL}
+    result = bench.bench()
+    assert not result["results"]
+    assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [case.name for case in SMALL]
     assert bench.bench(["small-product"])["results"]
 
 
@@ -102,7 +103,7 @@ def test_duration_has_three_digits_and_a_unit():
 def test_the_timed_loop_steps_along_the_true_gradient(name):
     """1e-5, 1e-12: what design asks of one batch's gradients; the step's difference loses less."""
     case = select([name])[0]
-    assert error(Nn().gradient(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
+    assert error(Nn().gradients(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
 
 
 def test_truth_of_a_product_is_numpys():

@@ -16,7 +16,7 @@ import time
 
 import pytest
 from command_line import (
-    ROOT,
+    REPOSITORY,
     environment,
     run,
     start,
@@ -53,7 +53,7 @@ def trained(two):
 
 
 def test_train_and_test_work_with_nothing_else_said(folder):
-    data = ROOT / "datasets" / "CC.csv"
+    data = REPOSITORY / "datasets" / "CC.csv"
     succeed("--train", "--dataset", data, "--model", "m.bin")
     result = succeed("--test", "--model", "m.bin", "--json").json
     assert result["rows"] == 1000  # the held-out fifth

@@ -36,6 +36,11 @@ ALONE = [
     "16x8x8,conv5k3",  # few outputs of many channels
     "3x32x32,conv16k3p1",
     "64x3x3,conv48k3",  # one window
+    "18x9x23,conv20k3p4",
+    "21x13x6,conv35k3same",
+    "40x4x4,conv16k3p1",
+    "16x19x18,conv32k3s2p1",
+    "3x9x9,conv3k5s7p4",
     "1x3x3,maxpool2",
     "3x7x5,maxpool2s1",  # windows that overlap
     "2x11x13,maxpool2s3",  # windows with gaps

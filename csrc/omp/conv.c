@@ -51,15 +51,6 @@ static void pass_pack(real *to, const real *w, const pass *p, team t)
 
 /* ---- workspace ---- */
 
-/* All threads: packed weights and the biases that sums begin with; pieces of gradients. Each thread: two frames, which
- * no one else writes to, so that their borders stay 0; nothing here moves when a batch is shorter. */
-typedef struct {
-    real *packed, *first, *pieces;
-    int64_t piece;                              /* values of one: weights, then biases */
-    real *forward_frame, *backward_frame;       /* this thread's */
-    int64_t size;                               /* values in all */
-} conv_room;
-
 /* Pieces of a batch's images, each summed on its own: a power of 2, that threads may share them evenly. */
 static int64_t pieces_of(const pass *p, int64_t n)
 {
@@ -71,93 +62,108 @@ static int64_t pieces_of(const pass *p, int64_t n)
 
 static int64_t whole_lines(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-static conv_room room_of(const nn_layer *l, int thread, void *work)
+/* Values of a piece: weights, then biases. */
+static int64_t piece_size(const pass *p) { return whole_lines(pass_packed_size(p) + row_stride(lanes_of(&p->slide))); }
+
+/* Forward: packed weights, then the biases that sums begin with. */
+static int64_t biases_at(const pass *p) { return whole_lines(pass_packed_size(p)); }
+
+static int64_t conv_common(const nn_layer *spec, int64_t n)
 {
-    pass forward = forward_pass(l), backward = backward_pass(l, 0);
-    int64_t weights = pass_packed_size(&forward), backward_weights = 0;
-    for (int64_t phase = 0; phase < phases_of(l); phase++) {
-        pass p = backward_pass(l, phase);
-        backward_weights += pass_packed_size(&p);
+    pass forward = forward_pass(spec);
+    int64_t backward = 0;
+    for (int64_t phase = 0; phase < phases_of(spec); phase++) {
+        pass p = backward_pass(spec, phase);
+        backward += pass_packed_size(&p);
     }
-    int64_t packed = whole_lines(max_i64(weights, backward_weights)), first = whole_lines(lanes_of(&forward.slide) + STRIP);
-    int64_t piece = whole_lines(weights + row_stride(lanes_of(&forward.slide)));
-    int64_t pieces = pieces_of(&forward, PIECES) * piece;
-    int64_t forward_size = whole_lines(frame_size(&forward.frame));
-    int64_t frames = forward_size + whole_lines(frame_size(&backward.frame));
-    real *at = work, *frames_at = at + packed + first + pieces + thread * frames;
-    return (conv_room){
-        .packed = at, .first = at + packed, .pieces = at + packed + first, .piece = piece,
-        .forward_frame = frames_at, .backward_frame = frames_at + forward_size,
-        .size = packed + first + pieces + (thread + 1) * frames,
-    };
+    int64_t most = max_i64(backward, biases_at(&forward) + lanes_of(&forward.slide) + STRIP);
+    return max_i64(most, pieces_of(&forward, n) * piece_size(&forward)) * (int64_t)sizeof(real);
+}
+
+/* Each thread keeps two frames that no one else writes to, so that their borders stay 0. */
+static int64_t forward_frame_size(const nn_layer *l)
+{
+    pass p = forward_pass(l);
+    return whole_lines(frame_size(&p.frame));
+}
+
+static int64_t frames_size(const nn_layer *l)
+{
+    pass p = backward_pass(l, 0);
+    return forward_frame_size(l) + whole_lines(frame_size(&p.frame));
 }
 
 static int64_t conv_workspace(const nn_layer *spec, int64_t n, int threads)
 {
     (void)n;
-    return room_of(spec, threads - 1, NULL).size * (int64_t)sizeof(real);
+    return threads * frames_size(spec) * (int64_t)sizeof(real);
 }
 
 static int64_t conv_scratch(const nn_layer *spec, int64_t n)
 {
     pass forward = forward_pass(spec), backward = backward_pass(spec, 0);
-    (void)n;
-    return max_i64(forward.winograd ? winograd_scratch(&forward.slide) : 0,
-                   backward.winograd ? winograd_scratch(&backward.slide) : 0);
+    return max_i64(forward.winograd ? winograd_scratch(&forward.slide, n) : 0,
+                   backward.winograd ? winograd_scratch(&backward.slide, n) : 0);
 }
 
 /* ---- the three passes ---- */
 
+static int64_t rows_of(const pass *p) { return p->winograd ? tiles_along(p->slide.height) : p->slide.height; }
+
+static void pass_rows(const pass *p, const target *to, source *from, const real *packed, int64_t row, int64_t end,
+                      const batch *b)
+{
+    (p->winograd ? winograd_rows : slide_rows)(to, from, packed, &p->slide, row, end, b->scratch);
+}
+
+static source input_of_pass(const layer *l, const pass *p, const real *x, team t)
+{
+    return (source){p->frame, x, row_stride(l->inputs), (real *)l->work + t.id * frames_size(&l->spec), -1};
+}
+
 static void conv_forward(layer *l, real *out, const real *x, const batch *b)
 {
-    conv_room room = room_of(&l->spec, b->team.id, l->work);
     pass p = forward_pass(&l->spec);
+    real *packed = l->common, *biases = packed + biases_at(&p);
     int activation = l->spec.activation, fused = activation == NN_RELU || activation == NN_LINEAR;
-    int64_t height = p.winograd ? tiles_along(p.slide.height) : p.slide.height, first, last;
-    /* few images and many threads: images are cut into bands of rows */
-    int64_t bands = fused ? min_i64(height, (b->team.count + b->n - 1) / b->n) : 1;
-    pass_pack(room.packed, l->w, &p, b->team);
+    int64_t height = rows_of(&p), first, last;
+    source from = input_of_pass(l, &p, x, b->team);
+    target to = {.out = out, .first = biases, .relu = activation == NN_RELU, .pitch = row_stride(l->outputs)};
+    pass_pack(packed, l->w, &p, b->team);
     for (int64_t i = 0; b->team.id == 0 && i < lanes_of(&p.slide); i++)
-        room.first[i] = l->b[i % p.slide.out];
+        biases[i] = l->b[i % p.slide.out];
     team_wait(b->team);
-    team_share(b->team, b->n * bands, 1, &first, &last);
-    for (int64_t item = first; item < last; item++) {
-        int64_t r = item / bands, band = item % bands;
-        const real *image = framed(&p.frame, room.forward_frame, x + r * row_stride(l->inputs));
-        (p.winograd ? winograd_rows : slide_rows)(
-            out + r * row_stride(l->outputs), image, frame_row(&p.frame), room.packed, room.first, NULL,
-            activation == NN_RELU, &p.slide, height * band / bands, height * (band + 1) / bands, b->scratch);
-        if (!fused)
-            activation_forward(out, activation, r, r + 1, l->outputs);
-    }
+    /* whole images, unless there are fewer than threads */
+    team_share(b->team, b->n * height, fused && b->n < b->team.count ? 1 : height, &first, &last);
+    pass_rows(&p, &to, &from, packed, first, last, b);
+    if (!fused)
+        activation_forward(out, activation, first / height, last / height, l->outputs);
 }
 
 static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
 {
-    conv_room room = room_of(&l->spec, b->team.id, l->work);
     pass p = backward_pass(&l->spec, 0);
+    source from = input_of_pass(l, &p, dz, b->team);
+    target to = {.out = dx, .mask = below == NN_RELU ? x : NULL, .pitch = row_stride(l->inputs)};
     int64_t phases = phases_of(&l->spec), first, last;
-    real *packed = room.packed;
+    real *packed = l->common;
+    from.pitch = row_stride(l->outputs), from.room += forward_frame_size(&l->spec);
     for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
         p = backward_pass(&l->spec, phase);
         pass_pack(packed, l->w, &p, b->team);
     }
     team_wait(b->team);
     team_share(b->team, b->n, 1, &first, &last);
-    for (int64_t r = first; r < last; r++) {
-        const real *image = framed(&p.frame, room.backward_frame, dz + r * row_stride(l->outputs));
-        int64_t at = r * row_stride(l->inputs);
-        packed = room.packed;
+    int64_t together = phases == 1 ? last - first : 1;          /* images: each is framed once for all its phases */
+    for (int64_t r = first; r < last; r += together) {
+        packed = l->common;
         for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
             p = backward_pass(&l->spec, phase);
-            int64_t height = p.winograd ? tiles_along(p.slide.height) : p.slide.height;
-            (p.winograd ? winograd_rows : slide_rows)(
-                dx + at, image, frame_row(&p.frame), packed, NULL, below == NN_RELU ? x + at : NULL, 0,
-                &p.slide, 0, height, b->scratch);
+            pass_rows(&p, &to, &from, packed, r * rows_of(&p), (r + together) * rows_of(&p), b);
         }
-        if (below != NN_RELU)
-            activation_backward(dx, x, below, r, r + 1, l->inputs);
     }
+    if (below != NN_RELU)
+        activation_backward(dx, x, below, first, last, l->inputs);
 }
 
 /* db (lanes) += the sum of dz (rows, lanes) over its rows */
@@ -185,29 +191,27 @@ static void gather_bias(real *db, const real *pieces, int64_t count, int64_t pie
 
 static int conv_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
 {
-    conv_room room = room_of(&l->spec, b->team.id, l->work);
     pass p = forward_pass(&l->spec);
     const slide *s = &p.slide;
-    int64_t pieces = pieces_of(&p, b->n), shares = PIECES / pieces, first, last;
-    team_share(b->team, pieces * shares, 1, &first, &last);
+    real *pieces = l->common;
+    source from = input_of_pass(l, &p, x, b->team);
+    int64_t count = pieces_of(&p, b->n), shares = PIECES / count, size = piece_size(&p), first, last;
+    int64_t pitch = row_stride(l->outputs);
+    team_share(b->team, count * shares, 1, &first, &last);
     for (int64_t item = first, next; item < last; item = next) {
-        int64_t number = item / shares, begin = b->n * number / pieces, end = b->n * (number + 1) / pieces;
-        real *piece = room.pieces + number * room.piece;
+        int64_t number = item / shares, begin = b->n * number / count, end = b->n * (number + 1) / count;
+        real *piece = pieces + number * size;
         next = min_i64(last, (number + 1) * shares);
-        for (int64_t r = begin; r < end; r++) {
-            const real *row = dz + r * row_stride(l->outputs);
-            const real *image = framed(&p.frame, room.forward_frame, x + r * row_stride(l->inputs));
-            (p.winograd ? winograd_gradient : gradient_tiles)(
-                piece, row, image, frame_row(&p.frame), s, item - number * shares, next - number * shares, shares,
-                r == begin, b->scratch);
-            if (item == number * shares)
-                bias_sums(piece + pass_packed_size(&p), row, s->height * s->width / s->group, lanes_of(s), r == begin);
-        }
+        deal mine = {item - number * shares, next - number * shares, shares};
+        (p.winograd ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, begin, end, mine, b->scratch);
+        for (int64_t r = begin; r < end && mine.first == 0; r++)
+            bias_sums(piece + pass_packed_size(&p), dz + r * pitch, s->height * s->width / s->group, lanes_of(s),
+                      r == begin);
     }
     team_wait(b->team);
-    (p.winograd ? winograd_gather : gather_gradient)(l->dw, room.pieces, pieces, room.piece, s, b->team);
+    (p.winograd ? winograd_gather : gather_gradient)(l->dw, pieces, count, size, s, b->team);
     if (b->team.id == 0)
-        gather_bias(l->db, room.pieces + pass_packed_size(&p), pieces, room.piece, s);
+        gather_bias(l->db, pieces + pass_packed_size(&p), count, size, s);
     return 0;
 }
 
@@ -232,7 +236,8 @@ static double conv_flops(const nn_layer *spec)
 }
 
 static const layer_kind conv_kind = {
-    .weights = conv_weights, .workspace = conv_workspace, .scratch = conv_scratch, .import = conv_import, .export = conv_export,
+    .weights = conv_weights, .workspace = conv_workspace, .scratch = conv_scratch, .common = conv_common,
+    .import = conv_import, .export = conv_export,
     .forward = conv_forward, .backward_input = conv_backward_input,
     .backward_parameters = conv_backward_parameters, .flops = conv_flops,
 };

@@ -121,7 +121,7 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
             #pragma GCC unroll 2
             for (int s = 0; s < columns; s++) {
                 real *w = c + r * c_row + s * VECTOR;
-                store(w, end->step->keep * load(w) - end->step->rate * sum[r][s]);
+                store(w, load(w) - (end->step->decay * load(w) + end->step->rate * sum[r][s]));
             }
     } else {
         real sums[ROWS * PANEL];

@@ -73,7 +73,8 @@ static void pool_images(const layer *l, real *out, integer *where, const real *x
     int64_t in_row = (int64_t)s->in[2] * s->in[0], out_row = (int64_t)s->out[2] * s->out[0];
     for (int64_t r = first; r < last; r++)
         for (int64_t y = 0; y < s->out[1]; y++)
-            pool_row(out + r * row_stride(l->outputs) + y * out_row, where ? where + r * l->outputs + y * out_row : NULL,
+            pool_row(out + r * row_stride(l->outputs) + y * out_row,
+                     where ? where + r * l->outputs + y * out_row : NULL,
                      x + r * row_stride(l->inputs) + y * s->stride * in_row, s, scratch,
                      (integer *)scratch + row_stride(in_row));
 }

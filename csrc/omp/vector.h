@@ -150,37 +150,40 @@ INLINE vec slope_v(int activation, vec a, vec d)
     }
 }
 
-/* The optimiser's constants in the number type at hand. */
+/* The optimiser's constants in the number type at hand: small ones, since 1 - 0.00015 or 0.999 as a float would be
+ * off by as much as a thousand steps can make visible. */
 typedef struct {
     int optimizer;
-    real rate, inv_rows, momentum, beta1, beta2, epsilon, root_scale, keep;
+    real rate, inv_rows, momentum, gain1, gain2, epsilon, root_scale, decay;    /* gain: 1 - beta */
 } step_constants;
 
 INLINE step_constants step_of(const update *u, int decays)
 {
     return (step_constants){
-        u->optimizer, (real)u->rate, (real)u->inv_rows, (real)u->momentum, (real)u->beta1, (real)u->beta2,
-        (real)u->epsilon, (real)u->root_scale, (real)(decays ? 1 - u->decay : 1),
+        u->optimizer, (real)u->rate, (real)u->inv_rows, (real)u->momentum, (real)(1 - u->beta1),
+        (real)(1 - u->beta2), (real)u->epsilon, (real)u->root_scale, (real)(decays ? u->decay : 0),
     };
 }
 
 /* One step of VECTOR weights at w with the summed gradient g. */
 INLINE void step_v(real *w, vec g, real *m, real *v, const step_constants *s)
 {
+    vec change;
     if (s->optimizer == NN_ADAM) {
         vec mean = g * s->inv_rows;
-        vec first = s->beta1 * load(m) + (1 - s->beta1) * mean;
-        vec second = s->beta2 * load(v) + (1 - s->beta2) * (mean * mean);
+        vec first = load(m) + s->gain1 * (mean - load(m));
+        vec second = load(v) + s->gain2 * (mean * mean - load(v));
         store(m, first);
         store(v, second);
-        store(w, s->keep * load(w) - s->rate * first / (root(second) * s->root_scale + s->epsilon));
+        change = s->rate * first / (root(second) * s->root_scale + s->epsilon);
     } else if (s->momentum != 0) {
         vec velocity = s->momentum * load(m) + g * s->inv_rows;
         store(m, velocity);
-        store(w, s->keep * load(w) - s->rate * velocity);
+        change = s->rate * velocity;
     } else {
-        store(w, s->keep * load(w) - s->rate * g);
+        change = s->rate * g;
     }
+    store(w, load(w) - (s->decay * load(w) + change));
 }
 
 /* ---- transposing ---- */

@@ -29,7 +29,7 @@ typedef struct {
     int64_t steps, segments;
     int64_t a_row, a_step, a_segment;           /* values from one to the next */
     int64_t b_step, b_segment;
-    int64_t first_row, c_row;                   /* first_row 0: the same first values for all rows */
+    int64_t first_row, c_row;                   /* first_row 0: all rows begin with the same values */
     int relu;                                   /* negative results become 0 */
 } sums;
 
@@ -117,8 +117,8 @@ INLINE int64_t tile_height(int64_t n, int64_t i, int64_t most)
 }
 
 /* One tile of which only the first `lanes` columns are wanted. */
-static void put_tile(int64_t rows, int columns, int64_t lanes, const sums *s, real *c, const real *first, const real *a,
-                     const real *b, const real *mask)
+static void put_tile(int64_t rows, int columns, int64_t lanes, const sums *s, real *c, const real *first,
+                     const real *a, const real *b, const real *mask)
 {
     window_function *run = window_tiles[columns - 1][rows - 1];
     if (lanes == columns * VECTOR) {
@@ -158,16 +158,51 @@ static int64_t frame_size(const frame *f)
     return frame_in_place(f) ? 0 : row_stride(f->rows * f->columns * f->channels + STRIP);
 }
 
-/* The image in its frame. `room` holds zeros wherever earlier images of this frame have not been. */
-static const real *framed(const frame *f, real *room, const real *image)
+/* The image into its frame. `room` holds zeros wherever earlier images of this frame have not been. */
+static void frame_image(const frame *f, real *room, const real *image)
 {
-    if (frame_in_place(f))
-        return image;
     int64_t first = max_i64(0, -f->left), last = min_i64(f->width, f->columns - f->left);
     for (int64_t y = max_i64(0, -f->top); y < min_i64(f->height, f->rows - f->top) && first < last; y++)
         memcpy(room + ((y + f->top) * f->columns + first + f->left) * f->channels,
                image + (y * f->width + first) * f->channels, (size_t)((last - first) * f->channels) * sizeof(real));
-    return room;
+}
+
+/* The images of a batch, framed one at a time. */
+typedef struct {
+    frame frame;
+    const real *images;
+    int64_t pitch;                              /* values from one image to the next */
+    real *room;                                 /* this thread's, see frame_image */
+    int64_t held;                               /* the image that is in it, -1: none */
+} source;
+
+static const real *image_of(source *from, int64_t r)
+{
+    const real *image = from->images + r * from->pitch;
+    if (frame_in_place(&from->frame))
+        return image;
+    if (from->held != r)
+        frame_image(&from->frame, from->room, image);
+    from->held = r;
+    return from->room;
+}
+
+/* What becomes of a batch's sums: out = first (NULL: 0) + sums, then relu, or masked by mask > 0. */
+typedef struct {
+    real *out;
+    const real *first, *mask;
+    int relu;
+    int64_t pitch;                              /* values from one image of out and mask to the next */
+} target;
+
+/* The part of rows [row, end) of a batch, each image with `height` of them, that lies in one image. */
+typedef struct {
+    int64_t image, row, rows;
+} part;
+
+static part part_at(int64_t row, int64_t end, int64_t height)
+{
+    return (part){row / height, row % height, min_i64(height - row % height, end - row)};
 }
 
 /* ---- a kernel sliding over a frame ---- */
@@ -213,7 +248,8 @@ static slide forward_slide(const nn_layer *l)
 static frame forward_frame(const nn_layer *l)
 {
     return (frame){
-        .rows = ((int64_t)l->out[1] - 1) * l->stride + l->kernel, .columns = ((int64_t)l->out[2] - 1) * l->stride + l->kernel,
+        .rows = ((int64_t)l->out[1] - 1) * l->stride + l->kernel,
+        .columns = ((int64_t)l->out[2] - 1) * l->stride + l->kernel,
         .top = l->pad_top, .left = l->pad_left, .height = l->in[1], .width = l->in[2], .channels = l->in[0],
     };
 }
@@ -232,11 +268,15 @@ static phase phase_of(int64_t number, int64_t in, int64_t kernel, int64_t stride
 }
 
 /* The first output that some input pixel sees, outside the image if need be. */
-static int64_t lowest_output(int64_t kernel, int64_t stride, int64_t pad) { return pad / stride - (kernel - 1) / stride; }
+static int64_t lowest_output(int64_t kernel, int64_t stride, int64_t pad)
+{
+    return pad / stride - (kernel - 1) / stride;
+}
 
 static frame backward_frame(const nn_layer *l)
 {
-    int64_t top = lowest_output(l->kernel, l->stride, l->pad_top), left = lowest_output(l->kernel, l->stride, l->pad_left);
+    int64_t top = lowest_output(l->kernel, l->stride, l->pad_top);
+    int64_t left = lowest_output(l->kernel, l->stride, l->pad_left);
     return (frame){
         .rows = ((int64_t)l->in[1] - 1 + l->pad_top) / l->stride - top + 1,
         .columns = ((int64_t)l->in[2] - 1 + l->pad_left) / l->stride - left + 1,
@@ -284,16 +324,15 @@ static void pack_weights(real *to, const real *w, const slide *s, team t)
     }
 }
 
-/* Rows [y0, y1) of windows: out = first (NULL: 0) + image through the packed weights; then relu, or masked by x > 0. */
-static void slide_rows(real *out, const real *image, int64_t image_row, const real *packed, const real *first,
-                       const real *x, int relu, const slide *s, int64_t y0, int64_t y1, real *scratch)
+/* Rows [y0, y1) of windows of one image. */
+static void slide_image(const target *to, int64_t image_at, const real *image, int64_t image_row, const real *packed,
+                        const slide *s, int64_t y0, int64_t y1)
 {
-    (void)scratch;
     int64_t run = run_length(s), lanes = lanes_of(s), windows = s->width / s->group;
     int64_t step = s->group * s->stride * s->in;
     sums tile = {
         .steps = run, .segments = s->kh, .a_row = step, .a_step = 1, .a_segment = image_row,
-        .c_row = s->group * s->c_right, .relu = relu,
+        .c_row = s->group * s->c_right, .relu = to->relu,
     };
     for (int64_t strip = 0; strip < lanes; strip += STRIP) {
         int columns = lanes - strip > VECTOR ? 2 : 1;
@@ -302,22 +341,43 @@ static void slide_rows(real *out, const real *image, int64_t image_row, const re
         for (int64_t y = y0; y < y1; y++) {
             const real *row = image + (s->at_y + y * s->stride) * image_row + s->at_x * s->in;
             for (int64_t i = 0, height; i < windows; i += height) {
-                int64_t at = s->c + y * s->c_down + i * tile.c_row + strip;
+                int64_t at = image_at + s->c + y * s->c_down + i * tile.c_row + strip;
                 height = tile_height(windows, i, tallest(columns));
-                put_tile(height, columns, there, &tile, out + at, first ? first + strip : NULL, row + i * step,
-                         packed + strip * s->kh * run, x ? x + at : NULL);
+                put_tile(height, columns, there, &tile, to->out + at, to->first ? to->first + strip : NULL,
+                         row + i * step, packed + strip * s->kh * run, to->mask ? to->mask + at : NULL);
             }
         }
     }
 }
 
-/* ---- the weight's gradient ---- */
-
-/* The weight's gradient += that of one image; of its tiles, dealt out in turn, only shares [first, last). */
-static void gradient_tiles(real *piece, const real *dz, const real *image, int64_t image_row, const slide *s,
-                           int64_t first, int64_t last, int64_t shares, int fresh, real *scratch)
+/* Rows [row, end) of windows, counted through the batch. */
+static void slide_rows(const target *to, source *from, const real *packed, const slide *s, int64_t row, int64_t end,
+                       real *scratch)
 {
     (void)scratch;
+    for (part p; row < end; row += p.rows) {
+        p = part_at(row, end, s->height);
+        slide_image(to, p.image * to->pitch, image_of(from, p.image), frame_row(&from->frame), packed, s, p.row,
+                    p.row + p.rows);
+    }
+}
+
+/* ---- the weight's gradient ---- */
+
+/* A share [first, last) of `shares` of the weight's gradient, dealt out in turn. */
+typedef struct {
+    int64_t first, last, shares;
+} deal;
+
+static int dealt(const deal *d, int64_t number)
+{
+    return number % d->shares >= d->first && number % d->shares < d->last;
+}
+
+/* piece (+)= the share's tiles of one image's gradient */
+static void gradient_tiles(real *piece, const real *dz, const real *image, int64_t image_row, const slide *s, deal d,
+                           int fresh)
+{
     int64_t run = run_length(s), lanes = lanes_of(s);
     for (int64_t strip = 0, number = 0; strip < lanes; strip += STRIP) {
         int columns = lanes - strip > VECTOR ? 2 : 1;
@@ -331,11 +391,20 @@ static void gradient_tiles(real *piece, const real *dz, const real *image, int64
             for (int64_t i = 0, height; i < run; i += height, number++) {
                 real *c = piece + strip * s->kh * run + (ky * run + i) * row;
                 height = tile_height(run, i, tallest(columns));
-                if (number % shares >= first && number % shares < last)
+                if (dealt(&d, number))
                     window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, image + ky * image_row + i,
                                                           dz + strip, NULL);
             }
     }
+}
+
+/* piece = the share of images [begin, end) in the weight's gradient */
+static void slide_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t begin,
+                           int64_t end, deal d, real *scratch)
+{
+    (void)scratch;
+    for (int64_t r = begin; r < end; r++)
+        gradient_tiles(piece, dz + r * dz_pitch, image_of(from, r), frame_row(&from->frame), s, d, r == begin);
 }
 
 /* The pieces' sum, brought back into the order of the weights: this thread's share of the taps. */
@@ -346,7 +415,8 @@ static void gather_gradient(real *dw, const real *pieces, int64_t count, int64_t
     for (int64_t tap = first; tap < last; tap++) {
         int64_t ky = tap / (s->kw * s->in), kx = tap / s->in % s->kw, c = tap % s->in;
         for (int64_t strip = 0; strip < lanes; strip += STRIP) {
-            int64_t width = min_i64(STRIP, row_stride(lanes - strip)), there = min_i64(s->out, min_i64(width, lanes - strip));
+            int64_t width = min_i64(STRIP, row_stride(lanes - strip));
+            int64_t there = min_i64(s->out, min_i64(width, lanes - strip));
             real sum[STRIP] = {0};
             for (int64_t p = 0; p < count; p++)
                 for (int64_t member = 0; member < s->group; member++) {

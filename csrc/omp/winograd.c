@@ -2,16 +2,18 @@
  * Gray 2016, F(4x4, 3x3)). A tile of 4 x 4 outputs sees 6 x 6 pixels d of the image through a kernel g:
  *     out = A' [(G g G') * (B' d B)] A,   * element by element,   36 multiplications in place of 144.
  * This is a product of polynomials, done at points: both factors are evaluated there, multiplied, and the product is
- * interpolated. The points are 0, +-p, +-q and infinity with p = 1/sqrt(2), q = sqrt(2), which keep numbers of one size: the
- * error in float32 is some two and a half times that of the direct sum (measured: 5e-7 of the result), where the usual
- * points 1 and 2 double it again. As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G.
+ * interpolated. The points are 0, +-p, +-q and infinity with p = 1/sqrt(2), q = sqrt(2), which keep all numbers of one
+ * size: the error in float32 is some two and a half times that of the direct sum (measured: 5e-7 of the result), where
+ * the usual points 1 and 2 double it again. As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G.
  * For each of the 36 places the products, summed over channels (for dg: over tiles), are a matrix product.
  */
 #include "../core.h"
 #include "vector.h"
 
 enum { TILE_SIDE = 4, SEEN = 6, PLACES = SEEN * SEEN };
-enum { BLOCK_BYTES = 512 * 1024 };              /* of tiles that are under way at once: they stay in the second cache */
+enum { BLOCK_BYTES = 512 * 1024 };              /* of tiles that are under way at once: they stay in the second cache, */
+                                                /* but are at least half of the packed kernels, read once a block */
+enum { MOST_KERNELS = 256 * 256 };              /* beyond, packed kernels and their gradients take too much memory */
 
 static int64_t tiles_along(int64_t pixels) { return (pixels + TILE_SIDE - 1) / TILE_SIDE; }
 
@@ -20,7 +22,7 @@ static int winograd_pays(const slide *s)
 {
     int64_t tiles = tiles_along(s->height) * tiles_along(s->width);
     return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->in >= 16 && s->out >= 16 && s->group == 1
-        && PLACES * tiles < 6 * s->height * s->width;
+        && s->in * s->out <= MOST_KERNELS && PLACES * tiles < 6 * s->height * s->width;
 }
 
 /* The frame, made larger where the last tiles are not whole. */
@@ -31,7 +33,8 @@ static frame frame_of_tiles(frame f)
     return f;
 }
 
-/* Transformed tiles: (places, tiles, width); places are a line more than a power of 2 apart, as the 36 values of a
+/* Transformed tiles: (places, tiles, width). A block holds rows of tiles of one image or of several, so that small
+ * images too make tall matrices; places are a line more than a power of 2 apart, as the 36 values of a
  * tile are written together and must not meet in one set of the cache. */
 typedef struct {
     int64_t rows, tiles;                        /* rows of tiles in a block, tiles in all of them */
@@ -39,25 +42,26 @@ typedef struct {
     int64_t in_place, out_place;                /* values from one place to the next */
 } tile_block;
 
-static tile_block block_of(const slide *s)
+static int64_t winograd_packed_size(const slide *s) { return PLACES * s->in * row_stride(s->out); }
+
+static tile_block block_of(const slide *s, int64_t images)
 {
     tile_block b = {.in = row_stride(s->in), .out = row_stride(s->out)};
     int64_t across = tiles_along(s->width);
     int64_t row_bytes = PLACES * across * (b.in + b.out) * (int64_t)sizeof(real);
-    b.rows = max_i64(1, min_i64(tiles_along(s->height), BLOCK_BYTES / row_bytes));
+    int64_t bytes = max_i64(BLOCK_BYTES, winograd_packed_size(s) / 2 * (int64_t)sizeof(real));
+    b.rows = max_i64(1, min_i64(images * tiles_along(s->height), bytes / row_bytes));
     b.tiles = b.rows * across;
     b.in_place = b.tiles * b.in + VECTOR;
     b.out_place = b.tiles * b.out + VECTOR;
     return b;
 }
 
-static int64_t winograd_scratch(const slide *s)
+static int64_t winograd_scratch(const slide *s, int64_t images)
 {
-    tile_block b = block_of(s);
+    tile_block b = block_of(s, images);
     return PLACES * (b.in_place + b.out_place) * (int64_t)sizeof(real);
 }
-
-static int64_t winograd_packed_size(const slide *s) { return PLACES * s->in * row_stride(s->out); }
 
 /* ---- transforms: of one line of values, then of a tile ---- */
 
@@ -188,16 +192,16 @@ INLINE void next_tile(int64_t *oy, int64_t *ox, const slide *s)
         *oy += TILE_SIDE, *ox = 0;
 }
 
-/* A' m A of rows of tiles, + first (NULL: 0), then relu or masked by x > 0, into the image. */
-static void transform_output(real *out, const real *m, const real *first, const real *x, int relu, int64_t first_row,
-                             int64_t rows, const slide *s, const tile_block *b)
+/* A' m A of rows of tiles of the image at image_at, to its target. */
+static void transform_output(const target *to, int64_t image_at, const real *m, int64_t first_row, int64_t rows,
+                             const slide *s, const tile_block *b)
 {
     for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width); tile++) {
         int64_t down = min_i64(TILE_SIDE, s->height - oy), right = min_i64(TILE_SIDE, s->width - ox);
         for (int64_t j = 0; j < s->out; j += VECTOR) {
             const real *place = m + tile * b->out + j;
             int64_t lanes = min_i64(VECTOR, s->out - j);
-            vec half[TILE_SIDE][SEEN], begin = first ? load(first + j) : (vec){};
+            vec half[TILE_SIDE][SEEN], begin = to->first ? load(to->first + j) : (vec){};
             for (int k = 0; k < SEEN; k++) {
                 vec column[SEEN], four[TILE_SIDE];
                 #pragma GCC unroll 6
@@ -213,19 +217,19 @@ static void transform_output(real *out, const real *m, const real *first, const 
                 output_line(four, half[y]);
                 #pragma GCC unroll 4
                 for (int64_t k = 0; k < TILE_SIDE; k++) {
-                    int64_t at = s->c + (oy + y) * s->c_down + (ox + k) * s->c_right + j;
+                    int64_t at = image_at + s->c + (oy + y) * s->c_down + (ox + k) * s->c_right + j;
                     vec value = four[k] + begin;
                     if (k >= right)
                         break;
-                    if (relu)
+                    if (to->relu)
                         value = pick(value <= 0, (vec){}, value);
-                    if (x)
-                        value = (vec)((load(x + at) > 0) & (ivec)value);
+                    if (to->mask)
+                        value = (vec)((load(to->mask + at) > 0) & (ivec)value);
                     if (lanes == VECTOR)
-                        store(out + at, value);
+                        store(to->out + at, value);
                     else
                         for (int64_t i = 0; i < lanes; i++)
-                            out[at + i] = value[i];
+                            to->out[at + i] = value[i];
                 }
             }
         }
@@ -233,29 +237,51 @@ static void transform_output(real *out, const real *m, const real *first, const 
     }
 }
 
-/* Rows [first_tile, last_tile) of tiles of an image: out = first + image through the packed kernels. */
-static void winograd_rows(real *out, const real *image, int64_t image_row, const real *packed, const real *first,
-                          const real *x, int relu, const slide *s, int64_t first_tile, int64_t last_tile, real *scratch)
+/* The images' tiles of rows [row, end), counted through the batch, transformed. */
+static void transform_rows(real *seen, source *from, int64_t row, int64_t end, const slide *s, const tile_block *b)
 {
-    tile_block b = block_of(s);
-    real *seen = scratch, *products = seen + PLACES * b.in_place;
-    sums tile = {.steps = s->in, .segments = 1, .a_row = b.in, .a_step = 1, .c_row = b.out};
-    image += s->at_y * image_row + s->at_x * s->in;
-    for (int64_t y = first_tile; y < last_tile; y += b.rows) {
-        int64_t rows = min_i64(b.rows, last_tile - y), tiles = rows * tiles_along(s->width);
-        transform_image(seen, image, image_row, y, rows, s, &b);
-        for (int64_t place = 0; place < PLACES; place++)
-            for (int64_t strip = 0; strip < b.out; strip += STRIP) {
-                int columns = b.out - strip > VECTOR ? 2 : 1;
-                tile.b_step = columns * VECTOR;
-                for (int64_t i = 0, height; i < tiles; i += height) {
-                    height = tile_height(tiles, i, tallest(columns));
-                    window_tiles[columns - 1][height - 1](
-                        &tile, products + place * b.out_place + i * b.out + strip, NULL,
-                        seen + place * b.in_place + i * b.in, packed + (place * b.out + strip) * s->in, NULL);
-                }
+    int64_t image_row = frame_row(&from->frame);
+    for (part p; row < end; row += p.rows, seen += p.rows * tiles_along(s->width) * b->in) {
+        p = part_at(row, end, tiles_along(s->height));
+        transform_image(seen, image_of(from, p.image) + s->at_y * image_row + s->at_x * s->in, image_row, p.row, p.rows,
+                        s, b);
+    }
+}
+
+/* For each place: products (tiles, out) = seen (tiles, in) packed (in, out) */
+static void multiply_tiles(real *products, const real *seen, const real *packed, int64_t tiles, const slide *s,
+                           const tile_block *b)
+{
+    sums tile = {.steps = s->in, .segments = 1, .a_row = b->in, .a_step = 1, .c_row = b->out};
+    for (int64_t place = 0; place < PLACES; place++)
+        for (int64_t strip = 0; strip < b->out; strip += STRIP) {
+            int columns = b->out - strip > VECTOR ? 2 : 1;
+            tile.b_step = columns * VECTOR;
+            for (int64_t i = 0, height; i < tiles; i += height) {
+                height = tile_height(tiles, i, tallest(columns));
+                window_tiles[columns - 1][height - 1](
+                    &tile, products + place * b->out_place + i * b->out + strip, NULL,
+                    seen + place * b->in_place + i * b->in, packed + (place * b->out + strip) * s->in, NULL);
             }
-        transform_output(out, products, first, x, relu, y, rows, s, &b);
+        }
+}
+
+/* Rows [row, end) of tiles, counted through the batch. */
+static void winograd_rows(const target *to, source *from, const real *packed, const slide *s, int64_t row, int64_t end,
+                          real *scratch)
+{
+    int64_t across = tiles_along(s->width), down = tiles_along(s->height);
+    tile_block b = block_of(s, (end - row + down - 1) / down);
+    real *seen = scratch, *products = seen + PLACES * b.in_place;
+    for (int64_t next; row < end; row = next) {
+        next = min_i64(end, row + b.rows);
+        transform_rows(seen, from, row, next, s, &b);
+        multiply_tiles(products, seen, packed, (next - row) * across, s, &b);
+        const real *done = products;
+        for (part p; row < next; row += p.rows, done += p.rows * across * b.out) {
+            p = part_at(row, next, down);
+            transform_output(to, p.image * to->pitch, done, p.row, p.rows, s, &b);
+        }
     }
 }
 
@@ -289,33 +315,41 @@ static void transform_gradient(real *to, const real *dz, int64_t first_row, int6
     }
 }
 
-/* Sums of products of one image, (places, strips, in, lanes), added to piece; only places of shares [first, last). */
-static void winograd_gradient(real *piece, const real *dz, const real *image, int64_t image_row, const slide *s,
-                              int64_t first, int64_t last, int64_t shares, int fresh, real *scratch)
+/* For each place of the share: piece (in, out) (+)= seen' (in, tiles) gradients (tiles, out) */
+static void multiply_gradients(real *piece, const real *seen, const real *gradients, int64_t tiles, const slide *s,
+                               const tile_block *b, deal d, int fresh)
 {
-    tile_block b = block_of(s);
-    real *seen = scratch, *gradients = seen + PLACES * b.in_place;
-    int64_t down = tiles_along(s->height);
-    image += s->at_y * image_row + s->at_x * s->in;
-    for (int64_t y = 0; y < down; y += b.rows) {
-        int64_t rows = min_i64(b.rows, down - y);
-        sums tile = {.steps = rows * tiles_along(s->width), .segments = 1, .a_row = 1, .a_step = b.in, .b_step = b.out};
-        transform_image(seen, image, image_row, y, rows, s, &b);
-        transform_gradient(gradients, dz, y, rows, s, &b);
-        for (int64_t place = 0; place < PLACES; place++) {
-            if (place % shares < first || place % shares >= last)
-                continue;
-            for (int64_t strip = 0; strip < b.out; strip += STRIP) {
-                int columns = b.out - strip > VECTOR ? 2 : 1, begin = fresh && y == 0;
-                tile.c_row = tile.first_row = columns * VECTOR;
-                for (int64_t i = 0, height; i < s->in; i += height) {
-                    real *c = piece + (place * b.out + strip) * s->in + i * tile.c_row;
-                    height = tile_height(s->in, i, tallest(columns));
-                    window_tiles[columns - 1][height - 1](&tile, c, begin ? NULL : c, seen + place * b.in_place + i,
-                                                          gradients + place * b.out_place + strip, NULL);
-                }
+    sums tile = {.steps = tiles, .segments = 1, .a_row = 1, .a_step = b->in, .b_step = b->out};
+    for (int64_t place = 0; place < PLACES; place++)
+        for (int64_t strip = 0; strip < b->out && dealt(&d, place); strip += STRIP) {
+            int columns = b->out - strip > VECTOR ? 2 : 1;
+            tile.c_row = tile.first_row = columns * VECTOR;
+            for (int64_t i = 0, height; i < s->in; i += height) {
+                real *c = piece + (place * b->out + strip) * s->in + i * tile.c_row;
+                height = tile_height(s->in, i, tallest(columns));
+                window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, seen + place * b->in_place + i,
+                                                      gradients + place * b->out_place + strip, NULL);
             }
         }
+}
+
+/* piece (places, strips, in, lanes) = the share of images [begin, end) in the sums of the products */
+static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s,
+                              int64_t begin, int64_t end, deal d, real *scratch)
+{
+    int64_t across = tiles_along(s->width), down = tiles_along(s->height);
+    tile_block b = block_of(s, end - begin);
+    real *seen = scratch, *gradients = seen + PLACES * b.in_place;
+    for (int64_t row = begin * down, next; row < end * down; row = next) {
+        next = min_i64(end * down, row + b.rows);
+        transform_rows(seen, from, row, next, s, &b);
+        real *to = gradients;
+        int64_t tiles = (next - row) * across, fresh = row == begin * down;
+        for (part p; row < next; row += p.rows, to += p.rows * across * b.out) {
+            p = part_at(row, next, down);
+            transform_gradient(to, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
+        }
+        multiply_gradients(piece, seen, gradients, tiles, s, &b, d, (int)fresh);
     }
 }
 

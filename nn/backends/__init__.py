@@ -8,7 +8,7 @@ An engine is given the layers and the loss once and then offers, for parameter v
     gradients(x, y, seed, step) -> (loss, vector, dx)
     predict(data, rows) -> scores               rows: indices, or None for all
     loss(data, rows) -> mean loss
-    record(batches), recorded() -> steps        when each step of the next so many batches of training was done
+    record(batches), recorded() -> steps        when each step of the next batches of training was done
     threads_for(rows), bytes()
 """
 
@@ -22,6 +22,8 @@ BACKENDS = {
     "auto": "the best for the network's size and this machine",
     "seq": "one thread, plain loops: the readable truth",
     "omp": "SIMD and threads on the processor",
+    "cuda": "an NVIDIA GPU, by our own kernels and cuBLAS",
+    "cudnn": "an NVIDIA GPU, convolution and pooling by cuDNN",
 }
 
 
@@ -49,6 +51,14 @@ def on_host(backend: str) -> bool:
 
 def create(backend: str, layers, loss: str, dtype: str, threads: int | None):
     """The engine of a resolved backend's name for a network."""
+    if backend == "cuda":
+        from .cuda import CudaEngine
+
+        return CudaEngine(backend, layers, loss, dtype)
+    if backend == "cudnn":
+        from .cudnn import CudnnEngine
+
+        return CudnnEngine(backend, layers, loss, dtype)
     from .cpu import CpuEngine
 
     return CpuEngine(backend, layers, loss, dtype, threads)

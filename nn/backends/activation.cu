@@ -38,34 +38,37 @@ __device__ inline real slope(real a)
     }
 }
 
-/* ---- sums and maxima over a warp, in the same order in every run; all lanes get the result ---- */
+/* ---- rows: a warp each (LANES 32), or a thread each (LANES 1) where they are narrow ---- */
 
-__device__ inline real warp_sum(real v)
+/* The sum over a row's lanes, in the same order in every run; all lanes get the result. */
+template <int LANES>
+__device__ inline real lanes_sum(real v)
 {
-    for (int lane = 16; lane; lane /= 2)
+    for (int lane = LANES / 2; lane; lane /= 2)
         v += __shfl_xor_sync(0xffffffffu, v, lane);
     return v;
 }
 
-__device__ inline real warp_max(real v)
+template <int LANES>
+__device__ inline real lanes_max(real v)
 {
-    for (int lane = 16; lane; lane /= 2)
+    for (int lane = LANES / 2; lane; lane /= 2)
         v = larger(v, __shfl_xor_sync(0xffffffffu, v, lane));
     return v;
 }
 
-/* a row of WIDTH values becomes its softmax, by one warp */
-template <int WIDTH>
+/* a row of WIDTH values becomes its softmax */
+template <int WIDTH, int LANES>
 __device__ inline void softmax_row(real *z, int lane)
 {
     real largest = z[0], sum = 0;
-    for (int k = lane; k < WIDTH; k += 32)
+    for (int k = lane; k < WIDTH; k += LANES)
         largest = larger(z[k], largest);
-    largest = warp_max(largest);
-    for (int k = lane; k < WIDTH; k += 32)
+    largest = lanes_max<LANES>(largest);
+    for (int k = lane; k < WIDTH; k += LANES)
         sum += exponential(z[k] - largest);
-    sum = warp_sum(sum);
-    for (int k = lane; k < WIDTH; k += 32)
+    sum = lanes_sum<LANES>(sum);
+    for (int k = lane; k < WIDTH; k += LANES)
         z[k] = exponential(z[k] - largest) / sum;
 }
 
@@ -75,7 +78,7 @@ __device__ void activation_forward(real *a, int n, team t)
 {
     if (ACTIVATION == SOFTMAX) {
         for (int r = t.first() / 32; r < n; r += t.stride() / 32)
-            softmax_row<WIDTH>(a + (size_t)r * WIDTH, threadIdx.x % 32);
+            softmax_row<WIDTH, 32>(a + (size_t)r * WIDTH, threadIdx.x % 32);
     } else {
         for (int e = t.first(); e < n * WIDTH; e += t.stride())
             a[e] = activate<ACTIVATION>(a[e]);
@@ -114,47 +117,47 @@ __device__ inline real target(const control &c, int64 row, int k)
 }
 
 /* binary cross entropy from logits: softplus(z) - z y */
-template <int WIDTH, int LABELS>
+template <int WIDTH, int LABELS, int LANES>
 __device__ inline real bce_row(real *z, const control &c, int64 row, int lane)
 {
     real sum = 0;
-    for (int k = lane; k < WIDTH; k += 32) {
+    for (int k = lane; k < WIDTH; k += LANES) {
         real y = target<WIDTH, LABELS>(c, row, k);
         sum += softplus(z[k]) - z[k] * y;
         z[k] = (sigmoid(z[k]) - y) / WIDTH;
     }
-    return warp_sum(sum) / WIDTH;
+    return lanes_sum<LANES>(sum) / WIDTH;
 }
 
 /* cross entropy from logits: log(sum exp z) sum y - sum z y; y is a distribution over the outputs */
-template <int WIDTH, int LABELS>
+template <int WIDTH, int LABELS, int LANES>
 __device__ inline real ce_row(real *z, const control &c, int64 row, int lane)
 {
     real largest = z[0], exponentials = 0, total = 0, hit = 0;
-    for (int k = lane; k < WIDTH; k += 32)
+    for (int k = lane; k < WIDTH; k += LANES)
         largest = larger(z[k], largest);
-    largest = warp_max(largest);
-    for (int k = lane; k < WIDTH; k += 32) {
+    largest = lanes_max<LANES>(largest);
+    for (int k = lane; k < WIDTH; k += LANES) {
         real y = target<WIDTH, LABELS>(c, row, k);
         exponentials += exponential(z[k] - largest);
         total += y;
         hit += (z[k] - largest) * y;
     }
-    exponentials = warp_sum(exponentials), total = warp_sum(total), hit = warp_sum(hit);
-    for (int k = lane; k < WIDTH; k += 32)
+    exponentials = lanes_sum<LANES>(exponentials), total = lanes_sum<LANES>(total), hit = lanes_sum<LANES>(hit);
+    for (int k = lane; k < WIDTH; k += LANES)
         z[k] = exponential(z[k] - largest) / exponentials * total - target<WIDTH, LABELS>(c, row, k);
     real logarithm = sizeof(real) == 4 ? (real)logf((float)exponentials) : (real)log((double)exponentials);
     return logarithm * total - hit;
 }
 
 /* any other loss, any activation: through the output itself */
-template <int LOSS, int ACTIVATION, int WIDTH, int LABELS>
+template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
 __device__ inline real output_row(real *z, const control &c, int64 row, int lane)
 {
     real sum = 0, projection = 0;
     if (ACTIVATION == SOFTMAX)
-        softmax_row<WIDTH>(z, lane);
-    for (int k = lane; k < WIDTH; k += 32) {
+        softmax_row<WIDTH, LANES>(z, lane);
+    for (int k = lane; k < WIDTH; k += LANES) {
         real a = ACTIVATION == SOFTMAX ? z[k] : activate<ACTIVATION>(z[k]);
         real difference = a - target<WIDTH, LABELS>(c, row, k);
         sum += loss_value<LOSS>(difference);
@@ -163,24 +166,29 @@ __device__ inline real output_row(real *z, const control &c, int64 row, int lane
         else
             z[k] = loss_slope<LOSS>(difference) / WIDTH * slope<ACTIVATION>(a);
     }
-    projection = warp_sum(projection);
+    projection = lanes_sum<LANES>(projection);
     if (ACTIVATION == SOFTMAX)
-        for (int k = lane; k < WIDTH; k += 32)
+        for (int k = lane; k < WIDTH; k += LANES)
             z[k] *= loss_slope<LOSS>(z[k] - target<WIDTH, LABELS>(c, row, k)) / WIDTH - projection;
-    return warp_sum(sum) / WIDTH;
+    return lanes_sum<LANES>(sum) / WIDTH;
 }
 
-/* z (n, WIDTH), the last layer before its activation, becomes dz of the summed loss; a warp a row */
-template <int LOSS, int ACTIVATION, int WIDTH, int LABELS>
+/* A row of the last layer before its activation becomes dz of its loss, which is returned. */
+template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
+__device__ inline real loss_row(real *z, const control &c, int64 row, int lane)
+{
+    return LOSS == BCE ? bce_row<WIDTH, LABELS, LANES>(z, c, row, lane)
+         : LOSS == CE ? ce_row<WIDTH, LABELS, LANES>(z, c, row, lane)
+         : output_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z, c, row, lane);
+}
+
+/* z (n, WIDTH), the last layer before its activation, becomes dz of the summed loss */
+template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
 __device__ void loss_backward(real *z, const control &c, const batch &b, team t)
 {
-    int lane = threadIdx.x % 32;
-    for (int r = t.first() / 32; r < b.n; r += t.stride() / 32) {
-        int64 row = data_row(c, b, r);
-        real *at = z + (size_t)r * WIDTH;
-        real loss = LOSS == BCE ? bce_row<WIDTH, LABELS>(at, c, row, lane)
-                  : LOSS == CE ? ce_row<WIDTH, LABELS>(at, c, row, lane)
-                  : output_row<LOSS, ACTIVATION, WIDTH, LABELS>(at, c, row, lane);
+    int lane = threadIdx.x % LANES;
+    for (int r = t.first() / LANES; r < b.n; r += t.stride() / LANES) {
+        real loss = loss_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z + (size_t)r * WIDTH, c, data_row(c, b, r), lane);
         if (lane == 0)
             c.row_loss[b.row + r] = loss;
     }

@@ -17,9 +17,9 @@ enum { SGD, MOMENTUM, ADAM };
 struct update {
     real rate;                          /* sgd: learning rate / n, momentum: learning rate, adam: that / (1 - beta1^t) */
     real inv_rows;                      /* gradients are sums over the batch; this makes them means */
-    real keep;                          /* 1 - learning rate * weight decay */
+    real decay;                         /* learning rate * weight decay */
     real root_scale;                    /* adam: 1 / sqrt(1 - beta2^t) */
-    real momentum, beta1, rest1, beta2, rest2, epsilon; /* rest = 1 - beta */
+    real momentum, gain1, gain2, epsilon; /* gain = 1 - beta; 0.999 as a float would be off visibly */
 };
 
 /* Where everything is. The host fills it in before an epoch; it lies in the GPU's memory, so that a captured graph
@@ -95,12 +95,13 @@ __device__ inline void grid_barrier(unsigned *arrivals, unsigned &target)
 
 /* ---- shared memory ---- */
 
-/* One value from global to shared memory, in the background; 0 where `from` is NULL. */
-__device__ inline void copy_async(real *to, const real *from)
+/* One value of 4 or 8 bytes from global to shared memory, in the background; 0 where `from` is NULL. */
+template <class T>
+__device__ inline void copy_async(T *to, const T *from)
 {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-                 "l"(from), "n"(sizeof(real)), "r"(from ? (int)sizeof(real) : 0)
+                 "l"(from), "n"(sizeof(T)), "r"(from ? (int)sizeof(T) : 0)
                  : "memory");
 #else
     *to = from ? *from : 0;

@@ -10,24 +10,38 @@ struct conv_shape {
     enum { INSIDE = TOP == 0 && LEFT == 0 && (OH - 1) * STRIDE + K <= IH && (OW - 1) * STRIDE + K <= IW };
 };
 
-/* The pixel under tap (c,ky,kx) of the window of output (r,oy,ox); NULL outside the image. */
+/* The window of output (r,oy,ox): its image, and where its corner lies on it. */
 template <class S>
-__device__ inline const real *pixel(const real *x, int tap, int output)
-{
-    int r = output / S::PIXELS, p = output % S::PIXELS, c = tap / S::AREA, at = tap % S::AREA;
-    int iy = p / S::OW * S::STRIDE + at / S::K - S::TOP, ix = p % S::OW * S::STRIDE + at % S::K - S::LEFT;
-    if (!S::INSIDE && ((unsigned)iy >= S::IH || (unsigned)ix >= S::IW))
-        return 0;
-    return x + (size_t)r * (S::C * S::IN) + c * S::IN + iy * S::IW + ix;
-}
+struct window {
+    const real *image;
+    int y, x;
+    __device__ static window of(const real *images, int output)
+    {
+        int r = output / S::PIXELS, p = output % S::PIXELS;
+        return window{images + (size_t)r * (S::C * S::IN), p / S::OW * S::STRIDE - S::TOP, p % S::OW * S::STRIDE - S::LEFT};
+    }
+    /* the pixel under tap (c,ky,kx); NULL outside the image */
+    __device__ const real *pixel(int c, int ky, int kx) const
+    {
+        int iy = y + ky, ix = x + kx;
+        if (!S::INSIDE && ((unsigned)iy >= S::IH || (unsigned)ix >= S::IW))
+            return 0;
+        return image + c * S::IN + iy * S::IW + ix;
+    }
+};
 
 /* ---- out (f, (r,p)) = w (f, tap) unrolled (tap, (r,p)) + b ---- */
 
 template <class S>
 struct unrolled {
-    enum { ALONG_K = 0 };
+    enum { ALONG_K = 0, VECTOR = 1 };
+    typedef window<S> place;
     const real *x;
-    __device__ const real *at(int output, int tap) const { return pixel<S>(x, tap, output); }
+    __device__ place find(int output) const { return place::of(x, output); }
+    __device__ const real *at(place w, int tap) const
+    {
+        return w.pixel(tap / S::AREA, tap % S::AREA / S::K, tap % S::AREA % S::K);
+    }
 };
 
 template <class S, int ACTIVATION>
@@ -41,10 +55,10 @@ struct put_conv_output {
     }
 };
 
-template <class T, class S, int ACTIVATION>
+template <class T, class S, int ALIGNED, int ACTIVATION>
 __device__ void conv_forward(real *out, const real *x, const real *w, const real *b, int n, team t)
 {
-    by_rows<S::TAPS> kernels = {w};
+    by_rows<S::TAPS, ALIGNED> kernels = {w};
     unrolled<S> images = {x};
     put_conv_output<S, ACTIVATION> put = {out, b};
     gemm<T, 1>(kernels, images, put, S::F, n * S::PIXELS, S::TAPS, t);
@@ -54,22 +68,32 @@ __device__ void conv_forward(real *out, const real *x, const real *w, const real
 
 template <class S>
 struct kernels_by_channel {
-    enum { ALONG_K = 1 };
+    enum { ALONG_K = 1, VECTOR = 1 };
+    typedef address place;
     const real *w;
-    __device__ const real *at(int c, int k) const { return w + (k / S::AREA * S::C + c) * S::AREA + k % S::AREA; }
+    __device__ place find(int c) const { return place{w + c * S::AREA}; }
+    __device__ const real *at(place a, int k) const { return a.p + k / S::AREA * (S::C * S::AREA) + k % S::AREA; }
 };
 
 template <class S>
 struct outputs_that_saw {
-    enum { ALONG_K = 0 };
+    enum { ALONG_K = 0, VECTOR = 1 };
+    struct place {
+        const real *dz;
+        int y, x;
+    };
     const real *dz;
-    __device__ const real *at(int input, int k) const
+    __device__ place find(int input) const
     {
-        int r = input / S::IN, p = input % S::IN, f = k / S::AREA, tap = k % S::AREA;
-        int y = p / S::IW + S::TOP - tap / S::K, x = p % S::IW + S::LEFT - tap % S::K;
+        int r = input / S::IN, p = input % S::IN;
+        return place{dz + (size_t)r * (S::F * S::PIXELS), p / S::IW + S::TOP, p % S::IW + S::LEFT};
+    }
+    __device__ const real *at(place a, int k) const
+    {
+        int f = k / S::AREA, tap = k % S::AREA, y = a.y - tap / S::K, x = a.x - tap % S::K;
         if (y < 0 || x < 0 || y % S::STRIDE || x % S::STRIDE || y / S::STRIDE >= S::OH || x / S::STRIDE >= S::OW)
             return 0;
-        return dz + ((size_t)r * S::F + f) * S::PIXELS + y / S::STRIDE * S::OW + x / S::STRIDE;
+        return a.dz + f * S::PIXELS + y / S::STRIDE * S::OW + x / S::STRIDE;
     }
 };
 
@@ -97,21 +121,30 @@ __device__ void conv_backward_input(real *dx, const real *dz, const real *w, con
 
 template <class S>
 struct outputs_by_filter {
-    enum { ALONG_K = 1 };
+    enum { ALONG_K = 1, VECTOR = S::PIXELS % WHOLE == 0 ? (int)WHOLE : 1 };
+    typedef address place;
     const real *dz;
-    __device__ const real *at(int f, int output) const
+    __device__ place find(int f) const { return place{dz + f * S::PIXELS}; }
+    __device__ const real *at(place a, int output) const
     {
-        return dz + ((size_t)(output / S::PIXELS) * S::F + f) * S::PIXELS + output % S::PIXELS;
+        return a.p + (size_t)(output / S::PIXELS) * (S::F * S::PIXELS) + output % S::PIXELS;
     }
 };
 
 template <class S>
 struct unrolled_and_ones {
-    enum { ALONG_K = 1 };
+    enum { ALONG_K = 1, VECTOR = 1 };
+    struct place {
+        int c, ky, kx;                  /* c is negative for the ones */
+    };
     const real *x;
-    __device__ const real *at(int tap, int output) const
+    __device__ place find(int tap) const
     {
-        return tap < S::TAPS ? pixel<S>(x, tap, output) : &one;
+        return place{tap < S::TAPS ? tap / S::AREA : -1, tap % S::AREA / S::K, tap % S::AREA % S::K};
+    }
+    __device__ const real *at(place a, int output) const
+    {
+        return a.c < 0 ? one.v : window<S>::of(x, output).pixel(a.c, a.ky, a.kx);
     }
 };
 

@@ -180,7 +180,8 @@ class CpuEngine:
         # layers that need no gradients leave no stamps: they took no time
         times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
         return [
-            [Step(*step, begin, end) for step, begin, end in zip(steps, row, row[1:], strict=False)] for row in times
+            [Step(*step, begin, end) for step, begin, end in zip(steps, row, row[1:], strict=False)]
+            for row in times
         ]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):

@@ -52,7 +52,6 @@ class Cublas:
     """What program.py's builder hands over: dense layers' large products. tf32: their float32 products may be taken
     by tensor cores with 10 bits of mantissa."""
 
-    convolves = False
     SMALLEST = 2**28  # operations; below, our own kernels are as fast and take the bias and activation along
 
     def __init__(self, dtype, stream, tf32: bool = False):
@@ -78,7 +77,11 @@ class Cublas:
         """A product (m, k) (k, n) is large enough for this library."""
         return 2 * m * n * k >= self.SMALLEST
 
-    def pools(self, step) -> bool:
+    def convolves(self, layer) -> bool:
+        """A convolution is this library's."""
+        return False
+
+    def pools(self, layer) -> bool:
         """Pooling is this library's."""
         return False
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..utils import UsageError
-from . import small
+from . import Step, small
 from .cublas import Cublas
-from .gpu import Phases, Runner, WholeEpochs, check_device, cupy, processors, told
+from .gpu import Phases, Runner, TimedPhases, WholeEpochs, check_device, cupy, processors, told
 from .program import Builder, Purpose
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
@@ -23,8 +23,9 @@ MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 WHOLE_EPOCH_FLOPS = 4e9  # of a batch; above, its phases are long beside a graph's nodes, and cuBLAS is faster
 SHARE_FOR_DATA = 0.6  # of the free memory that a data set may take; a larger one is streamed
 BLOCK_BYTES = 64 << 20  # of a streamed data set, at a time
+FIRST_BATCHES = 16  # between two looks at the stop flag, before anybody knows how long they take
 LONGEST_WAIT = 0.04  # seconds between two looks at the stop flag
-UPDATE = ("rate", "inv_rows", "keep", "root_scale", "momentum", "beta1", "rest1", "beta2", "rest2", "epsilon")
+UPDATE = ("rate", "inv_rows", "decay", "root_scale", "momentum", "gain1", "gain2", "epsilon")
 
 
 @dataclass
@@ -160,6 +161,7 @@ class CudaEngine:
         self._runners: dict[Purpose, Runner] = {}
         self._chunks: dict[Purpose, int] = {}
         self._library = None
+        self._to_record, self._recorder, self._clock = 0, None, 0.0
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
             self.stream = cupy().cuda.Stream(non_blocking=True)
@@ -248,7 +250,7 @@ class CudaEngine:
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
         parameters = self._vector("parameters")
-        if small.fits(self.layers, purpose, self.dtype):
+        if not purpose.timed and small.fits(self.layers, purpose, self.dtype):
             return small.Small(self.layers, self.loss_name, purpose, self.dtype, parameters)
         whole = self._flops(purpose) <= WHOLE_EPOCH_FLOPS and not self.calls_library(purpose)
         if not whole and self._library is None:
@@ -257,7 +259,8 @@ class CudaEngine:
             self.layers, self.loss_name, self.dtype.itemsize, processors(), None if whole else self._library
         )
         program = builder.build(purpose)
-        return (WholeEpochs if whole and program.only_kernels else Phases)(program, self.dtype, parameters)
+        kind = TimedPhases if purpose.timed else WholeEpochs if whole and program.only_kernels else Phases
+        return kind(program, self.dtype, parameters)
 
     def calls_library(self, purpose: Purpose) -> bool:
         """Layers of this network are a library's business, whatever their size."""
@@ -289,9 +292,13 @@ class CudaEngine:
             return
         with self._here(f"batches of {batch} rows"):
             purpose = Purpose(
-                "train", min(batch, len(left)), data.labels, data.bytes, self._has_dropout(), training.rule
-            )
+                "train", min(batch, len(left)), data.labels, data.bytes, self._has_dropout(), training.rule,
+                timed=self._to_record > 0,
+            )  # fmt: skip
             runner = self._runner(purpose)
+            if purpose.timed:
+                runner.room = self._to_record
+                self._recorder = runner
             updates = cupy().asarray(self._updates(training, progress, len(order)))
             moments = {
                 name: self._vector(name).data.ptr
@@ -315,12 +322,12 @@ class CudaEngine:
         small ones that `progress.stop` is seen soon. Returns how many were done."""
         purpose, done, batches = runner.program.purpose, 0, -(-runner.count // runner.batch)
         while done < batches and not progress.stop:
-            chunk = min(self._chunks.get(purpose, 16), batches - done)
+            chunk = min(self._chunks.get(purpose, FIRST_BATCHES), batches - done)
             began = time.perf_counter()
             runner.run(done, chunk)
             self.stream.synchronize()
             if time.perf_counter() - began < LONGEST_WAIT / 2:
-                self._chunks[purpose] = 2 * self._chunks.get(purpose, 16)
+                self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             first, last = done * runner.batch, min((done + chunk) * runner.batch, runner.count)
             # one after the other, so that the sum does not depend on the pieces
             progress.loss = float(np.cumsum(np.append(progress.loss, row_loss[first:last].get()))[-1])
@@ -342,14 +349,35 @@ class CudaEngine:
         elif t.rule == "SGD":
             rate = learning_rate * inv_rows
         columns = {
-            "rate": rate, "inv_rows": inv_rows, "keep": 1 - learning_rate * t.weight_decay, "root_scale": root_scale,
-            "momentum": t.momentum, "beta1": t.beta1, "rest1": 1 - t.beta1, "beta2": t.beta2, "rest2": 1 - t.beta2,
-            "epsilon": t.epsilon,
+            "rate": rate, "inv_rows": inv_rows, "decay": learning_rate * t.weight_decay, "root_scale": root_scale,
+            "momentum": t.momentum, "gain1": 1 - t.beta1, "gain2": 1 - t.beta2, "epsilon": t.epsilon,
         }  # fmt: skip
         table = np.empty((len(row), len(UPDATE)), self.dtype)
         for place, name in enumerate(UPDATE):
             table[:, place] = columns[name]
         return table
+
+    # ---- --profile and --trace
+
+    def record(self, batches: int) -> None:
+        """From now on note when the steps of training's batches begin and end, of so many batches: each op is started
+        by itself then, which is slower than training without."""
+        self._to_record, self._recorder, self._clock = batches, None, time.perf_counter()
+
+    def recorded(self) -> list[list[Step]]:
+        """The steps of each batch since `record`, in the order of time."""
+        if self._recorder is None:
+            return []
+        with self._here("timing"):
+            times = self._recorder.times()
+        names = [phase[0].step for phase in self._recorder.program.phases]
+        return [
+            [
+                Step(*name, self._clock + begin, self._clock + end, "gpu")
+                for name, begin, end in zip(names, batch, batch[1:], strict=False)
+            ]
+            for batch in times
+        ]
 
     # ---- one batch's gradients
 

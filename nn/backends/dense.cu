@@ -1,7 +1,5 @@
 /* dense.cu - the fully connected layer. x (n,I), weight w (O,I), bias b (O), out (n,O). */
 
-__device__ real one = 1;              /* what a layer's bias is multiplied with */
-
 /* Parts of the sums, (SPLITS, n, WIDTH), to be added up. */
 template <int WIDTH>
 struct put_part {
@@ -25,10 +23,11 @@ struct put_dense_output {
     }
 };
 
-template <class T, int SPLITS, int I, int O, int ACTIVATION>
+template <class T, int SPLITS, int I, int O, int ALIGNED, int ACTIVATION>
 __device__ void dense_forward(real *out, real *parts, const real *x, const real *w, const real *b, int n, team t)
 {
-    by_rows<I> rows = {x}, columns = {w};
+    by_rows<I> rows = {x};
+    by_rows<I, ALIGNED> columns = {w};
     put_dense_output<O, ACTIVATION> whole = {out, b};
     put_part<O> part = {parts, n};
     if (SPLITS == 1)
@@ -62,11 +61,11 @@ struct put_dense_dx {
     }
 };
 
-template <class T, int SPLITS, int I, int O, int BELOW>
+template <class T, int SPLITS, int I, int O, int ALIGNED, int BELOW>
 __device__ void dense_backward_input(real *dx, real *parts, const real *dz, const real *w, const real *x, int n, team t)
 {
     by_rows<O> rows = {dz};
-    by_columns<I> columns = {w};
+    by_columns<I, ALIGNED> columns = {w};
     put_dense_dx<I, BELOW> whole = {dx, x};
     put_part<I> part = {parts, n};
     if (SPLITS == 1)
@@ -89,13 +88,6 @@ __device__ void input_finish(real *dx, const real *parts, const real *x, int n, 
 
 /* ---- dw = dz' x, db = column sums of dz: x has a further column of ones ---- */
 
-template <int I>
-struct columns_and_ones {
-    enum { ALONG_K = 0 };
-    const real *x;
-    __device__ const real *at(int i, int r) const { return i < I ? x + (size_t)r * I + i : &one; }
-};
-
 /* Gradients of a layer: parts of (O,I) weights and then O biases, one after the other. */
 template <int I, int O>
 struct put_gradient {
@@ -110,7 +102,7 @@ template <class T, int SPLITS, int I, int O>
 __device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
 {
     by_columns<O> rows = {dz};
-    columns_and_ones<I> columns = {x};
+    by_columns_and_ones<I> columns = {x};
     put_gradient<I, O> gradient = {g};
     gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, t);
 }
@@ -132,6 +124,76 @@ __device__ void dense_backward_bias(real *db, const real *dz, int n, team t)
             for (int s = 1; s < THREADS / 32; s++)
                 sum += part[s * 32 + column];
             db[first + column] = sum;
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- few outputs (O up to 4): sums along rows instead of tiles that would be almost empty ---- */
+
+/* out = f(x w' + b), a warp a row */
+template <int I, int O, int ACTIVATION>
+__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n, team t)
+{
+    int lane = threadIdx.x % 32;
+    for (int r = t.first() / 32; r < n; r += t.stride() / 32) {
+        real sum[O] = {};
+        #pragma unroll 8
+        for (int i = lane; i < I; i += 32) {
+            real value = x[(size_t)r * I + i];
+            #pragma unroll
+            for (int j = 0; j < O; j++)
+                sum[j] += value * w[j * I + i];
+        }
+        #pragma unroll
+        for (int j = 0; j < O; j++) {
+            sum[j] = lanes_sum<32>(sum[j]);
+            if (lane == 0)
+                out[(size_t)r * O + j] = activate<ACTIVATION>(sum[j] + b[j]);
+        }
+    }
+}
+
+/* dx = dz w, times the derivative below; a thread a value */
+template <int I, int O, int BELOW>
+__device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, team t)
+{
+    for (int e = t.first(); e < n * I; e += t.stride()) {
+        int r = e / I, i = e % I;
+        real sum = 0;
+        #pragma unroll
+        for (int j = 0; j < O; j++)
+            sum += dz[(size_t)r * O + j] * w[j * I + i];
+        dx[e] = BELOW == LINEAR ? sum : sum * slope<BELOW>(x[e]);
+    }
+}
+
+/* dw = dz' x and db, in SPLITS parts of the rows: 32 columns a block, 8 threads each, whose sums are added up in order */
+template <int SPLITS, int I, int O>
+__device__ void narrow_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+{
+    enum { SHARES = THREADS / 32, COLUMNS = (I + 1 + 31) / 32 };
+    real *part = (real *)BLOCK_MEMORY;
+    int column = threadIdx.x % 32, share = threadIdx.x / 32, rows = (n + SPLITS - 1) / SPLITS;
+    for (int at = t.id; at < COLUMNS * SPLITS; at += t.count) {
+        int i = at % COLUMNS * 32 + column, split = at / COLUMNS, last = min(n, (split + 1) * rows);
+        real sum[O] = {};
+        #pragma unroll 8
+        for (int r = split * rows + share; r < last; r += SHARES) {
+            real value = i < I ? x[(size_t)r * I + i] : 1;
+            #pragma unroll
+            for (int j = 0; j < O; j++)
+                sum[j] += value * dz[(size_t)r * O + j];
+        }
+        #pragma unroll
+        for (int j = 0; j < O; j++)
+            part[j * THREADS + threadIdx.x] = sum[j];
+        __syncthreads();
+        if (share < O && i <= I) {      /* as many shares as outputs add up, one each */
+            real whole_sum = 0;
+            for (int s = 0; s < SHARES; s++)
+                whole_sum += part[share * THREADS + s * 32 + column];
+            put_gradient<I, O>{g}.put(share, i, whole_sum, split);
         }
         __syncthreads();
     }

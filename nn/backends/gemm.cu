@@ -1,9 +1,9 @@
 /* gemm.cu - the matrix product that dense and convolution layers are made of: c(m,n) += sum over k of a(m,k) b(n,k).
  *
  * A block computes a tile of TM x TN results at a time. It walks along k in steps of TK; each step's slices of a and b
- * are copied to shared memory while earlier ones are multiplied, and every value there is used TN or TM times.
- * Each of the 16 x 16 threads keeps TM/16 x TN/16 sums in registers. Where a and b lie in memory is up to them:
- * a.at(m, k) is an address, or NULL for a 0, so that a convolution is a product whose matrix is never stored.
+ * go to shared memory, where every value is used TN or TM times. Each of the 16 x 16 threads keeps
+ * TM/16 x TN/16 sums in registers. Where a and b lie in memory is up to them:
+ * they say the address of each value, or NULL for a 0, so that a convolution is a product whose matrix is never stored.
  */
 
 /* Values of a thread that lie side by side in shared memory, read 16 bytes at once. */
@@ -17,25 +17,67 @@ struct run {
 
 template <int TM, int TN, int TK>
 struct tile {
-    enum { M = TM, N = TN, K = TK, RM = TM / 16, RN = TN / 16, STAGES = 3 };
+    enum { M = TM, N = TN, K = TK, RM = TM / 16, RN = TN / 16 };
     enum { GAP = 16 / (int)sizeof(real) };      /* keeps 16-byte alignment and spreads columns over banks */
     struct buffers {
-        real a[STAGES][TK][TM + GAP], b[STAGES][TK][TN + GAP];
+        real a[2][TK][TM + GAP], b[2][TK][TN + GAP];
     };
 };
 
-/* SIZE x TK values of a matrix, rows from `first`, columns from k, into shared memory. Neighbouring threads take
- * neighbouring addresses: along k or across it, as the matrix says. */
-template <int SIZE, int TK, int ROW, class MATRIX>
-__device__ inline void load_slice(real (*to)[ROW], const MATRIX &a, int first, int size, int k, int k_end)
-{
-    #pragma unroll
-    for (int i = 0; i < SIZE * TK / THREADS; i++) {
-        int e = i * THREADS + threadIdx.x, kk = MATRIX::ALONG_K ? e % TK : e / SIZE,
-            m = MATRIX::ALONG_K ? e / TK : e % SIZE;
-        copy_async(&to[kk][m], first + m < size && k + kk < k_end ? a.at(first + m, k + kk) : (const real *)0);
+enum { WHOLE = 16 / (int)sizeof(real) };        /* values that one instruction can load */
+struct alignas(16) whole { real v[WHOLE]; };
+
+/* This thread's share of SIZE x TK values of a matrix on their way to shared memory, in registers. Neighbouring threads
+ * take neighbouring addresses: along k or across it, as the matrix says, VECTOR values each. What stays the same from
+ * one step along k to the next is worked out once, in `places`. */
+template <int SIZE, int TK, class MATRIX>
+struct slice {
+    enum { V = MATRIX::VECTOR, ALONG_K = MATRIX::ALONG_K, SIDE = (ALONG_K ? TK : SIZE) / V, RUNS = SIZE * TK / V };
+    enum { COUNT = (RUNS + THREADS - 1) / THREADS };
+    typename MATRIX::place places[COUNT];
+    real values[COUNT][V];
+
+    __device__ static int number(int i) { return i * THREADS + threadIdx.x; }
+    __device__ static int row(int i) { return ALONG_K ? number(i) / SIDE : number(i) % SIDE * V; }
+    __device__ static int step(int i) { return ALONG_K ? number(i) % SIDE * V : number(i) / SIDE; }
+
+    __device__ void find(const MATRIX &a, int first)
+    {
+        #pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            places[i] = a.find(first + row(i));
     }
-}
+
+    __device__ void fetch(const MATRIX &a, int first, int size, int k, int k_end)
+    {
+        #pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            bool there = number(i) < RUNS && first + row(i) < size && k + step(i) < k_end;
+            const real *from = there ? a.at(places[i], k + step(i)) : 0;
+            if (V == WHOLE) {
+                whole zeros = {};
+                *(whole *)values[i] = from ? *(const whole *)from : zeros;
+            } else {
+                values[i][0] = from ? *from : 0;
+            }
+        }
+    }
+
+    template <int ROW>
+    __device__ void store(real (*to)[ROW]) const
+    {
+        #pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            if (RUNS % THREADS == 0 || number(i) < RUNS) {
+                if (V == WHOLE && !ALONG_K)
+                    *(whole *)&to[step(i)][row(i)] = *(const whole *)values[i];
+                else
+                    #pragma unroll
+                    for (int v = 0; v < V; v++)
+                        to[step(i) + v][row(i)] = values[i][v];
+            }
+    }
+};
 
 /* sums += a b over one slice */
 template <class T>
@@ -60,7 +102,8 @@ __device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename 
     }
 }
 
-/* One tile, k from k_first to k_end. c.put(m, n, value, split) takes the results. */
+/* One tile, k from k_first to k_end. c.put(m, n, value, split) takes the results. While one slice is multiplied, the
+ * next one is on its way from global memory. */
 template <class T, class A, class B, class C>
 __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int n0, int m_size, int n_size,
                                  int k_first, int k_end, int split)
@@ -68,23 +111,23 @@ __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int
     typename T::buffers &s = *(typename T::buffers *)BLOCK_MEMORY;
     int ty = threadIdx.x / 16, tx = threadIdx.x % 16, stage = 0;
     real sum[T::RM][T::RN] = {};
-    #pragma unroll
-    for (int ahead = 0; ahead < T::STAGES - 1; ahead++) {
-        load_slice<T::M, T::K>(s.a[ahead], a, m0, m_size, k_first + ahead * T::K, k_end);
-        load_slice<T::N, T::K>(s.b[ahead], b, n0, n_size, k_first + ahead * T::K, k_end);
-        copy_group();
-    }
+    slice<T::M, T::K, A> next_a;
+    slice<T::N, T::K, B> next_b;
+    next_a.find(a, m0);
+    next_b.find(b, n0);
+    next_a.fetch(a, m0, m_size, k_first, k_end);
+    next_b.fetch(b, n0, n_size, k_first, k_end);
     for (int k = k_first; k < k_end; k += T::K) {
-        copy_wait<T::STAGES - 2>();
-        __syncthreads();                /* the slice is there, and the one before it is no longer read */
-        int into = stage == 0 ? T::STAGES - 1 : stage - 1;
-        load_slice<T::M, T::K>(s.a[into], a, m0, m_size, k + (T::STAGES - 1) * T::K, k_end);
-        load_slice<T::N, T::K>(s.b[into], b, n0, n_size, k + (T::STAGES - 1) * T::K, k_end);
-        copy_group();
+        next_a.store(s.a[stage]);
+        next_b.store(s.b[stage]);
+        __syncthreads();                /* the slice is there; the other buffer is no longer read */
+        if (k + T::K < k_end) {
+            next_a.fetch(a, m0, m_size, k + T::K, k_end);
+            next_b.fetch(b, n0, n_size, k + T::K, k_end);
+        }
         multiply_slice<T>(sum, s, stage, ty, tx);
-        stage = stage + 1 == T::STAGES ? 0 : stage + 1;
+        stage ^= 1;
     }
-    copy_wait<0>();
     __syncthreads();                    /* before the block's memory serves the next tile */
     #pragma unroll
     for (int i = 0; i < T::RM; i++)
@@ -110,20 +153,48 @@ __device__ void gemm(const A &a, const B &b, const C &c, int m_size, int n_size,
     }
 }
 
-/* ---- matrices as they lie in memory ---- */
+/* ---- matrices as they lie in memory ----
+ *
+ * find(m) is what at(place, k), the address of (m, k), needs to know of m. VECTOR values along k (ALONG_K) or across
+ * it lie side by side, from addresses that are multiples of 16 bytes on.
+ */
+
+struct address {
+    const real *p;
+};
 
 /* (m, k) row by row */
-template <int K>
+template <int K, int ALIGNED = 1>
 struct by_rows {
-    enum { ALONG_K = 1 };
+    enum { ALONG_K = 1, VECTOR = ALIGNED && K % WHOLE == 0 ? (int)WHOLE : 1 };
+    typedef address place;
     const real *p;
-    __device__ const real *at(int m, int k) const { return p + (size_t)m * K + k; }
+    __device__ place find(int m) const { return place{p + (size_t)m * K}; }
+    __device__ const real *at(place a, int k) const { return a.p + k; }
 };
 
 /* (k, m) row by row: the transpose of what is stored */
-template <int M>
+template <int M, int ALIGNED = 1>
 struct by_columns {
-    enum { ALONG_K = 0 };
+    enum { ALONG_K = 0, VECTOR = ALIGNED && M % WHOLE == 0 ? (int)WHOLE : 1 };
+    typedef address place;
     const real *p;
-    __device__ const real *at(int m, int k) const { return p + (size_t)k * M + m; }
+    __device__ place find(int m) const { return place{p + m}; }
+    __device__ const real *at(place a, int k) const { return a.p + (size_t)k * M; }
+};
+
+/* What a layer's bias is multiplied with, and then nothing, up to a whole vector. */
+__device__ whole one = {{1}};
+
+/* by_columns with a further column of ones */
+template <int M>
+struct by_columns_and_ones {
+    enum { ALONG_K = 0, VECTOR = M % WHOLE == 0 ? (int)WHOLE : 1 };
+    struct place {
+        const real *p;
+        int step;
+    };
+    const real *p;
+    __device__ place find(int m) const { return m < M ? place{p + m, M} : place{one.v, 0}; }
+    __device__ const real *at(place a, int k) const { return a.p + (size_t)k * a.step; }
 };

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..utils import NnError, UsageError
-from .program import THREADS, Program, blocks_of, source
+from .program import THREADS, Program, blocks_of, epoch_source, phases_source
 
 CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of this package
 OLDEST = 12
@@ -138,7 +138,9 @@ def told(what: str, remedy: str):
 class Runner:
     """A program ready to run: its memory, its kernels. Everything happens on the stream that is current."""
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters):
+    cooperative = True  # all blocks of a launch are resident, so that they can meet
+
+    def __init__(self, program: Program, dtype: np.dtype, parameters, code: str):
         self.program, self.dtype, self.parameters = program, dtype, parameters
         cp, rows = cupy(), program.purpose.rows
         self.rows = cp.zeros(max(1, rows * program.row_values), dtype)
@@ -147,7 +149,7 @@ class Runner:
         self.control = cp.zeros(CONTROL.itemsize, np.uint8)
         self.arrivals = cp.zeros(1, np.uint32)
         self.input_gradient = None
-        self.module = compiled(source(program), dtype.name, program.only_kernels)
+        self.module = compiled(code, dtype.name, self.cooperative)
         self.graphs: dict[int, object] = {}
 
     def bytes(self) -> int:
@@ -187,7 +189,7 @@ class WholeEpochs(Runner):
     """Batches in one cooperative launch: for programs whose phases are about as short as starting a kernel."""
 
     def __init__(self, program: Program, dtype: np.dtype, parameters):
-        super().__init__(program, dtype, parameters)
+        super().__init__(program, dtype, parameters, epoch_source(program))
         self.kernel = self.module.get_function("epoch")
         widest = max(map(blocks_of, program.phases))
         self.blocks = max(1, min(widest, processors() * resident(self.kernel, program.shared_bytes)))
@@ -203,8 +205,10 @@ class Phases(Runner):
     """A kernel a phase, and libraries: for programs with large products. Captured once as a graph for each number of
     rows that a batch may have, and replayed."""
 
+    cooperative = False
+
     def __init__(self, program: Program, dtype: np.dtype, parameters):
-        super().__init__(program, dtype, parameters)
+        super().__init__(program, dtype, parameters, phases_source(program))
         self.kernels = [
             self.module.get_function(f"phase{index}") if blocks_of(phase) else None
             for index, phase in enumerate(program.phases)
@@ -229,17 +233,53 @@ class Phases(Runner):
 
     def _launch(self, rows: int) -> None:
         """One batch of that many rows."""
-        for phase, kernel in zip(self.program.phases, self.kernels, strict=True):
-            for op in phase:
-                if op.host:
-                    op.host(self, rows)
-            if kernel:
-                blocks = max(1, min(blocks_of(phase), MOST_BLOCKS))
-                kernel((blocks,), (THREADS,), (self.control,), shared_mem=self.program.shared_bytes)
+        for index in range(len(self.program.phases)):
+            self._launch_phase(index, rows)
         self.advance((1,), (1,), (self.control,))
+
+    def _launch_phase(self, index: int, rows: int) -> None:
+        phase, kernel = self.program.phases[index], self.kernels[index]
+        for op in phase:
+            if op.host:
+                op.host(self, rows)
+        if kernel:
+            blocks = max(1, min(blocks_of(phase), MOST_BLOCKS))
+            kernel((blocks,), (THREADS,), (self.control,), shared_mem=self.program.shared_bytes)
 
 
 MOST_BLOCKS = 1 << 16
+
+
+class TimedPhases(Phases):
+    """The same without graphs, an event after each phase; `times` has a list of seconds a batch."""
+
+    def __init__(self, program: Program, dtype: np.dtype, parameters):
+        super().__init__(program, dtype, parameters)
+        self.events: list[list] = []
+        self.room = 0  # batches still to be timed
+
+    def run(self, first: int, batches: int) -> None:
+        """See Runner."""
+        for index in range(first, first + batches):
+            self.events.append([self._event()])
+            self._launch(min(self.batch, self.count - index * self.batch))
+            if len(self.events) > self.room:
+                self.events.pop()
+
+    def _event(self):
+        event = cupy().cuda.Event()
+        event.record(cupy().cuda.get_current_stream())
+        return event
+
+    def _launch_phase(self, index: int, rows: int) -> None:
+        super()._launch_phase(index, rows)
+        if len(self.events) <= self.room:
+            self.events[-1].append(self._event())
+
+    def times(self) -> list[list[float]]:
+        """Seconds since the first timed batch began, at the beginning and after each phase of each batch."""
+        elapsed = cupy().cuda.get_elapsed_time
+        return [[elapsed(self.events[0][0], event) / 1e3 for event in batch] for batch in self.events]
 
 
 def processors() -> int:

@@ -1,19 +1,19 @@
 /* optimizer.cu - one step of SGD, SGD with momentum or Adam; formulas as in csrc/nn_aux.c. */
 
-/* w takes its step by gradient sum g; m and v are its moments, keep is below 1 where weight decay applies */
+/* w takes its step by gradient sum g; m and v are its moments, decay is above 0 where weight decay applies */
 template <int OPTIMIZER>
-__device__ inline real stepped(real w, real g, real *m, real *v, real keep, const update &u)
+__device__ inline real stepped(real w, real g, real *m, real *v, real decay, const update &u)
 {
     if (OPTIMIZER == SGD)
-        return keep * w - g * u.rate;
+        return w - (decay * w + g * u.rate);
     real mean = g * u.inv_rows;
     if (OPTIMIZER == MOMENTUM) {
         *m = u.momentum * *m + mean;
-        return keep * w - u.rate * *m;
+        return w - (decay * w + u.rate * *m);
     }
-    *m = u.beta1 * *m + u.rest1 * mean;
-    *v = u.beta2 * *v + u.rest2 * mean * mean;
-    return keep * w - u.rate * *m / (sqrt(*v) * u.root_scale + u.epsilon);
+    *m += u.gain1 * (mean - *m);
+    *v += u.gain2 * (mean * mean - *v);
+    return w - (decay * w + u.rate * *m / (sqrt(*v) * u.root_scale + u.epsilon));
 }
 
 /* Parameter i's gradient: the parts of its sum, added up in order. */
@@ -27,19 +27,50 @@ __device__ inline real gradient_sum(const real *g, int64 i)
     return sum;
 }
 
+/* Parameter i of a layer, in the vector at `at + i`, takes its step. */
+template <int OPTIMIZER, int WEIGHTS>
+__device__ inline void update_parameter(int64 at, int64 i, real g, const control &c, const update &u)
+{
+    real m = OPTIMIZER != SGD ? c.moment1[at + i] : 0, v = OPTIMIZER == ADAM ? c.moment2[at + i] : 0;
+    c.parameters[at + i] = stepped<OPTIMIZER>(c.parameters[at + i], g, &m, &v, i < WEIGHTS ? u.decay : 0, u);
+    if (OPTIMIZER != SGD)
+        c.moment1[at + i] = m;
+    if (OPTIMIZER == ADAM)
+        c.moment2[at + i] = v;
+}
+
 /* A layer's parameters from `at` on, WEIGHTS weights and then biases, SIZE in all; its gradients' parts at g. */
 template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
 __device__ void update_layer(int64 at, const real *g, const control &c, const batch &b, team t)
 {
     const update u = *b.u;
-    for (int64 i = t.first(); i < SIZE; i += t.stride()) {
-        real m = OPTIMIZER != SGD ? c.moment1[at + i] : 0, v = OPTIMIZER == ADAM ? c.moment2[at + i] : 0;
-        c.parameters[at + i] = stepped<OPTIMIZER>(c.parameters[at + i], gradient_sum<SPLITS, SIZE>(g, i), &m, &v,
-                                                  i < WEIGHTS ? u.keep : 1, u);
-        if (OPTIMIZER != SGD)
-            c.moment1[at + i] = m;
-        if (OPTIMIZER == ADAM)
-            c.moment2[at + i] = v;
+    for (int64 i = t.first(); i < SIZE; i += t.stride())
+        update_parameter<OPTIMIZER, WEIGHTS>(at, i, gradient_sum<SPLITS, SIZE>(g, i), c, u);
+}
+
+/* The same with many parts: 32 parameters a block, 8 threads each, whose sums are added up in order. */
+template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
+__device__ void update_layer_shared(int64 at, const real *g, const control &c, const batch &b, team t)
+{
+    enum { SHARES = THREADS / 32 };
+    const update u = *b.u;
+    real *part = (real *)BLOCK_MEMORY;
+    int column = threadIdx.x % 32, share = threadIdx.x / 32;
+    for (int first = t.id * 32; first < SIZE; first += t.count * 32) {
+        int i = first + column;
+        real sum = 0;
+        if (i < SIZE)
+            #pragma unroll 8
+            for (int s = share; s < SPLITS; s += SHARES)
+                sum += g[(size_t)s * SIZE + i];
+        part[threadIdx.x] = sum;
+        __syncthreads();
+        if (share == 0 && i < SIZE) {
+            for (int s = 1; s < SHARES; s++)
+                sum += part[s * 32 + column];
+            update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u);
+        }
+        __syncthreads();
     }
 }
 

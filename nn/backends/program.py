@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
@@ -30,6 +30,7 @@ class Op:
     call: str = ""
     blocks: int = 1
     host: Callable[[object, int], None] | None = None
+    step: tuple[str, int | None] = ("", None)  # what it is part of, as backends.Step names it
 
 
 class Buffer(str):
@@ -58,6 +59,7 @@ class Purpose:
     bytes: bool = False  # inputs are bytes
     dropout: bool = False  # dropout acts
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
+    timed: bool = False  # every op is a phase of its own, so that it can be timed
 
     @property
     def backward(self) -> bool:
@@ -112,20 +114,26 @@ class Builder:
         self.parts = 0
         x = self.buffer(self.layers[0].inputs)
         steps = self._steps(x)
-        self._write_gather(x)
+        self._add("gather", None, self._gather(x))
         for step in steps:
-            self.program.phases += KINDS[step.layer.kind].forward(self, step)
+            self._add("forward", step.index, KINDS[step.layer.kind].forward(self, step))
         if purpose.kind == "predict":
-            self._write_softmax(steps[-1])
-            self._write_keep(steps[-1])
+            self._add("forward", steps[-1].index, self._softmax(steps[-1]) + self._keep(steps[-1]))
         else:
-            self._write_loss(steps[-1])
+            self._add("loss", None, self._loss(steps[-1]))
         if purpose.backward:
             for step in reversed(steps):
-                self.program.phases += KINDS[step.layer.kind].backward(self, step)
-            self._write_update(steps)
+                self._add("backward", step.index, KINDS[step.layer.kind].backward(self, step))
+            # one phase for all layers
+            updates = [replace(self._update(step), step=("update", step.index)) for step in steps if step.gradient]
+            self.program.phases += [updates] if updates else []
+        if purpose.timed:
+            self.program.phases = [[op] for phase in self.program.phases for op in phase]
         self.program.part_values = self.parts
         return self.program
+
+    def _add(self, name: str, layer: int | None, phases: list[Phase]) -> None:
+        self.program.phases += [[replace(op, step=(name, layer)) for op in phase] for phase in phases]
 
     # ---- memory
 
@@ -183,47 +191,49 @@ class Builder:
         """Blocks for a loop over that many values."""
         return -(-values // THREADS)
 
-    def _write_gather(self, x: str) -> None:
+    def _gather(self, x: str) -> list[Phase]:
         width = self.layers[0].inputs
         call = f"gather<{width}, {int(self.purpose.bytes)}>({x}, c, b, {{team}})"
-        self.program.phases.append([Op(call, self.elementwise(self.purpose.rows * width))])
+        return [[Op(call, self.elementwise(self.purpose.rows * width))]]
 
-    def _write_softmax(self, step: Step) -> None:
-        if step.layer.activation == "softmax":
-            call = f"activation_forward<SOFTMAX, {step.layer.outputs}>({step.out}, b.n, {{team}})"
-            self.program.phases.append([Op(call, -(-self.purpose.rows * 32 // THREADS))])
+    def _softmax(self, step: Step) -> list[Phase]:
+        if step.layer.activation != "softmax":
+            return []
+        call = f"activation_forward<SOFTMAX, {step.layer.outputs}>({step.out}, b.n, {{team}})"
+        return [[Op(call, self.elementwise(self.purpose.rows * 32))]]
 
-    def _write_keep(self, step: Step) -> None:
+    def _keep(self, step: Step) -> list[Phase]:
         """Where a library may have computed the outputs, which cannot place them row by row."""
-        if self.library:
-            call = f"keep_rows<{step.layer.outputs}>({step.out}, c, b, {{team}})"
-            self.program.phases.append([Op(call, self.elementwise(self.purpose.rows * step.layer.outputs))])
+        if not self.library:
+            return []
+        call = f"keep_rows<{step.layer.outputs}>({step.out}, c, b, {{team}})"
+        return [[Op(call, self.elementwise(self.purpose.rows * step.layer.outputs))]]
 
-    def _write_loss(self, step: Step) -> None:
+    def _loss(self, step: Step) -> list[Phase]:
         settings = f"{self.loss.upper()}, {step.layer.activation.upper()}, {step.layer.outputs}"
-        call = f"loss_backward<{settings}, {int(self.purpose.labels)}>({step.out}, c, b, {{team}})"
-        self.program.phases.append([Op(call, -(-self.purpose.rows * 32 // THREADS))])
+        lanes = lanes_of(step.layer.outputs)
+        call = f"loss_backward<{settings}, {int(self.purpose.labels)}, {lanes}>({step.out}, c, b, {{team}})"
+        return [[Op(call, self.elementwise(self.purpose.rows * lanes))]]
 
-    def _write_update(self, steps: list[Step]) -> None:
-        """One phase for all layers."""
-        phase = []
-        for step in steps:
-            size = step.layer.parameters
-            if not size:
-                continue
-            weights = size - step.layer.biases
-            if self.purpose.kind == "train":
-                call = (
-                    f"update_layer<{self.purpose.optimizer}, {step.splits}, {weights}, {size}>"
-                    f"({step.at}LL, {step.gradient}, c, b, {{team}})"
-                )
-            else:
-                call = f"keep_gradients<{step.splits}, {size}>({step.at}LL, {step.gradient}, c, {{team}})"
-            phase.append(Op(call, self.elementwise(size)))
-        if phase:
-            self.program.phases.append(phase)
+    def _update(self, step: Step) -> Op:
+        """A layer's step, or its gradients for the host."""
+        size = step.layer.parameters
+        self.program.shared_bytes = max(self.program.shared_bytes, THREADS * self.itemsize)
+        if self.purpose.kind == "gradients":
+            call = f"keep_gradients<{step.splits}, {size}>({step.at}LL, {step.gradient}, c, {{team}})"
+            return Op(call, self.elementwise(size))
+        shared = step.splits > FEW_SPLITS
+        call = (
+            f"update_layer{'_shared' * shared}<{self.purpose.optimizer}, {step.splits}, {size - step.layer.biases}, "
+            f"{size}>({step.at}LL, {step.gradient}, c, b, {{team}})"
+        )
+        return Op(call, -(-size // 32) if shared else self.elementwise(size))
 
     # ---- products
+
+    def aligned(self, at: int) -> int:
+        """1 where a parameter's address is a multiple of 16 bytes."""
+        return int(at * self.itemsize % 16 == 0)
 
     def tile(self, m: int, n: int, k: int, fixed: float, part: float) -> Tile:
         """The tile and splits for a product; microseconds that splitting costs at all, and each part."""
@@ -235,8 +245,16 @@ class Builder:
 # ---------------------------------------------------------------- layer kinds
 
 PHASE_COST = 2.5  # microseconds: a barrier or a graph's node, and starting work
-PART_COST = 1e-6  # microseconds to write and read a byte of a sum's part
+PART_COST = 1e-6  # microseconds to write and read a byte of a sum's part,
+PART_DELAY = 0.01  # and to wait for one
 NEVER = math.inf
+NARROW = 4  # outputs of a dense layer that are computed along rows, not in tiles
+FEW_SPLITS = 16  # parts that one thread adds up; more are shared among 8
+
+
+def lanes_of(width: int) -> int:
+    """Threads that share a row of that many outputs: a warp, or one."""
+    return 32 if width > 2 else 1
 
 
 def _names(*values) -> str:
@@ -255,10 +273,13 @@ class Dense:
         if p.library and p.library.wants_product(n, o, i):
             done = Op(f"dense_finish<0, {o}, {activation}>({s.out}, c.parts, {bias}, b.n, {{team}})", finish)
             return [[Op(host=p.library.dense_forward(s))], [done]]
+        if o <= NARROW:
+            call = f"narrow_forward<{i}, {o}, {activation}>({s.out}, {s.x}, {weight}, {bias}, b.n, {{team}})"
+            return [[Op(call, p.elementwise(n * 32))]]
         tile = p.tile(n, o, i, PHASE_COST, PART_COST * p.itemsize * n * o)
         parts = p.parts_for(tile.splits * n * o if tile.splits > 1 else 0)
         call = (
-            f"dense_forward<{tile}, {tile.splits}, {i}, {o}, {activation}>"
+            f"dense_forward<{tile}, {tile.splits}, {i}, {o}, {p.aligned(s.at)}, {activation}>"
             f"({s.out}, {parts}, {s.x}, {weight}, {bias}, b.n, {{team}})"
         )
         phases = [[Op(call, tile.count(n, o))]]
@@ -273,6 +294,8 @@ class Dense:
         below, after, phase = s.below.upper(), [], []
         weight = f"c.parameters + {s.at}LL"
         finish = p.elementwise(n * i)
+        if o <= NARROW:
+            return Dense._narrow_backward(p, s)
         if s.dx and p.library and p.library.wants_product(n, i, o):
             phase.append(Op(host=p.library.dense_backward_input(s)))
             if s.below != "linear":
@@ -281,7 +304,7 @@ class Dense:
             tile = p.tile(n, i, o, PHASE_COST, PART_COST * p.itemsize * n * i)
             parts = p.parts_for(tile.splits * n * i if tile.splits > 1 else 0)
             call = (
-                f"dense_backward_input<{tile}, {tile.splits}, {i}, {o}, {below}>"
+                f"dense_backward_input<{tile}, {tile.splits}, {i}, {o}, {p.aligned(s.at)}, {below}>"
                 f"({s.dx}, {parts}, {s.dz}, {weight}, {s.x}, b.n, {{team}})"
             )
             phase.append(Op(call, tile.count(n, i)))
@@ -295,7 +318,7 @@ class Dense:
             phase.append(Op(call, -(-o // 32)))
             p.program.shared_bytes = max(p.program.shared_bytes, THREADS * p.itemsize)
         else:
-            tile = p.tile(o, i + 1, n, 0, PART_COST * p.itemsize * s.layer.parameters)
+            tile = p.tile(o, i + 1, n, 0, PART_DELAY + PART_COST * p.itemsize * s.layer.parameters)
             s.splits = tile.splits
             p._gradients_for(s)
             call = (
@@ -304,6 +327,24 @@ class Dense:
             )
             phase.append(Op(call, tile.count(o, i + 1)))
         return [phase, after] if after else [phase]
+
+
+    @staticmethod
+    def _narrow_backward(p: Builder, s: Step) -> list[Phase]:
+        i, o, n = s.layer.inputs, s.layer.outputs, p.purpose.rows
+        columns = -(-(i + 1) // 32)
+        s.splits = max(1, min(-(-n // 64), 4 * p.processors // columns))  # 8 rows a thread are worth a part
+        p._gradients_for(s)
+        p.program.shared_bytes = max(p.program.shared_bytes, o * THREADS * p.itemsize)
+        phase = []
+        if s.dx:
+            call = (
+                f"narrow_backward_input<{i}, {o}, {s.below.upper()}>"
+                f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
+            )
+            phase.append(Op(call, p.elementwise(n * i)))
+        call = f"narrow_backward_parameters<{s.splits}, {i}, {o}>({s.gradient}, {s.dz}, {s.x}, b.n, {{team}})"
+        return [[*phase, Op(call, columns * s.splits)]]
 
 
 class Conv:
@@ -321,12 +362,12 @@ class Conv:
         layer, n = s.layer, p.purpose.rows
         filters, taps, pixels = layer.out_shape[0], layer.fan_in, math.prod(layer.out_shape[1:])
         weight, bias = f"c.parameters + {s.at}LL", f"c.parameters + {s.at + filters * taps}LL"
-        if p.library and p.library.convolves:
+        if p.library and p.library.convolves(layer):
             call = f"conv_finish<{filters}, {pixels}, {s.activation.upper()}>({s.out}, {bias}, b.n, {{team}})"
             return [[Op(host=p.library.conv_forward(s))], [Op(call, p.elementwise(n * layer.outputs))]]
         tile = p.tile(filters, n * pixels, taps, NEVER, 0)
         call = (
-            f"conv_forward<{tile}, {Conv.shape(layer)}, {s.activation.upper()}>"
+            f"conv_forward<{tile}, {Conv.shape(layer)}, {p.aligned(s.at)}, {s.activation.upper()}>"
             f"({s.out}, {s.x}, {weight}, {bias}, b.n, {{team}})"
         )
         return [[Op(call, tile.count(filters, n * pixels))]]
@@ -337,7 +378,7 @@ class Conv:
         filters, taps, pixels = layer.out_shape[0], layer.fan_in, math.prod(layer.out_shape[1:])
         channels, area, inputs = layer.in_shape[0], layer.kernel**2, math.prod(layer.in_shape[1:])
         phase, after = [], []
-        if p.library and p.library.convolves:
+        if p.library and p.library.convolves(layer):
             p._gradients_for(s)
             if s.dx:
                 phase.append(Op(host=p.library.conv_backward_input(s)))
@@ -353,7 +394,7 @@ class Conv:
                 f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
             )
             phase.append(Op(call, tile.count(channels, n * inputs)))
-        tile = p.tile(filters, taps + 1, n * pixels, 0, PART_COST * p.itemsize * layer.parameters)
+        tile = p.tile(filters, taps + 1, n * pixels, 0, PART_DELAY + PART_COST * p.itemsize * layer.parameters)
         s.splits = tile.splits
         p._gradients_for(s)
         call = (
@@ -369,7 +410,7 @@ class Pool:
 
     @staticmethod
     def forward(p: Builder, s: Step) -> list[Phase]:
-        if p.library and p.library.pools(s):
+        if p.library and p.library.pools(s.layer):
             finish = []
             if s.activation != "linear":
                 call = f"activation_forward<{s.activation.upper()}, {s.layer.outputs}>({s.out}, b.n, {{team}})"
@@ -475,12 +516,15 @@ extern __shared__ __align__(16) char block_memory[];
 """
 
 
-def source(program: Program) -> str:
-    """CUDA source of a program: the kernels phase0, phase1, ... and advance, and the whole epoch in one kernel."""
+def phases_source(program: Program) -> str:
+    """CUDA source of a program, a kernel a phase: phase0, phase1, ..., and advance, which goes on to the next batch."""
     kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
-    if program.only_kernels:
-        kernels.append(_epoch_kernel(program))
     return PRELUDE + sources() + "\n".join(kernels) + ADVANCE
+
+
+def epoch_source(program: Program) -> str:
+    """CUDA source of a program as one kernel, epoch, for programs that need no library."""
+    return PRELUDE + sources() + _epoch_kernel(program)
 
 
 ADVANCE = """

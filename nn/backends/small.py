@@ -1,2 +1,258 @@
-"""stub during bring-up"""
-def fits(layers, purpose, dtype): return False
+"""Small networks of dense layers on the GPU: a kernel that trains whole epochs with the weights in shared memory.
+
+One block where a batch is small: it computes the batch and steps the weights itself. Several where it is large: each
+computes a few rows, their gradients meet in global memory, and two barriers of the grid a batch are all that is
+waited for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..layers import Layer
+from .gpu import Runner, cupy, processors
+from .program import PRELUDE, Program, Purpose, lanes_of, sources
+
+LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
+THREADS = 256
+ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
+MOST_WORK = 3_000  # parameters a block can take through its few rows in a few microseconds
+MOST_EACH = 8  # rows a thread computes at once
+LEAST_ROWS = 5  # of a block, where there are several
+
+
+def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
+    """A network and batch are for this kernel."""
+    if purpose.kind != "train" or any(layer.kind != "dense" for layer in layers):
+        return False
+    return Plan(layers, "", purpose, dtype).fits()
+
+
+class Plan:
+    """Blocks, rows a block, and where everything lies in shared memory."""
+
+    def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype):
+        self.layers, self.loss, self.purpose, self.dtype = layers, loss, purpose, np.dtype(dtype)
+        self.parameters = sum(layer.parameters for layer in layers)
+        rows, work = purpose.rows, purpose.rows * self.parameters
+        if work <= ONE_BLOCK_WORK:
+            self.blocks = 1
+        else:
+            self.blocks = min(processors(), -(-rows // LEAST_ROWS))
+        self.rows = -(-rows // self.blocks)
+        self.blocks = -(-rows // self.rows)
+        self.padded = self.rows + MOST_EACH  # a thread's last rows may be further ones
+        self.vector = 16 // self.dtype.itemsize
+        self.values, self.places = 0, {}
+        self._lay_out()
+
+    def fits(self) -> bool:
+        """The GPU has the shared memory, and a block's work is short enough."""
+        limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        return self.bytes <= limit and self.parameters * self.rows <= max(ONE_BLOCK_WORK, MOST_WORK * self.rows)
+
+    def each(self, width: int) -> int:
+        """Rows a thread computes at once, so that there is a thread for every value of the others."""
+        enough = (each for each in range(1, MOST_EACH) if -(-self.rows // each) * width <= THREADS)
+        return min(next(enough, MOST_EACH), self.rows)
+
+    # ---- layout; sizes as in small.cu
+
+    def filled(self, n: int) -> int:
+        """n values in whole vectors."""
+        return -(-n // self.vector) * self.vector
+
+    def weights(self, layer: Layer) -> int:
+        """Values of a layer's weights in shared memory."""
+        stride = self.filled(layer.outputs)
+        stride += 0 if stride // self.vector % 2 else self.vector
+        return self.filled(layer.inputs + 1) * stride
+
+    def _place(self, name: str, values: int) -> None:
+        self.places[name] = self.values
+        self.values += self.filled(values)
+
+    def _lay_out(self) -> None:
+        first, last = self.layers[0], self.layers[-1]
+        moments = {"SGD": 0, "MOMENTUM": 1, "ADAM": 2}.get(self.purpose.optimizer, 0) if self.blocks == 1 else 0
+        for index, layer in enumerate(self.layers):
+            for name in ("w", "m", "v")[: 1 + moments]:
+                self._place(f"{name}{index}", self.weights(layer))
+        for parity in (0, 1):  # two batches: one at work, one on its way
+            self._place(f"x{parity}", self.padded * self.filled(first.inputs + 1))
+            self._place(f"y{parity}", self.padded * last.outputs)
+        for index, layer in enumerate(self.layers):
+            self._place(f"out{index}", self.padded * self.filled(layer.outputs + 1))
+            self._place(f"dz{index}", self.padded * self.filled(layer.outputs))
+        self._place("sums", THREADS)
+        self.numbers = self.values  # then the row numbers of two batches, 8 bytes each
+        self.bytes = self.values * self.dtype.itemsize + 2 * 8 * self.padded
+
+    # ---- source
+
+    def at(self, name: str) -> str:
+        """A buffer's address in CUDA source."""
+        return f"(memory + {self.places[name]})"
+
+    def type(self, index: int) -> str:
+        """The template argument that names a layer's sizes."""
+        layer = self.layers[index]
+        return f"small_layer<{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}>"
+
+    def source(self) -> str:
+        """CUDA source of the kernel `epoch`."""
+        layers, optimizer = range(len(self.layers)), self.purpose.optimizer
+        first, last = self.layers[0], self.layers[-1]
+        each_layer = [(i, self.type(i), self._parameter_at(i)) for i in layers]
+        imports = "\n".join(f"small_import<{t}>({self.at(f'w{i}')}, c.parameters + {at});" for i, t, at in each_layer)
+        data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {int(self.purpose.bytes)}, {int(self.purpose.labels)}>"
+        moments = [(f"moment{n}", m) for n, m in ((1, "m"), (2, "v")) if f"{m}0" in self.places]
+        if self.blocks == 1:
+            gradients, after = self._steps_at_once(), "__syncthreads();"
+            ahead, between = "", "const update u = *b.u;"
+            enter = "\n".join(
+                f"small_import<{t}>({self.at(f'{m}{i}')}, c.{vector} + {at});"
+                for vector, m in moments for i, t, at in each_layer
+            )
+            leave = "\n".join(
+                f"small_export<{t}>(c.{vector} + {at}, {self.at(f'{m}{i}')});"
+                for vector, m in [("parameters", "w"), *moments] for i, t, at in each_layer
+            )
+        else:
+            gradients, enter, leave = self._parts(), "", ""
+            ahead, between = "unsigned target = 0;", ""
+            updates = "\n".join(
+                f"small_update<{t}, {optimizer}, {self.blocks}, {self.parameters}>"
+                f"({at}, c.parts + {at}, {self.at('sums')}, c, *b.u, team_from({at // 32 + i}));"
+                for i, t, at in each_layer
+            )
+            after = f"grid_barrier(c.arrivals, target);\n{updates}\ngrid_barrier(c.arrivals, target);\n{imports}\n__syncthreads();"
+        ones = [(f"x{p}", first.inputs) for p in (0, 1)] + [(f"out{i}", self.layers[i].outputs) for i in layers]
+        return PRELUDE + sources("common", "activation", "optimizer", "small") + EPOCH.format(
+            threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded, rows=self.rows,
+            ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, filled({w} + 1), {w});" for n, w in ones),
+            imports=imports, ahead=ahead, between=between, enter=enter, leave=leave, data=data, after=after,
+            x0=self.at("x0"), x1=self.at("x1"), y0=self.at("y0"), y1=self.at("y1"),
+            forward=self._forward(), backward=gradients,
+        )  # fmt: skip
+
+    def _parameter_at(self, index: int) -> int:
+        return sum(layer.parameters for layer in self.layers[:index])
+
+    def _input(self, index: int) -> str:
+        return "x" if index == 0 else self.at(f"out{index - 1}")
+
+    def _forward(self) -> str:
+        lines, last = [], len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            activation = "LINEAR" if index == last else layer.activation.upper()
+            lines.append(
+                f"small_forward<{self.type(index)}, {self.each(layer.outputs)}, {activation}>"
+                f"({self.at(f'out{index}')}, {self._input(index)}, {self.at(f'w{index}')});\n__syncthreads();"
+            )
+        layer = self.layers[last]
+        lines.append(
+            f"small_loss<{self.type(last)}, {self.loss.upper()}, {layer.activation.upper()}, "
+            f"{int(self.purpose.labels)}, {lanes_of(layer.outputs)}>"
+            f"({self.at(f'dz{last}')}, {self.at(f'out{last}')}, y, c.row_loss + first, n);\n__syncthreads();"
+        )
+        return "\n".join(lines)
+
+    def _backward(self, take) -> str:
+        """From the last layer down: the gradient of a layer's input needs the weights as they stand before their step,
+        so its parameters' comes one barrier later, together with the next layer's input's."""
+        lines = []
+        for index in range(len(self.layers) - 1, -1, -1):
+            dz, x = self.at(f"dz{index}"), self._input(index)
+            if index:
+                below = self.layers[index - 1].activation.upper()
+                lines.append(
+                    f"small_backward_input<{self.type(index)}, {self.each(self.layers[index].inputs)}, {below}>"
+                    f"({self.at(f'dz{index - 1}')}, {dz}, {x}, {self.at(f'w{index}')});\n__syncthreads();"
+                )
+            lines.append(f"small_backward_parameters<{self.type(index)}>({dz}, {x}, {take(index)});")
+        return "\n".join(lines)
+
+    def _steps_at_once(self) -> str:
+        def take(index):
+            moments = [self.at(f"{m}{index}") if f"{m}{index}" in self.places else "memory" for m in "mv"]
+            weight = self.at(f"w{index}")
+            return (
+                f"step_at_once<{self.type(index)}, {self.purpose.optimizer}>{{{weight}, {', '.join(moments)}, &u}}"
+            )
+
+        return self._backward(take)
+
+    def _parts(self) -> str:
+        def take(index):
+            part = f"c.parts + (size_t)blockIdx.x * {self.parameters} + {self._parameter_at(index)}"
+            return f"keep_part<{self.type(index)}>{{{part}}}"
+
+        return self._backward(take)
+
+
+EPOCH = """
+extern "C" __global__ void __launch_bounds__({threads})
+epoch(const control *where, int64 row, int64 index, int64 batches)
+{{
+    const control c = *where;
+    real *memory = (real *)BLOCK_MEMORY;
+    int64 *numbers = (int64 *)(memory + {numbers});
+    {ahead}
+    fill(memory, {values}, 0);
+    __syncthreads();
+{ones}
+{imports}
+{enter}
+    /* row numbers of a batch are fetched two batches ahead, its data one batch ahead */
+    batch b = batch_of(c, row, index), next = batch_of(c, row + c.batch, index + 1);
+    fetch_rows<{padded}>(numbers, c, row + blockIdx.x * {rows}, min(b.n - (int)blockIdx.x * {rows}, {rows}));
+    fetch_rows<{padded}>(numbers + {padded}, c, next.row + blockIdx.x * {rows},
+                         min(next.n - (int)blockIdx.x * {rows}, {rows}));
+    copy_group();
+    copy_wait<0>();
+    __syncthreads();
+    {data}({x0}, {y0}, numbers, c);
+    for (int64 done = 0; done < batches; done++) {{
+        int parity = done & 1;
+        real *x = parity ? {x1} : {x0};
+        const void *y = parity ? {y1} : {y0};
+        copy_wait<0>();
+        __syncthreads();
+        {between}
+        {data}(parity ? {x0} : {x1}, parity ? {y0} : {y1}, numbers + (parity ? 0 : {padded}), c);
+        int64 first = b.row + blockIdx.x * {rows};
+        int n = max(0, min(b.n - (int)blockIdx.x * {rows}, {rows}));
+        next = batch_of(c, row + (done + 2) * c.batch, index + done + 2);
+        fetch_rows<{padded}>(numbers + parity * {padded}, c, next.row + blockIdx.x * {rows},
+                             min(next.n - (int)blockIdx.x * {rows}, {rows}));
+        copy_group();
+{forward}
+{backward}
+{after}
+        b = batch_of(c, row + (done + 1) * c.batch, index + done + 1);
+    }}
+    copy_wait<0>();
+    __syncthreads();
+{leave}
+}}
+"""
+
+
+class Small(Runner):
+    """The kernel, ready to run; see gpu.Runner."""
+
+    def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, parameters):
+        plan = Plan(layers, loss, purpose, dtype)
+        self.blocks, self.shared_bytes = plan.blocks, plan.bytes
+        program = Program(purpose, part_values=plan.blocks * plan.parameters if plan.blocks > 1 else 0)
+        super().__init__(program, dtype, parameters, plan.source())
+        self.kernel = self.module.get_function("epoch")
+        self.kernel.max_dynamic_shared_size_bytes = plan.bytes
+
+    def run(self, first: int, batches: int) -> None:
+        """See Runner."""
+        if self.blocks > 1:
+            self.arrivals.data.memset_async(0, 4)
+        arguments = (self.control, np.int64(first * self.batch), np.int64(first), np.int64(batches))
+        self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.shared_bytes)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from math import inf
 
-STAGES = 3  # as in gemm.cu
+BUFFERS = 2  # as in gemm.cu
 GAP = 16  # bytes between columns, as in gemm.cu
 SQUARE = 16  # threads along each side of a block
 SHARED_LIMIT = 48 << 10  # bytes a block gets without asking for more
-LATENCY = 300  # cycles: no step is faster, since its values come from the second-level cache
+LATENCY = 900  # cycles: no step is faster, since its values come from the second-level cache
 START = 1500  # cycles before the first and after the last step of a tile
 MOST_SPLITS = 256
 CYCLES = 1800  # a microsecond
@@ -34,13 +34,14 @@ class Tile:
 
     def bytes(self, itemsize: int) -> int:
         """Shared memory a block needs."""
-        return STAGES * self.k * ((self.m + self.n) * itemsize + 2 * GAP)
+        return BUFFERS * self.k * ((self.m + self.n) * itemsize + 2 * GAP)
 
     def step_cycles(self, itemsize: int) -> float:
-        """Cycles of one step on a multiprocessor of 128 float lanes: products, reads of shared memory, copies."""
+        """Cycles of one step on a multiprocessor of 128 float lanes: products, reads of shared memory, loads."""
         rm, rn = self.m / SQUARE, self.n / SQUARE
         products = 2 * rm * rn * (itemsize / 4)
-        return self.k * (products + 1.5 * (rm + rn) * (itemsize / 4)) + (self.m + self.n) * self.k / 256 * 24 + 60
+        loads = (self.m + self.n) * self.k / 256 * 16
+        return self.k * (products + 1.5 * (rm + rn) * (itemsize / 4)) + loads + 60
 
 
 _SIDES = (16, 32, 64, 128)
@@ -49,12 +50,12 @@ _SIDES = (16, 32, 64, 128)
 def _candidates(itemsize: int):
     for m in _SIDES:
         for n in _SIDES:
-            k = 8 if m * n >= 128 * 64 or (itemsize == 8 and m + n > 64) else 16
-            fits = min(m, n) * k >= SQUARE * SQUARE // 2 and (min(m, n) * k) % (SQUARE * SQUARE) == 0
-            tile = Tile(m, n, k)
-            # 64 sums a thread are what the registers hold
-            if fits and m * n * itemsize <= 64 * 256 * 4 and tile.bytes(itemsize) <= SHARED_LIMIT:
-                yield tile
+            for k in (8, 16, 32, 64):
+                tile = Tile(m, n, k)
+                sums, loads = m * n // SQUARE**2, (m + n) * k // SQUARE**2  # of a thread: what its registers hold
+                fits = sums * itemsize <= 64 * 4 and loads * itemsize <= 12 * 4 and loads >= 2
+                if fits and tile.bytes(itemsize) <= SHARED_LIMIT:
+                    yield tile
 
 
 @cache

@@ -22,6 +22,8 @@ from nn.utils import NnError, UsageError, default_threads
 from .compare import MEMORY_TARGET, Side, compare
 from .sides import PEERS
 
+QUIET = 0.1  # share of the machine that other programs may use without being told of
+
 
 def main(
     cases: Annotated[
@@ -112,6 +114,9 @@ def _report(result: dict) -> None:
         "",
     ]
     table(headers, rows, title, left=2)
+    busy = [r["case"] for r in result["results"] if (r["busy"] or 0) > QUIET]
+    if busy:
+        print(f"Other programs used the machine, so take these with care: {', '.join(busy)}\n")
     _report_memory(result["results"])
 
 
@@ -149,4 +154,6 @@ def _report_memory(results: list[dict]) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

@@ -108,6 +108,24 @@ def serve(pipe, name: str, threads: int) -> None:
             pipe.send(("failed", traceback.format_exc()))
 
 
+def others_share(seconds: float = 0.2) -> float | None:
+    """The share of the machine that is busy while we do nothing; None where the system does not tell."""
+    try:
+        before = _processor_time()
+        time.sleep(seconds)
+        total, idle = (now - then for now, then in zip(_processor_time(), before, strict=True))
+        return 1 - idle / total
+    except OSError:
+        return None
+
+
+def _processor_time() -> tuple[int, int]:
+    """Time of all cores since the machine started: in all, and idle."""
+    with open("/proc/stat") as file:
+        times = [int(word) for word in file.readline().split()[1:9]]
+    return sum(times), times[3] + times[4]
+
+
 def turn(once) -> float:
     """The median of what `once` measures for a while."""
     began, seconds = time.perf_counter(), []
@@ -118,10 +136,10 @@ def turn(once) -> float:
 
 def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
     """One case on all sides for about that many seconds: figures of `nn`, and of each peer with its ratio."""
-    started = {side.name: (side, facts) for side in (nn, *peers) if (facts := side.start(case)) is not None}
+    started = {side.name: (side, facts) for side in (nn, *peers) if (facts := side.start(case))}
     for side, _ in started.values():
         side.turn()  # not counted: the first may find cold caches
-    taken = {name: [] for name in started}
+    busy, taken = others_share(), {name: [] for name in started}
     began = time.perf_counter()
     for number in range(MOST_ROUNDS):
         late = time.perf_counter() - began
@@ -151,5 +169,6 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         "gflops": case.operations / own["us"] / 1e3,
         **{name: ours.get(name) for name in ("threads", "bytes", "needed_bytes")},
         "target": target(case.name),
+        "busy": busy,
         "peers": sides,
     }

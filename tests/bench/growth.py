@@ -100,15 +100,16 @@ def draw(result: dict, path: str) -> None:
     figure = Figure(figsize=(13, 4.6), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     by_width, by_rows, memory = figure.subplots(1, 3)
-    _draw_times(by_width, result["width"], f"Time grows with width: 50–N–1, Adam, batch {WIDTH_BATCH}")
+    _draw_times(
+        by_width, result["width"], f"Time a row grows with the width\n50–N–1, Adam, batch {WIDTH_BATCH}"
+    )
     by_width.set_xlabel("neurons in the hidden layer, N")
-    _draw_times(by_rows, result["rows"], f"and not with the data: 30–60–10–1, Adam, batch {ROWS_BATCH}")
+    _draw_times(by_rows, result["rows"], f"and hardly with the data\n30–60–10–1, Adam, batch {ROWS_BATCH}")
     by_rows.set_xlabel("rows of the training data")
     _draw_memory(memory, result["width"])
     versions = ", ".join(f"{LABELS[name]} {number}" for name, number in result["versions"].items())
-    figure.suptitle(
-        f"{result['processor']}, {result['threads']} threads, float32; {versions}", fontsize=9, color=FAINT
-    )
+    machine = f"{result['processor']}, {result['threads']} threads, float32; {versions}"
+    figure.supxlabel(machine, fontsize=9, color=FAINT)
     figure.savefig(path, dpi=160)
 
 
@@ -120,7 +121,7 @@ def _draw_times(axes, points: list[dict], title: str) -> None:
             at, us = zip(*known, strict=True)
             axes.plot(at, us, mark + "-", color=colour, lw=2.6 if name == "nn" else 1.6, ms=6, zorder=3)
             ends[name] = us[-1]
-    _style(axes, title, "microseconds a row")
+    _style(axes, title, "microseconds", _ticks(points))
     _label_ends(axes, points[-1]["at"], ends)
 
 
@@ -130,11 +131,7 @@ def _draw_memory(axes, points: list[dict]) -> None:
     limit = [MEMORY_TARGET * value for value in needed]
     axes.fill_between(at, needed, limit, color="#E8E8E8", zorder=1)
     axes.plot(at, held, "o-", color=LOOKS["nn"][0], lw=2.6, ms=6, zorder=3)
-    _style(
-        axes,
-        f"Memory: at most {MEMORY_TARGET:g} times what cannot be done without",
-        "megabytes beside the data",
-    )
+    _style(axes, f"Memory beside the data\n50–N–1, Adam, batch {WIDTH_BATCH}", "megabytes", _ticks(points))
     axes.set_xlabel("neurons in the hidden layer, N")
     middle = len(at) // 2
     axes.annotate(
@@ -148,9 +145,15 @@ def _draw_memory(axes, points: list[dict]) -> None:
     )  # fmt: skip
 
 
-def _style(axes, title: str, unit: str) -> None:
+def _ticks(points: list[dict]) -> list[int]:
+    """Every other point of many, each of few."""
+    return [point["at"] for point in points][:: 2 if len(points) > 5 else 1]
+
+
+def _style(axes, title: str, unit: str, ticks: list[int]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xticks(ticks)
     axes.set_title(title, loc="left", fontsize=10.5, color=INK)
     axes.set_ylabel(unit, color=INK)
     axes.grid(True, which="major", color="#DDDDDD", lw=0.8)

@@ -10,21 +10,23 @@ import numpy as np
 
 from nn.bench import Forward, Product, Training
 
-from .sides import batch_of, checked_rows, in_order
+from .sides import checked_batches, checked_rows, in_order
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from plain_layers import ACTIVATIONS, forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
 
 
 def truth(case) -> np.ndarray:
-    """The result that every side's is compared with: gradient vector, outputs or product."""
-    return {Training: true_gradient, Forward: true_outputs, Product: true_product}[type(case)](case)
+    """What every side's result is compared with: gradients (batches, parameters) or outputs (1, values)."""
+    if isinstance(case, Training):
+        return np.stack([true_gradient(case, *batch) for batch in checked_batches(case)])
+    return (true_outputs(case) if isinstance(case, Forward) else true_product(case)).reshape(1, -1)
 
 
 def error(result, true: np.ndarray) -> float:
-    """Relative distance of the whole: |p - q| / |q|."""
+    """Relative distance of the whole, |p - q| / |q|; the median of several batches."""
     result = np.asarray(result, np.float64).reshape(true.shape)
-    return float(np.linalg.norm(result - true) / np.linalg.norm(true))
+    return float(np.median(np.linalg.norm(result - true, axis=1) / np.linalg.norm(true, axis=1)))
 
 
 def without_output(layers):
@@ -47,10 +49,9 @@ def true_outputs(case: Forward) -> np.ndarray:
     return activated(forward(without_output(net.layers), parameters, x)[-1], net.layers[-1].activation)
 
 
-def true_gradient(case: Training) -> np.ndarray:
+def true_gradient(case: Training, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     net = case.model.network(case.dtype)
     layers, parameters = without_output(net.layers), net.parameters()
-    x, y = batch_of(case)
     y = net.target_rows(y).astype(np.float64)
     z = forward(layers, parameters, x)[-1]
     output = activated(z, net.layers[-1].activation)

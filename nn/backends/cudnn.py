@@ -1,0 +1,270 @@
+"""The engine `cudnn`: convolution and pooling by cuDNN, its C library called through cffi; all else as in cuda.py.
+
+cuDNN pads both sides alike: a `same` convolution that needs an odd number of zeros stays with our own kernels. So
+does the backward pass of max pooling, since cuDNN does not say which of several equal maxima gets the gradient.
+Algorithms are chosen by cuDNN's heuristics, never by timing, and only those that give the same bits in every run.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..layers import Layer
+from ..utils import UsageError
+from .cublas import Cublas
+from .cuda import CudaEngine
+from .gpu import cupy, library_path
+from .program import Purpose
+
+DECLARATIONS = """
+typedef void *object_t;
+typedef struct { int algo, status; float time; size_t memory; int determinism, math; int reserved[3]; } performance_t;
+size_t cudnnGetVersion(void);
+const char *cudnnGetErrorString(int status);
+int cudnnCreate(object_t *handle);
+int cudnnDestroy(object_t handle);
+int cudnnSetStream(object_t handle, void *stream);
+int cudnnCreateTensorDescriptor(object_t *d);
+int cudnnDestroyTensorDescriptor(object_t d);
+int cudnnSetTensor4dDescriptor(object_t d, int format, int type, int n, int c, int h, int w);
+int cudnnCreateFilterDescriptor(object_t *d);
+int cudnnDestroyFilterDescriptor(object_t d);
+int cudnnSetFilter4dDescriptor(object_t d, int type, int format, int k, int c, int h, int w);
+int cudnnCreateConvolutionDescriptor(object_t *d);
+int cudnnDestroyConvolutionDescriptor(object_t d);
+int cudnnSetConvolution2dDescriptor(object_t d, int pad_h, int pad_w, int stride_h, int stride_w, int dilation_h,
+                                    int dilation_w, int mode, int type);
+int cudnnSetConvolutionMathType(object_t d, int math);
+int cudnnCreatePoolingDescriptor(object_t *d);
+int cudnnDestroyPoolingDescriptor(object_t d);
+int cudnnSetPooling2dDescriptor(object_t d, int mode, int nan, int h, int w, int pad_h, int pad_w, int stride_h,
+                                int stride_w);
+int cudnnGetConvolutionForwardAlgorithm_v7(object_t handle, object_t x, object_t w, object_t conv, object_t y,
+                                           int wanted, int *found, performance_t *results);
+int cudnnGetConvolutionBackwardDataAlgorithm_v7(object_t handle, object_t w, object_t dy, object_t conv, object_t dx,
+                                                int wanted, int *found, performance_t *results);
+int cudnnGetConvolutionBackwardFilterAlgorithm_v7(object_t handle, object_t x, object_t dy, object_t conv,
+                                                  object_t dw, int wanted, int *found, performance_t *results);
+int cudnnConvolutionForward(object_t handle, const void *alpha, object_t xd, const void *x, object_t wd,
+                            const void *w, object_t conv, int algo, void *workspace, size_t bytes, const void *beta,
+                            object_t yd, void *y);
+int cudnnConvolutionBackwardData(object_t handle, const void *alpha, object_t wd, const void *w, object_t dyd,
+                                 const void *dy, object_t conv, int algo, void *workspace, size_t bytes,
+                                 const void *beta, object_t dxd, void *dx);
+int cudnnConvolutionBackwardFilter(object_t handle, const void *alpha, object_t xd, const void *x, object_t dyd,
+                                   const void *dy, object_t conv, int algo, void *workspace, size_t bytes,
+                                   const void *beta, object_t dwd, void *dw);
+int cudnnConvolutionBackwardBias(object_t handle, const void *alpha, object_t dyd, const void *dy, const void *beta,
+                                 object_t dbd, void *db);
+int cudnnPoolingForward(object_t handle, object_t pooling, const void *alpha, object_t xd, const void *x,
+                        const void *beta, object_t yd, void *y);
+"""
+OLDEST = 90000  # the version whose calls these are
+NCHW, CROSS_CORRELATION, DETERMINISTIC, PROPAGATE_NAN = 0, 1, 1, 1
+TF32_MATH, FULL_MATH = 0, 3  # cuDNN's «default» may take tensor cores for float32
+POOLING = {"maxpool": 3, "avgpool": 1}  # 3: the deterministic maximum
+LARGEST_WORKSPACE = 1 << 30
+ALGORITHMS = 8  # how many to ask for
+
+
+@functools.cache
+def library():
+    """(ffi, lib) of cuDNN 9. UsageError, which says what to install, where there is none."""
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(DECLARATIONS)
+    major = cupy().cuda.runtime.runtimeGetVersion() // 1000
+    install = f"pip install nvidia-cudnn-cu{major}, or use --backend cuda"
+    for path in [*library_path("libcudnn", "cudnn"), "libcudnn.so.9", "libcudnn.so"]:
+        try:
+            lib = ffi.dlopen(path)
+        except OSError:
+            continue
+        if lib.cudnnGetVersion() < OLDEST:
+            raise UsageError(f"--backend cudnn: {path} is older than version 9; {install}")
+        return ffi, lib
+    raise UsageError(f"--backend cudnn: cuDNN is not there; {install}")
+
+
+class Cudnn(Cublas):
+    """What program.py's builder hands over: convolutions, pooling, and cuBLAS's products."""
+
+    def __init__(self, dtype, stream, tf32: bool = False):
+        super().__init__(dtype, stream, tf32)
+        self.dnn, self.nn = library()
+        self.context = self._create("cudnnCreate", self.nn.cudnnDestroy)
+        self._check(self.nn.cudnnSetStream(self.context, self.dnn.cast("void *", stream.ptr)), "cudnnSetStream")
+        self.type = {"float32": 0, "float64": 1}[dtype.name]
+        self.math = TF32_MATH if tf32 else FULL_MATH
+        self.plans: dict = {}
+
+    # ---- calls
+
+    def _check(self, status: int, call: str) -> None:
+        if status:
+            text = self.dnn.string(self.nn.cudnnGetErrorString(status)).decode()
+            raise RuntimeError(f"cuDNN: {call}: {text}")
+
+    def _call(self, name: str, *arguments) -> None:
+        self._check(getattr(self.nn, name)(*arguments), name)
+
+    def _create(self, create: str, destroy):
+        pointer = self.dnn.new("object_t *")
+        self._call(create, pointer)
+        return self.dnn.gc(pointer[0], destroy)
+
+    def _tensor(self, n: int, shape):
+        descriptor = self._create("cudnnCreateTensorDescriptor", self.nn.cudnnDestroyTensorDescriptor)
+        self._call("cudnnSetTensor4dDescriptor", descriptor, NCHW, self.type, n, *shape)
+        return descriptor
+
+    def _at(self, address: int):
+        return self.dnn.cast("void *", address)
+
+    @functools.cached_property
+    def _factors(self):
+        """alpha = 1, beta = 0"""
+        return self.dnn.new(f"{self.real} *", 1), self.dnn.new(f"{self.real} *", 0)
+
+    # ---- what is whose
+
+    def convolves(self, layer: Layer) -> bool:
+        """cuDNN's padding, the same on both sides, gives this layer's output."""
+        pads = (layer.pad_top, layer.pad_left)
+        return all(
+            (side + 2 * pad - layer.kernel) // layer.stride + 1 == out
+            for side, pad, out in zip(layer.in_shape[1:], pads, layer.out_shape[1:], strict=True)
+        )
+
+    def pools(self, layer: Layer) -> bool:
+        """Every pooling layer's forward pass is cuDNN's."""
+        return True
+
+    # ---- convolution
+
+    def _plan(self, layer: Layer, rows: int) -> _Plan:
+        if (layer, rows) not in self.plans:
+            self.plans[layer, rows] = _Plan(self, layer, rows)
+        return self.plans[layer, rows]
+
+    def conv_forward(self, s):
+        """out = x * w, without the bias"""
+
+        def run(r, n):
+            p, (one, zero) = self._plan(s.layer, n), self._factors
+            algorithm, workspace = p.choice("Forward", p.x, p.w, p.conv, p.out)
+            self._call(
+                "cudnnConvolutionForward", self.context, one, p.x, self._at(r.address(s.x)), p.w,
+                self._at(r.parameter(s.at)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
+                p.out, self._at(r.address(s.out)),
+            )  # fmt: skip
+
+        return run
+
+    def conv_backward_input(self, s):
+        """dx from dz and w"""
+
+        def run(r, n):
+            p, (one, zero) = self._plan(s.layer, n), self._factors
+            algorithm, workspace = p.choice("BackwardData", p.w, p.out, p.conv, p.x)
+            self._call(
+                "cudnnConvolutionBackwardData", self.context, one, p.w, self._at(r.parameter(s.at)), p.out,
+                self._at(r.address(s.dz)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
+                p.x, self._at(r.address(s.dx)),
+            )  # fmt: skip
+
+        return run
+
+    def conv_backward_parameters(self, s):
+        """dw from dz and x, db from dz"""
+        weights = s.layer.parameters - s.layer.biases
+
+        def run(r, n):
+            p, (one, zero) = self._plan(s.layer, n), self._factors
+            gradient, dz = r.address(s.gradient), self._at(r.address(s.dz))
+            algorithm, workspace = p.choice("BackwardFilter", p.x, p.out, p.conv, p.w)
+            self._call(
+                "cudnnConvolutionBackwardFilter", self.context, one, p.x, self._at(r.address(s.x)), p.out, dz,
+                p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero, p.w, self._at(gradient),
+            )  # fmt: skip
+            bias = self._at(gradient + weights * self.dtype.itemsize)
+            self._call("cudnnConvolutionBackwardBias", self.context, one, p.out, dz, zero, p.bias, bias)
+
+        return run
+
+    # ---- pooling
+
+    def pool_forward(self, s):
+        """out = the maximum or mean of each window of x"""
+
+        def run(r, n):
+            key, (one, zero) = (s.layer, n), self._factors
+            if key not in self.plans:
+                pooling = self._create("cudnnCreatePoolingDescriptor", self.nn.cudnnDestroyPoolingDescriptor)
+                k, stride = s.layer.kernel, s.layer.stride
+                self._call(
+                    "cudnnSetPooling2dDescriptor", pooling, POOLING[s.layer.kind], PROPAGATE_NAN, k, k, 0, 0, stride,
+                    stride,
+                )  # fmt: skip
+                self.plans[key] = pooling, self._tensor(n, s.layer.in_shape), self._tensor(n, s.layer.out_shape)
+            pooling, x, out = self.plans[key]
+            self._call(
+                "cudnnPoolingForward", self.context, pooling, one, x, self._at(r.address(s.x)), zero, out,
+                self._at(r.address(s.out)),
+            )  # fmt: skip
+
+        return run
+
+
+class _Plan:
+    """A convolution layer as cuDNN sees it, for batches of that many rows: descriptors, algorithms, workspaces."""
+
+    def __init__(self, owner: Cudnn, layer: Layer, rows: int):
+        self.owner, nn = owner, owner.nn
+        self.x, self.out = owner._tensor(rows, layer.in_shape), owner._tensor(rows, layer.out_shape)
+        self.bias = owner._tensor(1, (layer.out_shape[0], 1, 1))
+        self.w = owner._create("cudnnCreateFilterDescriptor", nn.cudnnDestroyFilterDescriptor)
+        owner._call("cudnnSetFilter4dDescriptor", self.w, owner.type, NCHW, *layer.weight_shape)
+        self.conv = owner._create("cudnnCreateConvolutionDescriptor", nn.cudnnDestroyConvolutionDescriptor)
+        owner._call(
+            "cudnnSetConvolution2dDescriptor", self.conv, layer.pad_top, layer.pad_left, layer.stride, layer.stride,
+            1, 1, CROSS_CORRELATION, owner.type,
+        )  # fmt: skip
+        owner._call("cudnnSetConvolutionMathType", self.conv, owner.math)
+        self.choices: dict = {}
+
+    def choice(self, direction: str, *descriptors):
+        """(algorithm, workspace) for a direction: cuDNN's first that is deterministic, and whose workspace is not
+        too large."""
+        if direction not in self.choices:
+            owner = self.owner
+            found = owner.dnn.new("int *")
+            results = owner.dnn.new("performance_t[]", ALGORITHMS)
+            call = f"cudnnGetConvolution{direction}Algorithm_v7"
+            owner._call(call, owner.context, *descriptors, ALGORITHMS, found, results)
+            fitting = [
+                r
+                for r in results[0 : found[0]]
+                if r.status == 0 and r.determinism == DETERMINISTIC and r.memory <= LARGEST_WORKSPACE
+                and (r.math == FULL_MATH or owner.math == TF32_MATH or owner.type == 1)
+            ]  # fmt: skip
+            if not fitting:
+                raise UsageError("--backend cudnn: cuDNN has no way to compute this convolution; use --backend cuda")
+            chosen = fitting[0]
+            self.choices[direction] = chosen.algo, cupy().empty(max(1, chosen.memory), "uint8")
+        return self.choices[direction]
+
+
+class CudnnEngine(CudaEngine):
+    """See the top of this file."""
+
+    library = Cudnn
+
+    def calls_library(self, purpose: Purpose) -> bool:
+        """Convolutions and pooling are cuDNN's, whatever their size."""
+        return any(layer.kind in ("conv", "maxpool", "avgpool") for layer in self.layers)
+
+    def __init__(self, backend: str, layers, loss: str, dtype: str, **options):
+        library()
+        super().__init__(backend, layers, loss, dtype, **options)

@@ -1,0 +1,245 @@
+/* small.cu - networks of dense layers that fit one multiprocessor: a whole epoch in one launch, with everything but
+ * the data set in shared memory. small.py writes the kernel that calls these, sizes as constants.
+ *
+ * A row of x ends in a 1, and the weights, stored (I + 1, O), in the biases: they are one further input's. Rows of x
+ * and dz are filled up with zeros to whole vectors of 16 bytes, so that no loop has a rest. A block computes
+ * ROWS rows, always all of them: rows that a short batch lacks have dz = 0.
+ *
+ * In every product neighbouring threads take neighbouring weights, which lie in different banks of the memory, and
+ * the same values of x or dz, which are read once for all; each thread keeps several sums at once.
+ */
+
+enum { VECTOR = 16 / (int)sizeof(real) };
+struct alignas(16) vector { real v[VECTOR]; };
+
+__device__ inline vector load_vector(const real *p) { return *(const vector *)p; }
+
+/* Values from one row to the next of n values and, in x, the 1; in weights an odd number of vectors, so that threads
+ * that read different rows find them in different banks. */
+__device__ constexpr int filled(int n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
+__device__ constexpr int weight_stride(int n) { return filled(n) / VECTOR % 2 ? filled(n) : filled(n) + VECTOR; }
+
+template <int I_, int O_, int ROWS_, int PADDED_>
+struct small_layer {
+    enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_ };    /* rows computed, rows there is room for */
+    enum { X = filled(I + 1), OUT = filled(O + 1), DZ = filled(O), DX = filled(I), W = weight_stride(O) };
+};
+
+/* The sum of a vector's values. */
+__device__ inline real total(const vector &s)
+{
+    return VECTOR == 4 ? (s.v[0] + s.v[1]) + (s.v[VECTOR - 2] + s.v[VECTOR - 1]) : s.v[0] + s.v[1];
+}
+
+/* out = f(x w), bias included; EACH rows a thread, a vector of sums each, so that additions need not wait for another */
+template <class L, int EACH, int ACTIVATION>
+__device__ inline void small_forward(real *out, const real *x, const real *w)
+{
+    for (int e = threadIdx.x; e < (L::ROWS + EACH - 1) / EACH * L::O; e += blockDim.x) {
+        int j = e % L::O, first = e / L::O * EACH;
+        vector sum[EACH] = {};
+        #pragma unroll 16
+        for (int k = 0; k < L::X; k += VECTOR) {
+            real weight[VECTOR];
+            #pragma unroll
+            for (int v = 0; v < VECTOR; v++)
+                weight[v] = w[(k + v) * L::W + j];
+            #pragma unroll
+            for (int r = 0; r < EACH; r++) {
+                vector values = load_vector(x + (first + r) * L::X + k);
+                #pragma unroll
+                for (int v = 0; v < VECTOR; v++)
+                    sum[r].v[v] += values.v[v] * weight[v];
+            }
+        }
+        #pragma unroll
+        for (int r = 0; r < EACH; r++)
+            out[(first + r) * L::OUT + j] = activate<ACTIVATION>(total(sum[r]));
+    }
+}
+
+/* The network's last values z (rows of Z) become dz (rows of DZ), a thread or a warp a row; dz is 0 from row n on. */
+template <class L, int LOSS, int ACTIVATION, int LABELS, int LANES>
+__device__ inline void small_loss(real *dz, real *z, const void *y, double *row_loss, int n)
+{
+    control c;
+    c.y = y;
+    int lane = threadIdx.x % LANES;
+    for (int r = threadIdx.x / LANES; r < L::PADDED; r += blockDim.x / LANES) {
+        real *at = z + r * L::OUT;
+        if (r < n) {
+            real loss = loss_row<LOSS, ACTIVATION, L::O, LABELS, LANES>(at, c, r, lane);
+            if (lane == 0)
+                row_loss[r] = loss;
+        }
+        for (int k = lane; k < L::O; k += LANES)
+            dz[r * L::DZ + k] = r < n ? at[k] : 0;
+    }
+}
+
+/* dx = dz w', times the derivative of the activation below */
+template <class L, int EACH, int BELOW>
+__device__ inline void small_backward_input(real *dx, const real *dz, const real *x, const real *w)
+{
+    for (int e = threadIdx.x; e < (L::ROWS + EACH - 1) / EACH * L::I; e += blockDim.x) {
+        int i = e % L::I, first = e / L::I * EACH;
+        vector sum[EACH] = {};
+        #pragma unroll 16
+        for (int j = 0; j < L::DZ; j += VECTOR) {
+            vector weight = load_vector(w + i * L::W + j);
+            #pragma unroll
+            for (int r = 0; r < EACH; r++) {
+                vector values = load_vector(dz + (first + r) * L::DZ + j);
+                #pragma unroll
+                for (int v = 0; v < VECTOR; v++)
+                    sum[r].v[v] += values.v[v] * weight.v[v];
+            }
+        }
+        #pragma unroll
+        for (int r = 0; r < EACH; r++)
+            dx[(first + r) * L::DX + i] = total(sum[r]) * slope<BELOW>(x[(first + r) * L::X + i]);
+    }
+}
+
+/* dw (I + 1, O) = x' dz: take.gradient(i, j, value) gets each; a thread has one output and 2 vectors of inputs */
+template <class L, class TAKE>
+__device__ inline void small_backward_parameters(const real *dz, const real *x, const TAKE &take)
+{
+    enum { INPUTS = 2 * VECTOR, PARTS = (L::I + INPUTS) / INPUTS };
+    for (int e = threadIdx.x; e < PARTS * L::O; e += blockDim.x) {
+        int j = e % L::O, first = e / L::O * INPUTS;
+        bool both = first + VECTOR < L::X;
+        real sum[INPUTS] = {};
+        #pragma unroll 8
+        for (int r = 0; r < L::ROWS; r++) {
+            real d = dz[r * L::DZ + j];
+            vector low = load_vector(x + r * L::X + first), high = low;
+            if (both)
+                high = load_vector(x + r * L::X + first + VECTOR);
+            #pragma unroll
+            for (int v = 0; v < VECTOR; v++)
+                sum[v] += d * low.v[v], sum[VECTOR + v] += d * high.v[v];
+        }
+        #pragma unroll
+        for (int i = 0; i < INPUTS; i++)
+            if (first + i <= L::I)
+                take.gradient(first + i, j, sum[i]);
+    }
+}
+
+/* Where value (i, j) of the weights stands in a parameter vector; input I is the bias. */
+template <class L>
+__device__ inline int parameter_place(int i, int j) { return i < L::I ? j * L::I + i : L::O * L::I + j; }
+
+/* One block computes the whole batch: the weights, in shared memory, take their step at once. */
+template <class L, int OPTIMIZER>
+struct step_at_once {
+    real *w, *m, *v;
+    const update *u;
+    __device__ void gradient(int i, int j, real value) const
+    {
+        int e = i * L::W + j;
+        w[e] = stepped<OPTIMIZER>(w[e], value, m + e, v + e, i < L::I ? u->decay : 0, *u);
+    }
+};
+
+/* Several blocks compute parts of the batch: gradients go to global memory, a part a block. */
+template <class L>
+struct keep_part {
+    real *part;
+    __device__ void gradient(int i, int j, real value) const { part[i * L::O + j] = value; }
+};
+
+/* The parts of all blocks, SIZE values each, are added up in order, and the parameters in global memory take their
+ * step: 32 parameters at a time, 8 threads each. `sums` is the block's own memory. */
+template <class L, int OPTIMIZER, int PARTS, int SIZE>
+__device__ inline void small_update(int64 at, const real *parts, real *sums, const control &c, const update &u, team t)
+{
+    enum { COUNT = (L::I + 1) * L::O };
+    int column = threadIdx.x % 32, share = threadIdx.x / 32, shares = blockDim.x / 32;
+    for (int first = t.id * 32; first < COUNT; first += t.count * 32) {
+        int e = first + column;
+        real sum = 0;
+        if (e < COUNT)
+            #pragma unroll 16
+            for (int s = share; s < PARTS; s += shares)
+                sum += parts[(size_t)s * SIZE + e];
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        if (share == 0 && e < COUNT) {
+            for (int s = 1; s < shares; s++)
+                sum += sums[s * 32 + column];
+            update_parameter<OPTIMIZER, L::I * L::O>(at, parameter_place<L>(e / L::O, e % L::O), sum, c, u);
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- between global and shared memory ---- */
+
+template <class L>
+__device__ inline void small_import(real *w, const real *parameters)
+{
+    #pragma unroll 8
+    for (int e = threadIdx.x; e < L::O * L::I; e += blockDim.x)
+        w[e % L::I * L::W + e / L::I] = parameters[e];
+    for (int j = threadIdx.x; j < L::O; j += blockDim.x)
+        w[L::I * L::W + j] = parameters[L::O * L::I + j];
+}
+
+template <class L>
+__device__ inline void small_export(real *parameters, const real *w)
+{
+    for (int e = threadIdx.x; e < L::O * L::I; e += blockDim.x)
+        parameters[e] = w[e % L::I * L::W + e / L::I];
+    for (int j = threadIdx.x; j < L::O; j += blockDim.x)
+        parameters[L::O * L::I + j] = w[L::I * L::W + j];
+}
+
+__device__ inline void fill(real *p, int n, real value)
+{
+    for (int e = threadIdx.x; e < n; e += blockDim.x)
+        p[e] = value;
+}
+
+/* The ones at the end of the rows of x. */
+__device__ inline void fill_ones(real *x, int rows, int stride, int n)
+{
+    for (int r = threadIdx.x; r < rows; r += blockDim.x)
+        x[r * stride + n] = 1;
+}
+
+/* The data set's row numbers for a batch's rows, -1 for those that it lacks; they come in the background. */
+template <int ROWS>
+__device__ inline void fetch_rows(int64 *rows, const control &c, int64 first, int n)
+{
+    for (int r = threadIdx.x; r < ROWS; r += blockDim.x)
+        if (r < n && c.order)
+            copy_async(rows + r, c.order + first + r);
+        else
+            rows[r] = r < n ? first + r : -1;
+}
+
+/* Those rows of the data set begin their way to shared memory; copy_wait and a barrier say when they are there. */
+template <int ROWS, int I, int O, int BYTES, int LABELS>
+__device__ inline void fetch_data(real *x, void *y, const int64 *rows, const control &c)
+{
+    for (int e = threadIdx.x; e < ROWS * I; e += blockDim.x) {
+        int64 row = rows[e / I];
+        real *to = x + e / I * filled(I + 1) + e % I;
+        if (row < 0)
+            continue;
+        if (BYTES)
+            *to = (real)(((const unsigned char *)c.x)[row * I + e % I] * (1.0 / 255));
+        else
+            copy_async(to, (const real *)c.x + row * I + e % I);
+    }
+    for (int e = threadIdx.x; e < ROWS * (LABELS ? 1 : O); e += blockDim.x) {
+        int64 row = rows[LABELS ? e : e / O];
+        if (row >= 0 && LABELS)
+            copy_async((int *)y + e, (const int *)c.y + row);
+        else if (row >= 0)
+            copy_async((real *)y + e, (const real *)c.y + row * O + e % O);
+    }
+    copy_group();
+}

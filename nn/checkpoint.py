@@ -1,0 +1,238 @@
+"""Checkpoints: a training's whole state in a file, so that one that was ended goes on to the same bytes.
+
+The file is a safetensors file as a model is, replaced whole or not at all. It holds the parameters and the
+optimiser's moments as the engine has them, where the run stands (`Position`), and what the run that goes on
+from it must agree about: the flags that change numbers and the SHA-256 of the data (`Run`). It is kept after
+the last epoch: going on from there only writes the model again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import math
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .ds import Dataset
+from .tensor_file import TensorFile
+from .utils import DataError, InputNotFound, UsageError, check_writable, log
+
+FORMAT = 1
+LEAST_SECONDS = 1.0  # between two ends of epochs that are saved
+FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
+AUTO = "auto"
+
+_FILE = TensorFile(
+    "nn-checkpoint",
+    "checkpoint",
+    "a file that `nn --train --checkpoint` wrote",
+    "copy it again, or remove it to start afresh",
+    "leave out --resume to start afresh, or say --resume auto",
+)
+_TYPES = {"F32", "F64", "I64", "U32"}
+
+
+@dataclass
+class Position:
+    """Where a run stands: all that it needs beside parameters and moments to go on as if nothing had been."""
+
+    epoch: int = 0  # epochs done
+    row: int = 0  # rows done of the next epoch's order
+    step: int = 0  # batches done
+    loss: float = 0.0  # sum of the losses of those rows
+    seconds: float = 0.0  # spent on those rows
+    losses: list[float] = field(default_factory=list)  # of the epochs done
+    val_losses: list[float] = field(default_factory=list)
+    epoch_seconds: list[float] = field(default_factory=list)
+    order: dict[str, np.ndarray] = field(default_factory=dict)  # what the next epoch's order is drawn from
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The numbers that a file keeps as arrays: a loss need not be finite, as in JSON it must."""
+        lists = {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
+        scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
+        return lists | scalars | {_ORDER + name: array for name, array in self.order.items()}
+
+    @classmethod
+    def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
+        """The position that `arrays` and the counts in `facts` stand for."""
+        return cls(
+            **{name: facts[name] for name in _COUNTS},
+            **{name: float(arrays[name][0]) for name in _SCALARS},
+            **{name: arrays[name].tolist() for name in _LISTS},
+            order={name[len(_ORDER) :]: a for name, a in arrays.items() if name.startswith(_ORDER)},
+        )
+
+
+_COUNTS = ("epoch", "row", "step")
+_SCALARS = ("loss", "seconds")
+_LISTS = ("losses", "val_losses", "epoch_seconds")
+_ORDER = "order."
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a checkpoint and the training that goes on from it must agree about."""
+
+    config: dict  # the flags that change numbers
+    data_sha256: str
+    engine: str  # backend and instruction set, which decide the bits too
+    rows: int  # of an epoch
+    holdout: int  # rows held out
+    vectors: dict[str, tuple[np.dtype, int]]  # type and length of the parameters and the moments in use
+
+
+class Checkpoint:
+    """Where a training saves its state, and what it goes on from.
+
+    path: written at the end of every `every`th epoch (1) if LEAST_SECONDS have passed since the last time,
+    at that of the last epoch, and where the training is stopped; None: never. resume: a file to go on from,
+    "auto" for that at `path` if it is there, or None. Raises UsageError, InputNotFound, OutputError for what
+    cannot work.
+    """
+
+    def __init__(self, path: str | None = None, every: int | None = None, resume: str | None = None):
+        if every is not None and every < 1:
+            raise UsageError(f"--checkpoint_every {every}: must be at least 1")
+        for flag, value in (("--checkpoint_every", every), ("--resume auto", resume == AUTO or None)):
+            if path is None and value is not None:
+                raise UsageError(f"{flag} needs --checkpoint FILE")
+        self.path = None if path is None else os.fspath(path)
+        if self.path is not None:
+            check_writable(self.path)
+        self.source = self._source(resume)
+        self._every, self._saved = every or 1, -math.inf
+
+    def _source(self, resume) -> str | None:
+        """The file to go on from, which is there."""
+        if resume is None:
+            return None
+        if resume == AUTO:
+            return self.path if os.path.exists(self.path) else None
+        if not os.path.exists(resume):
+            raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
+        return os.fspath(resume)
+
+    # ---- writing
+
+    def due(self, epoch: int, epochs: int) -> bool:
+        """Whether to save now that `epoch` epochs of `epochs` are over."""
+        if self.path is None:
+            return False
+        late_enough = time.monotonic() - self._saved >= LEAST_SECONDS
+        return epoch == epochs or (epoch % self._every == 0 and late_enough)
+
+    def save(self, run: Run, position: Position, vectors: dict[str, np.ndarray]) -> None:
+        """Write the state. vectors: as run.vectors lists them. Raises OutputError, leaving the old file."""
+        facts = {name: getattr(position, name) for name in _COUNTS}
+        facts |= {name: getattr(run, name) for name in ("config", "data_sha256", "engine")}
+        facts["format"] = FORMAT
+        _FILE.save(self.path, {**vectors, **position.arrays()}, facts)
+        if self._saved == -math.inf:
+            self._remove_forsaken()
+        self._saved = time.monotonic()
+
+    def _remove_forsaken(self) -> None:
+        """What runs that were killed while they wrote have left beside the file."""
+        path = Path(self.path)
+        for name in glob.glob(glob.escape(str(path.parent / f".{path.name}.")) + "*.tmp"):
+            with contextlib.suppress(OSError):
+                if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
+                    os.remove(name)
+
+    # ---- reading
+
+    def load(self, run: Run, fresh: Position) -> tuple[Position, dict[str, np.ndarray]] | None:
+        """(position, vectors) to go on from, everything checked; None to start afresh.
+
+        fresh: the position of the run at its beginning. Raises DataError for a file that is damaged or no
+        checkpoint, UsageError that names the flag or the data that it does not go with.
+        """
+        if self.source is None:
+            if os.path.exists(self.path):
+                log.warning("%s will be replaced; --resume auto would go on from it", self.path)
+            return None
+        path = self.source
+        data = _FILE.read(path)
+        header, facts = _FILE.header(path, data)
+        version = facts.get("format")
+        if isinstance(version, int) and version > FORMAT:
+            raise DataError(
+                f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn"
+            )
+        _FILE.check_digest(path, data, facts)
+        _check_facts(path, facts)
+        _check_agreement(path, facts, run)
+        for name, entry in header.items():
+            if name != "__metadata__" and not (isinstance(entry, dict) and entry.get("dtype") in _TYPES):
+                raise _FILE.damaged(path, f"{name} is of an unexpected type")
+        arrays = _FILE.tensors(path, data)
+        _check_arrays(path, facts, arrays, run, fresh)
+        position = Position.of(facts, arrays)
+        return position, {name: arrays[name] for name in run.vectors}
+
+
+def _check_facts(path: str, facts: dict) -> None:
+    kinds = {"config": dict, "data_sha256": str, "engine": str, **dict.fromkeys(_COUNTS, int)}
+    for name, kind in kinds.items():
+        value = facts.get(name)
+        if not isinstance(value, kind) or (kind is int and not 0 <= value < 2**63):
+            raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+
+
+def _check_agreement(path: str, facts: dict, run: Run) -> None:
+    """The same data and the same flags; another processor is allowed, and said."""
+    if facts["data_sha256"] != run.data_sha256:
+        raise UsageError(
+            f"--dataset: {path} was written while training on other data; name that, or leave out --resume"
+        )
+    theirs, ours = facts["config"], json.loads(json.dumps(run.config))
+    for flag in ours:
+        if theirs.get(flag) != ours[flag]:
+            raise UsageError(
+                f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
+                f"{json.dumps(ours[flag])}; say the same, or leave out --resume to start afresh"
+            )
+    if facts["engine"] != run.engine:
+        log.warning(
+            "%s was written by %s, this is %s: the last bits may differ from those of one run",
+            path, facts["engine"], run.engine,
+        )  # fmt: skip
+
+
+def _check_arrays(path: str, facts: dict, arrays: dict, run: Run, fresh: Position) -> None:
+    """Names, types and shapes, and counts that fit the run: C is given no number out of range."""
+    epochs, batch = run.config["epochs"], run.config["batch_number"]
+    epoch, row, step = (facts[name] for name in _COUNTS)
+    wanted = {name: (dtype, (length,)) for name, (dtype, length) in run.vectors.items()}
+    wanted |= {name: (np.dtype(np.float64), (1,)) for name in _SCALARS}
+    wanted |= {name: (np.dtype(np.float64), (epoch,)) for name in _LISTS}
+    if not run.holdout:
+        wanted["val_losses"] = (np.dtype(np.float64), (0,))
+    wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
+    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    if found != wanted:
+        name = next(name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name))
+        raise _FILE.damaged(path, f"{name} does not fit the network and the run")
+    at_end = row == run.rows or (epoch == epochs and row == 0)
+    if epoch > epochs or row > run.rows or (row % batch and not at_end) or (epoch == epochs and row):
+        raise _FILE.damaged(path, f"epoch {epoch}, row {row} is no place in the run")
+    if step != epoch * -(-run.rows // batch) + -(-row // batch):
+        raise _FILE.damaged(path, f"batch {step} is not at epoch {epoch}, row {row}")
+
+
+def data_digest(ds: Dataset) -> str:
+    """SHA-256 of what determines the data: of the file it came from, else of the arrays themselves."""
+    if ds.sha256 is not None:
+        return ds.sha256
+    digest = hashlib.sha256()
+    for array in (ds.x, ds.y):
+        digest.update(f"{array.dtype.str} {array.shape};".encode())
+        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+    return digest.hexdigest()

@@ -1,0 +1,481 @@
+"""Pictures of a sweep's results and of one model, for --plot and --report. Needs matplotlib (extra `report`).
+
+Colours are those of Okabe and Ito, which the colour-blind tell apart; every line has a marker of its own too.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .backends import on_host
+from .sweep import INFERENCE_ROWS, OK
+from .utils import OutputError, UsageError, atomic_write, os_reason
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "osD^vPX"
+DASHES = ("-", "--", "-.", ":")
+MOST_LINES = len(COLOURS) * 2
+MOST_POINTS = 20_000  # of a scatter plot; more of them would only make the file large
+SMALL_MULTIPLES = 3
+
+STYLE = {
+    "svg.fonttype": "none",  # text stays text: searchable, and as sharp as the page's
+    "font.size": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.35,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+}
+
+
+@dataclass
+class Picture:
+    """A drawn figure: the name of its files, what it shows, and itself in two formats."""
+
+    name: str
+    caption: str
+    svg: bytes
+    png: bytes
+
+
+def check_matplotlib() -> None:
+    """Raise UsageError with the remedy where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UsageError('pictures need the package matplotlib: pip install "nn-trainer[report]"') from None
+
+
+def save(pictures: Iterable[Picture], folder: str) -> list[str]:
+    """Write every picture as SVG and PNG; returns the files. Raises OutputError."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot make the folder: {os_reason(error)}") from error
+    files = []
+    for picture in pictures:
+        for suffix, data in (("svg", picture.svg), ("png", picture.png)):
+            files.append(str(Path(folder) / f"{picture.name}.{suffix}"))
+            atomic_write(files[-1], data)
+    return files
+
+
+def _picture(name: str, caption: str, draw: Callable, columns: int = 1, share: bool = True) -> Picture:
+    """Draw with draw(axes), a list of so many Axes side by side; the same bytes from run to run."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with rc_context({**STYLE, "svg.hashsalt": name}):
+        figure = Figure(
+            figsize=(6.8, 4.6) if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained"
+        )
+        FigureCanvasAgg(figure)
+        draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure.savefig(png, format="png", dpi=150)
+    return Picture(name, caption, svg.getvalue(), png.getvalue())
+
+
+# ---------------------------------------------------------------- a sweep's results
+
+
+def of_results(rows: list[dict]) -> list[Picture]:
+    """Pictures of what these results (sweep.collect) hold figures for. Raises UsageError if there is none."""
+    check_matplotlib()
+    done = [row for row in rows if row["status"] == OK]
+    engines = _engine_names(done)
+    makers = (_training_time, _batch_sizes, _depths, _inference, _threads_or_gpus, _errors, _memory)
+    pictures = [picture for make in makers if (picture := make(done, engines)) is not None]
+    if not pictures:
+        raise UsageError(
+            f"nothing to draw: {len(done)} of {len(rows)} results are measurements; run more of the plan"
+        )
+    return pictures
+
+
+def _engine_names(rows: list[dict]) -> dict[int, str]:
+    """Names of the rows' engines, by the row's id: backend, threads or GPUs; the device if there are more."""
+    devices = {row["device"] for row in rows if on_host(row["backend"])}
+    names = {}
+    for row in rows:
+        name = row["engine"] or row["backend"]
+        if not on_host(row["backend"]):
+            name += f", {_count(row['gpus'])} GPUs" if _count(row["gpus"]) > 1 else ""
+            name += f", {row['distribute']}" if row["distribute"] else ""
+        elif row["threads"] and row["threads"] >= 1:
+            name += f", {row['threads']:.0f} thread{'s' * (row['threads'] > 1)}"
+        if len(devices) > 1 and on_host(row["backend"]):
+            name += f", {row['device']}"
+        if row["dtype"] != "float32":
+            name += f", {row['dtype']}"
+        names[id(row)] = name
+    return names
+
+
+def _styles(names: Iterable[str]) -> dict[str, dict]:
+    """A colour, a marker and a kind of line for each name, the same wherever the names are."""
+    return {
+        name: {
+            "color": COLOURS[i % len(COLOURS)],
+            "marker": MARKERS[i % len(MARKERS)],
+            "linestyle": DASHES[i // len(COLOURS) % len(DASHES)],
+        }
+        for i, name in enumerate(sorted(set(names)))
+    }
+
+
+def _usual_batch(rows: list[dict]) -> float | None:
+    """The batch size of most rows."""
+    counts = Counter(row["batch_number"] for row in rows)
+    return max(counts, key=lambda size: (counts[size], size)) if counts else None
+
+
+def _line(axes, points: dict[float, list[float]], **style) -> None:
+    """A line through the median of the values at each x."""
+    xs = sorted(points)
+    axes.plot(xs, [float(np.median(points[x])) for x in xs], **style)
+
+
+def _grouped(rows: Iterable[dict], key: Callable, x: str, y: Callable) -> dict:
+    """{key: {x: [y, ...]}} of the rows that have both."""
+    groups: dict = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row[x] is not None and y(row) is not None:
+            groups[key(row)][row[x]].append(y(row))
+    return groups
+
+
+def _training_time(rows, engines):
+    dense = [row for row in rows if row["kind"] == "dense"]
+    batch = _usual_batch(dense)
+    chosen = [row for row in dense if row["batch_number"] == batch]
+    groups = _grouped(chosen, lambda row: engines[id(row)], "parameters", lambda row: row["batch_ms"])
+    if not any(len(points) > 1 for points in groups.values()):
+        return None
+
+    def draw(places):
+        (axes,) = places
+        for name, style in _styles(groups).items():
+            _line(axes, groups[name], label=name, **style)
+        axes.set(
+            xscale="log",
+            yscale="log",
+            xlabel="parameters",
+            ylabel=f"time of a batch of {batch:.0f} rows (ms)",
+        )
+        axes.set_title("Training a dense network")
+        axes.legend()
+
+    caption = (
+        f"Training time of a batch of {batch:.0f} rows against the number of parameters, dense networks."
+    )
+    return _picture("training-time", caption, draw)
+
+
+def _batch_sizes(rows, engines):
+    sizes = defaultdict(set)
+    for row in rows:
+        sizes[row["layers"]].add(row["batch_number"])
+    layers = sorted(
+        (name for name in sizes if len(sizes[name]) > 1), key=lambda name: _parameters(rows, name)
+    )
+    layers = _spread(layers, SMALL_MULTIPLES)
+    if not layers:
+        return None
+    styles = _styles(engines[id(row)] for row in rows if row["layers"] in layers)
+
+    def draw(axes):
+        for place, name in zip(axes, layers, strict=True):
+            some = [row for row in rows if row["layers"] == name]
+            groups = _grouped(
+                some,
+                lambda row: engines[id(row)],
+                "batch_number",
+                lambda row: 1e3 * row["batch_ms"] / row["batch_number"],
+            )
+            for engine, points in sorted(groups.items()):
+                _line(place, points, label=engine, **styles[engine])
+            place.set(xscale="log", yscale="log", xlabel="batch size (rows)")
+            place.set_title(_short(name))
+            place.legend()
+        axes[0].set_ylabel("training time of a row (µs)")
+
+    caption = "Training time of a row against the batch size: larger batches keep more of a device busy."
+    return _picture("batch-size", caption, draw, len(layers))
+
+
+def _depths(rows, engines):
+    dense = [row for row in rows if row["kind"] == "dense" and row["depth"]]
+    batch = _usual_batch(dense)
+    chosen = [row for row in dense if row["batch_number"] == batch]
+    groups = _grouped(
+        chosen, lambda row: (engines[id(row)], row["depth"]), "parameters", lambda row: row["batch_ms"]
+    )
+    names = [
+        name for name, _ in Counter(name for name, _ in groups).most_common() if _depths_of(groups, name) > 1
+    ]
+    names = sorted(names[:SMALL_MULTIPLES])
+    if not names:
+        return None
+    styles = _styles(f"{depth:.0f} hidden layer{'s' * (depth > 1)}" for _, depth in groups)
+
+    def draw(axes):
+        for place, name in zip(axes, names, strict=True):
+            for engine, depth in sorted(groups):
+                if engine == name:
+                    label = f"{depth:.0f} hidden layer{'s' * (depth > 1)}"
+                    _line(place, groups[engine, depth], label=label, **styles[label])
+            place.set(xscale="log", yscale="log", xlabel="parameters")
+            place.set_title(name)
+            place.legend()
+        axes[0].set_ylabel(f"time of a batch of {batch:.0f} rows (ms)")
+
+    caption = (
+        "Width against depth: networks of about as many parameters, in one, two and three hidden layers."
+    )
+    return _picture("width-depth", caption, draw, len(names))
+
+
+def _depths_of(groups, name) -> int:
+    return len({depth for engine, depth in groups if engine == name})
+
+
+def _inference(rows, engines):
+    names = sorted({row["layers"] for row in rows}, key=lambda name: _parameters(rows, name))
+    names = _spread(names, 3)
+    if not names:
+        return None
+    styles = _styles(engines[id(row)] for row in rows if row["layers"] in names)
+
+    def draw(axes):
+        for place, name in zip(axes, names, strict=True):
+            lines = defaultdict(lambda: defaultdict(list))
+            for row in rows:
+                for n in INFERENCE_ROWS:
+                    if row["layers"] == name and row[f"infer_{n}_ms"] is not None:
+                        lines[engines[id(row)]][n].append(row[f"infer_{n}_ms"])
+            for engine, points in sorted(lines.items()):
+                _line(place, points, label=engine, **styles[engine])
+            place.set(xscale="log", yscale="log", xlabel="rows in a call")
+            place.set_title(_short(name))
+            place.legend()
+        axes[0].set_ylabel("time of a call of predict (ms)")
+
+    caption = "Inference: time of a call against the rows in it, for a small, a middle and a large network."
+    return _picture("inference", caption, draw, len(names))
+
+
+def _threads_or_gpus(rows, engines):
+    """Speed-up over the least number of threads or GPUs, for networks that ran on several."""
+    lines: dict = {}
+    for unit in ("threads", "gpus"):
+        groups = defaultdict(lambda: defaultdict(list))
+        for row in rows:
+            count = _count(row[unit]) or int(unit == "gpus")  # nothing said: one GPU
+            if count and (unit == "gpus") != on_host(row["backend"]):
+                key = (row["layers"], row["batch_number"], row["backend"], row["distribute"], row["device"])
+                groups[key][count].append(row["batch_ms"])
+        for layers, batch, backend, distribute, device in list(groups):
+            alone = groups.get(
+                (layers, batch, backend, None, device), {}
+            )  # one GPU is distributed to in no way
+            if distribute and 1 in alone:
+                groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
+        groups = {key: points for key, points in groups.items() if len(points) > 1}
+        chosen = _spread(sorted(groups, key=lambda key: (_parameters(rows, key[0]), key[1])), 5)
+        if chosen:
+            lines[unit] = {key: groups[key] for key in chosen}
+    if not lines:
+        return None
+
+    def draw(axes):
+        for place, (unit, groups) in zip(axes, lines.items(), strict=True):
+            names = {
+                key: f"{_short(key[0])}, batch {key[1]:.0f}" + (f", {key[3]}" if key[3] else "")
+                for key in groups
+            }
+            styles = _styles(names.values())
+            most = max(max(points) for points in groups.values())
+            for key, points in groups.items():
+                first = float(np.median(points[min(points)]))
+                speed = {
+                    count: [min(points) * first / float(np.median(times))] for count, times in points.items()
+                }
+                _line(place, speed, label=names[key], **styles[names[key]])
+            place.plot([1, most], [1, most], color="0.6", linewidth=1, label="ideal")
+            place.set(xlabel="GPUs" if unit == "gpus" else "threads", ylabel="speed-up (times)")
+            place.xaxis.get_major_locator().set_params(integer=True)
+            place.set_title("Several GPUs" if unit == "gpus" else "Several threads")
+            place.legend()
+
+    return _picture(
+        "speed-up", "Speed-up of training by several threads or GPUs.", draw, len(lines), share=False
+    )
+
+
+def _count(value) -> int:
+    """How many GPUs or threads: `2`, 2.0, or the list `0,2`."""
+    if value in (None, ""):
+        return 0
+    text = str(value)
+    return len([part for part in text.split(",") if part]) if "," in text else int(float(text))
+
+
+def _errors(rows, engines):
+    chosen = [row for row in rows if row["rmse"] is not None]
+    groups = _grouped(chosen, _structure, "parameters", lambda row: row["rmse"])
+    if sum(map(len, groups.values())) < 2:
+        return None
+
+    def draw(places):
+        (axes,) = places
+        for name, style in _styles(groups).items():
+            _line(axes, groups[name], label=name, **style)
+        axes.set(xscale="log", xlabel="parameters", ylabel="RMSE on test rows (unit of the target)")
+        axes.set_title("Error after training")
+        axes.legend()
+
+    return _picture("error", "Error on test rows against the number of parameters.", draw)
+
+
+def _structure(row) -> str:
+    if row["kind"] == "cnn":
+        return "convolutional"
+    return f"{row['depth']:.0f} hidden layer{'s' * (row['depth'] != 1)}"
+
+
+def _memory(rows, engines):
+    groups = _grouped(rows, lambda row: row["backend"], "parameters", lambda row: row["network_bytes"] / 1e6)
+    if sum(map(len, groups.values())) < 2:
+        return None
+
+    def draw(places):
+        (axes,) = places
+        for name, style in _styles(groups).items():
+            hollow = {"facecolors": "none", "edgecolors": style["color"], "marker": style["marker"]}
+            axes.scatter(*_points(groups[name]), label=name, s=28, **hollow)
+        axes.set(
+            xscale="log", yscale="log", xlabel="parameters", ylabel="memory of the network in training (MB)"
+        )
+        axes.set_title("Memory")
+        axes.legend()
+
+    return _picture("memory", "Memory: parameters, gradients, the optimiser's state and one batch.", draw)
+
+
+def _points(points: dict[float, list[float]]):
+    pairs = [(x, y) for x, ys in sorted(points.items()) for y in ys]
+    return zip(*pairs, strict=True)
+
+
+def _parameters(rows, layers: str) -> float:
+    return next(row["parameters"] for row in rows if row["layers"] == layers)
+
+
+def _spread(items: list, most: int) -> list:
+    """At most so many of the items, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+
+
+def _short(layers: str) -> str:
+    """A network's name in a title: without activations, and cut if it is long."""
+    text = "-".join(item.split(":")[0] for item in layers.split(","))
+    return text if len(text) <= 34 else text[:31] + "..."
+
+
+# ---------------------------------------------------------------- one model
+
+
+def of_model(net, ds=None) -> list[Picture]:
+    """The losses of a network's training; with a data set of a regression its errors there too."""
+    check_matplotlib()
+    pictures = [_losses(net)] if net.history["loss"] else []
+    if ds is not None and net.task == "regression":
+        truth, predicted = (
+            np.asarray(ds.y, np.float64).reshape(ds.rows, -1),
+            net.predict(ds.x).astype(np.float64),
+        )
+        names = net.targets or [f"output {i}" for i in range(net.outputs)]
+        pictures += [_predicted(truth, predicted, names), _histogram(truth, predicted, names)]
+    if not pictures:
+        raise UsageError("nothing to draw: the model holds no history; name a data set with --dataset")
+    return pictures
+
+
+def _losses(net):
+    history = {"training rows": net.history["loss"], "held-out rows": net.history["val_loss"]}
+    lines = {name: values for name, values in history.items() if values}
+
+    def draw(places):
+        (axes,) = places
+        for (name, values), style in zip(lines.items(), _styles(lines).values(), strict=True):
+            style["marker"] = style["marker"] if len(values) <= 60 else ""
+            axes.plot(range(1, len(values) + 1), values, label=name, **style)
+        values = np.concatenate(list(map(np.array, lines.values())))
+        if values.min() > 0 and values.max() > 20 * values.min():
+            axes.set_yscale("log")
+        scaled = ", of scaled targets" if net.target_scaling is not None else ""
+        axes.set(xlabel="epoch", ylabel=f"loss ({net.loss}{scaled})")
+        axes.set_xlim(0.5, max(map(len, lines.values())) + 0.5)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_title("Loss while training")
+        axes.legend()
+
+    return _picture("loss", "Loss after each epoch.", draw)
+
+
+def _predicted(truth, predicted, names):
+    every = -(-truth.size // MOST_POINTS)
+
+    def draw(places):
+        (axes,) = places
+        low, high = min(truth.min(), predicted.min()), max(truth.max(), predicted.max())
+        axes.plot([low, high], [low, high], color="0.5", linewidth=1, label="as it should be")
+        for column, style in zip(
+            range(truth.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())
+        ):  # noqa: B905
+            axes.scatter(
+                truth[::every, column], predicted[::every, column], s=8, alpha=0.5, linewidths=0,
+                color=style["color"], marker=style["marker"], label=names[column],
+            )  # fmt: skip
+        axes.set(xlabel="true value (unit of the target)", ylabel="predicted value (unit of the target)")
+        axes.set_title("Predicted against true")
+        axes.legend()
+
+    return _picture("predicted", "Predicted against true values.", draw)
+
+
+def _histogram(truth, predicted, names):
+    errors = predicted - truth
+
+    def draw(places):
+        (axes,) = places
+        bins = np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5))))
+        for column, style in zip(
+            range(errors.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())
+        ):  # noqa: B905
+            mean, deviation = errors[:, column].mean(), errors[:, column].std()
+            label = f"{names[column]}: mean {mean:.3g}, deviation {deviation:.3g}"
+            alpha = 1.0 if errors.shape[1] == 1 else 0.5
+            axes.hist(errors[:, column], bins=bins, color=style["color"], alpha=alpha, label=label)
+        axes.margins(y=0.15)  # room for the legend
+        axes.set(xlabel="predicted - true (unit of the target)", ylabel="rows")
+        axes.set_title("Errors")
+        axes.legend()
+
+    return _picture("errors", "Histogram of the errors.", draw)

@@ -1,0 +1,233 @@
+"""--report: tables and pictures of a test, a model or a sweep as one HTML page that needs no other file."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from . import plot
+from .backends import on_host
+from .sweep import INFERENCE_ROWS, OK
+from .utils import atomic_write
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 70rem; margin: 2rem
+auto;
+       padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+.scroll { overflow-x: auto; margin-bottom: 1.2rem; }
+table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding: 0.3rem 0; color: #555; }
+th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
+th { border-bottom-color: #888; } .word { text-align: left; }
+figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { color: #555; }
+"""
+
+
+# ---------------------------------------------------------------- pages
+
+
+def of_test(result: dict, net, ds, model: str) -> str:
+    """The page of a test: its figures, the model, the losses of its training, its errors."""
+    facts = {
+        "model": model,
+        "layers": net.spec,
+        "parameters": f"{net.parameter_count:,}",
+        "loss": net.loss,
+        "scaling": net.scaling.kind,
+        "data": ds.path or "",
+        "computed by": net.engine.describe(),
+    }
+    figures = {name: value for name, value in result.items() if not isinstance(value, (list, dict))}
+    parts = [_table(["", ""], [[name, _number(value)] for name, value in figures.items()], "figures", 1)]
+    if "confusion" in result:
+        names = [row["class"] for row in result["per_class"]]
+        lines = [[name, *map(str, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
+        parts.append(
+            _table(["true \\ predicted", *names], lines, "rows of each class and what they were taken for", 1)
+        )
+        rates = ("precision", "recall", "f1", "support")
+        lines = [[row["class"], *(_number(row[rate]) for rate in rates)] for row in result["per_class"]]
+        parts.append(_table(["class", *rates], lines, "classes", 1))
+    if "tp" in result:
+        negative, positive = net.classes or ["0", "1"]
+        lines = [
+            [negative, str(result["tn"]), str(result["fp"])],
+            [positive, str(result["fn"]), str(result["tp"])],
+        ]
+        parts.append(_table(["true \\ predicted", negative, positive], lines, "rows", 1))
+    known = _table(["", ""], [[name, value] for name, value in facts.items() if value], "the model", 2)
+    pictures = plot.of_model(net, ds) if net.history["loss"] or net.task == "regression" else []
+    return _page(
+        f"Test of {model}", ["<h2>Result</h2>", *parts, "<h2>Model</h2>", known, *_figures(pictures)]
+    )
+
+
+def of_model(net, model: str, pictures: Sequence[plot.Picture]) -> str:
+    """The page of a model: its layers and its pictures."""
+    lines = [
+        [
+            layer.item or layer.kind,
+            layer.activation,
+            "x".join(map(str, layer.out_shape)),
+            f"{layer.parameters:,}",
+        ]
+        for layer in net.layers
+    ]
+    table = _table(["layer", "activation", "output", "parameters"], lines, net.spec, 2)
+    return _page(f"Model {model}", ["<h2>Layers</h2>", table, *_figures(pictures)])
+
+
+def of_results(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:
+    """The page of a sweep: which device for which network, pictures, and every figure."""
+    done = [row for row in rows if row["status"] == OK]
+    failed = [row for row in rows if row["status"] != OK]
+    devices = sorted(
+        {(row["device"], row["engine"], f"{row['cores']:.0f}", row["nn"], row["python"]) for row in done}
+    )
+    parts = [
+        "<h2>Which device for which network?</h2>",
+        *(f"<p>{html.escape(line)}</p>" for line in verdicts(rows)),
+        _table(["device", "backend", "cores", "nn", "Python"], devices, "measured on", 2),
+        *_figures(pictures),
+        "<h2>All figures</h2>",
+        _table([head for head, _, _ in FIGURES], [_line(row) for row in done], f"{len(done)} networks", 3),
+    ]
+    if failed:
+        lines = [
+            [row["layers"], row["backend"], f"{row['batch_number'] or 0:.0f}", row["status"]]
+            for row in failed
+        ]
+        parts += ["<h2>Not run</h2>", _table(["network", "backend", "batch", "why"], lines, "", 4)]
+    plans = ", ".join(sorted({row["plan"] for row in rows}))
+    return _page(f"Timing study: {plans}", parts)
+
+
+def write(path: str, page: str) -> None:
+    """Write a page. Raises OutputError."""
+    atomic_write(path, page.encode())
+
+
+# ---------------------------------------------------------------- the answer in words
+
+
+def verdicts(rows: list[dict]) -> list[str]:
+    """For each kind of network and batch size, a sentence: up to which size the processor trains it faster.
+
+    Compared are the fastest settings of the processor and of the accelerators, network by network.
+    """
+    best: dict = defaultdict(dict)  # (kind, batch size) -> {network: {on host: row}}
+    for row in rows:
+        if row["status"] == OK:
+            network = best[row["kind"], row["batch_number"]].setdefault(row["layers"], {})
+            side = on_host(row["backend"])
+            if side not in network or row["batch_ms"] < network[side]["batch_ms"]:
+                network[side] = row
+    sentences = []
+    for (kind, batch), networks in sorted(best.items()):
+        both = [network for network in networks.values() if len(network) == 2]
+        if both:
+            sentences.append(
+                _verdict(kind, batch, sorted(both, key=lambda network: network[True]["parameters"]))
+            )
+    return sentences or ["Only one kind of device was measured: nothing to compare yet."]
+
+
+def _verdict(kind: str, batch: float, networks: list[dict]) -> str:
+    """networks: {on host: row}, by the number of parameters."""
+    name = "Convolutional networks" if kind == "cnn" else "Dense networks"
+    start = f"{name}, batches of {batch:.0f} rows:"
+    wins = [network[True]["batch_ms"] <= network[False]["batch_ms"] for network in networks]
+    first_loss = wins.index(False) if False in wins else len(wins)
+    size = [f"{network[True]['parameters']:,.0f} parameters" for network in networks]
+    host, device = networks[0][True]["device"], networks[0][False]["device"]
+    if first_loss == 0:
+        later = f", except {sum(wins)} of {len(wins)} networks" if any(wins) else ""
+        return f"{start} {device} is faster than {host} from {size[0]} on, the smallest measured{later}."
+    if first_loss == len(wins):
+        return f"{start} {host} is faster than {device} up to {size[-1]}, the largest measured."
+    again = sum(wins[first_loss:])
+    later = f" ({again} larger ones are faster on {host} too)" if again else ""
+    return (
+        f"{start} {host} is faster up to {size[first_loss - 1]}, {device} from {size[first_loss]} on{later}."
+    )
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def _column(name: str, digits: str = ".3g"):
+    return lambda row: "" if row[name] is None else format(row[name], digits)
+
+
+FIGURES = [  # header, how a row fills it, whether it is a word
+    ("network", lambda row: ",".join(item.split(":")[0] for item in row["layers"].split(",")), True),
+    ("data", lambda row: row["data"], True),
+    ("backend", lambda row: row["engine"], True),
+    ("threads", _column("threads", ".0f"), False),
+    ("GPUs", lambda row: str(row["gpus"] or ""), False),
+    ("batch", _column("batch_number", ".0f"), False),
+    ("parameters", _column("parameters", ",.0f"), False),
+    ("ms a batch", _column("batch_ms"), False),
+    ("95 %", _column("batch_p95_ms"), False),
+    ("s an epoch", _column("epoch_s"), False),
+    ("s in all", _column("train_s"), False),
+    *((f"ms for {n} row{'s' * (n > 1)}", _column(f"infer_{n}_ms"), False) for n in INFERENCE_ROWS),
+    ("MB", lambda row: f"{row['network_bytes'] / 1e6:.3g}", False),
+    ("RMSE", _column("rmse", ".4g"), False),
+    ("MAE", _column("mae", ".4g"), False),
+    ("R2", _column("r2"), False),
+    ("skill", _column("skill"), False),
+    ("accuracy", _column("accuracy", ".4f"), False),
+]
+
+
+def _line(row: dict) -> list[str]:
+    return [fill(row) for _, fill, _ in FIGURES]
+
+
+def _number(value) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _table(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str, words: int) -> str:
+    """A table whose first `words` columns are words."""
+
+    def cells(tag: str, fields: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=word' if n < words else ''}>{html.escape(str(field))}</{tag}>"
+            for n, field in enumerate(fields)
+        )
+
+    head = f"<thead><tr>{cells('th', headers)}</tr></thead>" if any(headers) else ""
+    body = "".join(f"<tr>{cells('td', line)}</tr>" for line in lines)
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<div class=scroll><table>{title}{head}<tbody>{body}</tbody></table></div>"
+
+
+def _figures(pictures: Sequence[plot.Picture]) -> list[str]:
+    return ["<h2>Pictures</h2>", *map(_figure, pictures)] if pictures else []
+
+
+def _figure(picture: plot.Picture) -> str:
+    """The picture as part of the page: an <svg> whose names are its own."""
+    svg = picture.svg.decode()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)  # HTML knows SVG without
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{picture.name}-", svg)
+    caption = html.escape(picture.caption)
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{caption}"', 1)
+    return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
+    from . import __version__
+
+    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
+    view = '<meta name=viewport content="width=device-width, initial-scale=1">'
+    body = "\n".join([f"<h1>{html.escape(title)}</h1>", *parts, f"<p>nn {__version__}</p>"])
+    return f"<!DOCTYPE html>\n<html lang=en><head>{head}{view}</head>\n<body>\n{body}\n</body></html>\n"

@@ -1,0 +1,162 @@
+"""What model files and checkpoints are made of: safetensors, one JSON text of facts, a SHA-256 over all.
+
+A file is either returned whole and checked or refused with one line: nothing in it is executed, no size
+it claims is believed before the bytes are there, and any changed bit is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import stat
+from dataclasses import dataclass
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from .utils import DataError, InputNotFound, atomic_file, os_reason
+
+_NO_DIGEST = "0" * 64
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """A kind of file: under which key its facts stand, and how its errors speak of it."""
+
+    key: str  # of the facts, in the metadata of safetensors
+    noun: str
+    expected: str  # what a file should have been
+    remedy: str  # what to do about a damaged one
+    missing: str  # what to do where there is none
+
+    def save(self, path: str | os.PathLike, tensors: dict[str, np.ndarray], facts: dict) -> None:
+        """Write a file, replacing `path` only once it is complete; `sha256` is added to the facts here.
+
+        The same arguments give the same bytes. Raises OutputError.
+        """
+        facts = {**facts, "sha256": _NO_DIGEST}
+        text = json.dumps(facts, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        data = safetensors.numpy.save(tensors, {self.key: text})
+        # The digest covers every byte of the file but its own 64: header, padding and tensors alike.
+        at = self._digest_position(path, data, _NO_DIGEST)
+        whole = memoryview(data)
+        with atomic_file(path) as file:
+            for part in (whole[:at], hashlib.sha256(data).hexdigest().encode(), whole[at + 64 :]):
+                file.write(part)
+
+    def read(self, path: str | os.PathLike) -> bytes:
+        """A file's bytes, unchecked. Raises InputNotFound, and DataError for what is no file or empty."""
+        try:
+            with open(path, "rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):  # a device such as /dev/zero has no end
+                    raise DataError(f"{path}: not a file, expected {self.expected}")
+                data = file.read()
+        except FileNotFoundError as error:
+            raise InputNotFound(f"{path}: no such {self.noun}; {self.missing}") from error
+        except IsADirectoryError as error:
+            raise DataError(f"{path}: a folder, expected {self.expected}") from error
+        except OSError as error:
+            raise InputNotFound(f"{path}: cannot read the {self.noun}: {os_reason(error)}") from error
+        if not data:
+            raise DataError(f"{path}: the {self.noun} is empty; {self.remedy}")
+        return data
+
+    def damaged(self, path, reason: str) -> DataError:
+        """The error that says so."""
+        return DataError(f"{path}: damaged {self.noun}: {reason}; {self.remedy}")
+
+    def header(self, path, data: bytes) -> tuple[dict, dict]:
+        """(header of safetensors, facts), as they stand there."""
+        header = self._header(path, data)
+        metadata = header.get("__metadata__")
+        text = metadata.get(self.key) if isinstance(metadata, dict) else None
+        if not isinstance(text, str):
+            raise DataError(
+                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
+            )
+        facts = self._json(path, text.encode("utf-8", "surrogatepass"))
+        if not isinstance(facts, dict):
+            raise self.damaged(path, "its metadata is no JSON object")
+        return header, facts
+
+    def _header(self, path, data: bytes) -> dict:
+        """8 bytes of length (little endian), then so many bytes of JSON."""
+        length = int.from_bytes(data[:8], "little")
+        if len(data) < 8 or data[8:9] != b"{":
+            raise DataError(f"{path}: not a {self.noun} of nn; expected {self.expected}")
+        if length > len(data) - 8:
+            raise DataError(
+                f"{path}: cut or damaged {self.noun}: its header should have {length} bytes, "
+                f"{len(data) - 8} are there; {self.remedy}"
+            )
+        header = self._json(path, data[8 : 8 + length])
+        if not isinstance(header, dict):
+            raise self.damaged(path, "its header is no JSON object")
+        return header
+
+    def _json(self, path, text: bytes):
+        """JSON as the standard has it: UTF-8, finite numbers, no key twice."""
+
+        def finite(number: str) -> float:
+            value = float(number)
+            if not math.isfinite(value):
+                raise ValueError(f"{number} is not a finite number")
+            return value
+
+        def without_repeats(pairs: list) -> dict:
+            result = dict(pairs)
+            if len(result) != len(pairs):
+                raise ValueError("a key occurs twice")
+            return result
+
+        try:
+            return json.loads(
+                text.decode("utf-8"),
+                parse_float=finite,
+                parse_constant=finite,
+                object_pairs_hook=without_repeats,
+            )
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(path, f"its header is not readable JSON ({one_line(error)})") from error
+
+    def check_digest(self, path, data: bytes, facts: dict) -> None:
+        """Raise DataError unless the SHA-256 in the facts is that of the bytes."""
+        digest = facts.get("sha256")
+        if not is_digest(digest):
+            raise self.damaged(path, "`sha256` in its metadata is missing or no SHA-256")
+        at = self._digest_position(path, data, digest)
+        whole = hashlib.sha256(data[:at])
+        whole.update(_NO_DIGEST.encode())
+        whole.update(memoryview(data)[at + 64 :])
+        if whole.hexdigest() != digest:
+            raise self.damaged(path, "its SHA-256 does not match its bytes")
+
+    def _digest_position(self, path, data: bytes, digest: str) -> int:
+        """Where in the file the facts' own SHA-256 stands: the one place that it does not cover."""
+        mark = rb"\"sha256\":\"" + digest.encode()  # the quotes are escaped: JSON inside a JSON string
+        header = data[: 8 + int.from_bytes(data[:8], "little")]
+        if header.count(mark) != 1:
+            raise self.damaged(path, "its SHA-256 is not where it should be")
+        return header.index(mark) + len(mark) - 64
+
+    def tensors(self, path, data: bytes) -> dict[str, np.ndarray]:
+        """The arrays, once their types are known to be numpy's."""
+        try:
+            return safetensors.numpy.load(data)
+        except (safetensors.SafetensorError, ValueError, OverflowError) as error:
+            raise self.damaged(path, one_line(error)) from error
+
+
+def is_digest(value) -> bool:
+    """Whether the value is the text of a SHA-256."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def one_line(error) -> str:
+    """An error's or value's text without line breaks."""
+    return " ".join(str(error).split())

@@ -1,0 +1,146 @@
+"""Every layer kind, activation, loss and optimiser on the GPU, against plain float64 NumPy and against seq."""
+
+import numpy as np
+import pytest
+from test_layers import ALONE, STACKS, check_against_numpy, distance, fill
+
+from nn.nn import Network
+from nn.nn_aux import ACTIVATIONS
+from nn.train import ADAM
+
+# three tiles of a product each way, and one value more than whole tiles
+PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
+DROPPING = "2x6x5,dropout0.25,conv3k2:relu,dropout0.5,7:tanh,dropout0.3,2"
+
+
+def network(spec, backend, dtype="float64", task="regression", **options):
+    return Network(spec, task, backend=backend, dtype=dtype, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("spec", [*ALONE, *STACKS, *PRODUCTS])
+def test_a_network_agrees_with_numpy(spec, dtype, backend):
+    check_against_numpy(network(spec, backend, dtype), rows=3)
+
+
+@pytest.mark.parametrize("rows", [1, 33, 130])
+@pytest.mark.parametrize("spec", STACKS)
+def test_any_number_of_rows_will_do(spec, rows, backend):
+    check_against_numpy(network(spec, backend), rows)
+
+
+@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])
+def test_every_activation_agrees_with_numpy(activation, backend):
+    check_against_numpy(network(f"4,9:{activation},5:{activation}", backend), rows=6)
+    check_against_numpy(network(f"2x5x5,conv3k2:{activation},maxpool2:{activation},flatten:{activation}", backend), 4)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize(
+    ("spec", "task", "loss"),
+    [
+        ("6,5:tanh,4", "multiclass", "ce"),
+        ("6,5:tanh,70", "multiclass", "ce"),
+        ("6,5:tanh,4:softmax", "multiclass", "mse"),
+        ("6,5:tanh,2:softmax", "multiclass", "huber"),
+        ("6,5,1", "binary", "bce"),
+        ("6,5,3:sigmoid", "regression", "bce"),
+        ("6,5,3:sigmoid", "regression", "mae"),
+        ("6,5,3", "regression", "huber"),
+    ],
+)
+def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
+    """Values, gradients, and the parameters after an epoch that ends in a short batch."""
+    seq, ours = (network(spec, b, task=task, loss=loss) for b in ("seq", backend))
+    x, y = fill(seq, 10)
+    ours.set_parameters(seq.parameters())
+    classes = np.arange(10) % max(2, seq.outputs)
+    if task != "regression":
+        y = seq.target_rows(classes.astype(float) if task == "binary" else classes)
+    elif loss == "bce":
+        y = (y > 0) * 1.0
+    targets = classes.astype(np.int32) if labels and task == "multiclass" else y
+    ends = []
+    x = x.reshape(10, -1)
+    for net in (seq, ours):
+        value, grads, dx = net.engine.gradients(x, y)
+        data, progress = net.engine.load(x, targets), net.engine.progress()
+        settings = net.engine.training(optimizer="sgd", batch=4, rates=[0.1] * 9, momentum=0.0, seed=0)
+        net.engine.epoch(data, np.arange(10)[::-1].copy(), settings, progress)
+        assert (progress.row, progress.step) == (10, 3)
+        parts = [value], grads, dx, [progress.loss], net.engine.get("parameters"), [net.engine.loss(data, np.arange(7))]
+        ends.append([np.ravel(part) for part in parts])
+    for mine, theirs in zip(*ends, strict=True):
+        assert distance(mine, theirs) < 1e-12
+
+
+@pytest.mark.parametrize("rows", [3, 200])  # one block of the small networks' kernel, and several
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("optimizer", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)])
+@pytest.mark.parametrize("spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"])
+def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, rows, backend):
+    seq, ours = (network(spec, b, dtype) for b in ("seq", backend))
+    x, y = fill(seq, 3 * rows + 1)
+    ours.set_parameters(seq.parameters())
+    ends = []
+    for net in (seq, ours):
+        engine = net.engine
+        data, progress = engine.load(x.reshape(len(x), -1), y), engine.progress(step=2)
+        settings = engine.training(
+            optimizer=optimizer, batch=rows, rates=list(np.linspace(0.01, 0.002, 9)), momentum=momentum,
+            weight_decay=0.2, seed=1, **ADAM,
+        )  # fmt: skip
+        engine.epoch(data, np.random.default_rng(0).permutation(len(x)), settings, progress)
+        ends.append((engine.get("parameters"), engine.get("moment1")))
+    tolerance = 1e-12 if dtype == "float64" else 1e-5
+    assert distance(ends[1][0], ends[0][0]) < tolerance
+    if momentum or optimizer == "adam":
+        assert distance(ends[1][1], ends[0][1]) < 10 * tolerance
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_dropout_draws_the_masks_of_seq(rows, backend):
+    seq, ours = (network(DROPPING, b) for b in ("seq", backend))
+    x, y = fill(seq, rows)
+    ours.set_parameters(seq.parameters())
+    for seed, step in ((0, 0), (5, 3), (2**32 - 1, 10**6)):
+        theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y, seed, step) for net in (seq, ours))
+        assert mine[0] == pytest.approx(theirs[0], rel=1e-12)
+        assert distance(mine[1], theirs[1]) < 1e-12
+        assert ((mine[2] == 0) == (theirs[2] == 0)).all()
+
+
+def test_bytes_become_pixels_as_in_seq(backend):
+    seq, ours = (network("1x6x6,conv3k2,maxpool2,4", b, task="multiclass") for b in ("seq", backend))
+    ours.set_parameters(seq.parameters())
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (50, 36), np.uint8), rng.integers(0, 4, 50).astype(np.int32)
+    ends = []
+    for net in (seq, ours):
+        data = net.engine.load(x, y)
+        settings = net.engine.training(optimizer="adam", batch=8, rates=[0.01] * 9, seed=0, **ADAM)
+        net.engine.epoch(data, np.arange(50), settings, net.engine.progress())
+        ends.append((net.engine.get("parameters"), net.engine.predict(data, np.arange(3, 40))))
+    assert distance(ends[1][0], ends[0][0]) < 1e-12
+    assert distance(ends[1][1], ends[0][1]) < 1e-12
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatch):
+    """Products large enough for cuBLAS, among others; a graph for whole batches and one for the short last one."""
+    from nn.backends import cuda
+
+    monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
+    omp, ours = (network("50,1031:tanh,1500:sigmoid,1029:tanh,2", b, dtype) for b in ("omp", backend))
+    x, y = fill(omp, 700)
+    ours.set_parameters(omp.parameters())
+    theirs, mine = (net.gradients(x[:300], y[:300]) for net in (omp, ours))
+    ends = []
+    for net in (omp, ours):
+        settings = net.engine.training(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
+        net.engine.epoch(net.engine.load(x, y), np.arange(700), settings, net.engine.progress())
+        ends.append(net.engine.get("parameters"))
+    assert distance(np.concatenate([*map(np.ravel, mine[1].values())]), np.concatenate([*map(np.ravel, theirs[1].values())])) < tolerance  # fmt: skip
+    assert distance(mine[2], theirs[2]) < tolerance
+    assert distance(ends[1], ends[0]) < tolerance
+    assert distance(ours.predict(x), omp.predict(x)) < 10 * tolerance

@@ -1,0 +1,149 @@
+"""--config: flags from JSON and TOML files."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from command_line import environment, run, succeed, write_numbers, write_two_classes
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_two_classes(tmp_path / "two.csv")
+    return tmp_path
+
+
+def train(folder, text, *more, name="flags"):
+    (folder / name).write_text(text)
+    return run("--train", "--dataset", "two.csv", "--model", "m.bin", "--config", name, "--json", *more)
+
+
+def test_json_and_toml_say_the_same_whatever_the_file_is_called(folder):
+    as_json = '{"epochs": 3, "batch-number": 7, "layers": [2, 5, 1], "learning_rate": 2e-3, "quiet": true}'
+    as_toml = 'epochs = 3\nbatch_number = 7\nlayers = "2,5,1"\nlearning_rate = 0.002\nquiet = true\n'
+    models = []
+    for text, name in ((as_json, "a.toml"), (as_toml, "b.json")):
+        result = train(folder, text, name=name)
+        assert result.code == 0, result.err
+        assert result.json["epochs"] == 3 and result.json["parameters"] == 21
+        assert result.err == ""
+        models.append((folder / "m.bin").read_bytes())
+    assert models[0] == models[1]
+
+
+def test_the_command_line_wins(folder):
+    assert train(folder, '{"epochs": 3}', "--epochs", 2).json["epochs"] == 2
+    assert run("--info", "--model", "m.bin", "--config", "flags", "--quiet").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]),
+        ("bach_number = 3", ["bach_number", "did you mean batch_number?"]),
+        ('{"epochs": 0}', ["epochs 0", "whole number from 1"]),
+        ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
+        ('{"epochs": "many"}', ["epochs many"]),
+        ('{"quiet": 1}', ["quiet", "expected true or false"]),
+        ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
+        ('{"optimizer": true}', ["optimizer", "found true"]),
+        ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
+        ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
+        ('{"config": "other.json"}', ["no such flag config"]),
+    ],
+)
+def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
+    result = train(folder, text)
+    assert result.code == 2 and result.err.count("\n") == 1
+    for words in ("flags", *told):
+        assert words in result.err
+    assert not (folder / "m.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]),
+        ("epochs = \n", ["flags", "line 1"]),
+        ("[1, 2]", ["flags", "expected JSON or TOML"]),
+        ('{"epochs": ' + "[" * 100_000, ["flags"]),
+    ],
+)
+def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
+    result = train(folder, text)
+    assert result.code == 65
+    for words in told:
+        assert words in result.err
+    assert train(folder, '{"epochs": 3}', "--config", "nowhere.json").code == 66
+
+
+def test_null_and_false_leave_a_flag_unsaid(folder):
+    result = train(folder, '{"epochs": 1, "learning_rate": null, "verbose": false, "quiet": true}')
+    assert result.code == 0 and result.err == ""
+
+
+def test_a_mode_may_stand_in_the_file(folder):
+    train(folder, '{"epochs": 1}')
+    (folder / "run.json").write_text('{"test": true, "model": "m.bin", "json": true}')
+    assert run("--config", "run.json").json["rows"] == 12
+    assert run("--info", "--config", "run.json").json["model"] == "m.bin"  # not --test then
+
+
+def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
+    text = '{"epochs": 1, "scaling": "normalization", "layers": "2,3,1", "dataset": "two.csv"}'
+    assert train(folder, text).code == 0
+    result = run("--test", "--model", "m.bin", "--config", "flags", "--json")
+    assert result.code == 0 and "ignored" not in result.err
+    assert result.json["rows"] == 60
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--epochs", "2", "--seed", "7", "--loss", "mse", "--layers", "2,4:tanh,3,1"],
+        [
+            "--epochs",
+            "2",
+            "--optimizer",
+            "sgd",
+            "--momentum",
+            "0.5",
+            "--init",
+            "uniform",
+            "--dtype",
+            "float64",
+        ],
+        ["--epochs", "2", "--reference", "--batch_number", "10"],
+        [
+            "--epochs",
+            "2",
+            "--target",
+            "0",
+            "--task",
+            "regression",
+            "--holdout",
+            "0",
+            "--weight_decay",
+            "0.01",
+        ],
+    ],
+)
+def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "-q", *flags)
+    nn = f"{sys.executable} -m nn"
+    command = f"{nn} --train --config <({nn} --info --model m.bin --json) --model m2.bin -q"
+    subprocess.run(["bash", "-c", command], check=True, env=environment())
+    assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()
+
+
+def test_the_flat_config_of_a_model_does_too(folder):
+    write_numbers(folder / "numbers.csv")
+    succeed(
+        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "-q", "--epochs", 2, "--activation", "tanh"
+    )
+    config = succeed("--info", "--model", "m.bin", "--json").json["config"]
+    (folder / "flat.json").write_text(json.dumps(config))
+    succeed("--train", "--dataset", "numbers.csv", "--model", "m2.bin", "-q", "--config", "flat.json")
+    assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()

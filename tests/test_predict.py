@@ -1,0 +1,118 @@
+"""--predict on large files: block by block, with the same result as at once."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from command_line import environment, run, succeed, write_numbers, write_three_classes, write_two_classes
+
+import nn
+import nn.ds
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """256 rows a block, the least there is."""
+    monkeypatch.setattr(nn.ds, "BLOCK_ROWS", 256)
+
+
+def lines(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_blocks_give_what_the_whole_file_gives(folder, small_blocks):
+    write_numbers(folder / "numbers.csv", rows=700)
+    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 2, "-q")
+    succeed("--predict", "--dataset", "numbers.csv", "--model", "m.bin", "-o", "p.csv")
+    net, ds = nn.Network.load("m.bin"), nn.load("numbers.csv")
+    table = lines("p.csv")
+    assert [int(line["row"]) for line in table] == list(range(700))
+    np.testing.assert_array_equal(
+        [np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0]
+    )
+    np.testing.assert_allclose([float(line["true power"]) for line in table], ds.y[:, 0])
+
+
+def test_a_block_without_a_class_does_not_change_its_number(folder, small_blocks):
+    """A .m file knows no class names: they come from the file, in which one class follows the other."""
+    write_two_classes(folder / "two.csv", rows=900)
+    head, *rows = (folder / "two.csv").read_text().splitlines()
+    rows.sort(key=lambda row: row[-1])
+    (folder / "sorted.csv").write_text("\n".join([head, *rows]) + "\n")
+    flags = ["--layers", "2,5:sigmoid,1:sigmoid", "--epochs", 20, "-q"]
+    succeed("--train", "--dataset", "two.csv", "--model", "two.m", *flags)
+    succeed("--predict", "--dataset", "sorted.csv", "--model", "two.m", "-o", "p.csv")
+    assert [line["true"] for line in lines("p.csv")] == [row[-1] for row in rows]
+
+
+def test_class_names_survive_blocks_that_lack_some(folder, small_blocks):
+    write_three_classes(folder / "three.csv", rows=600)
+    succeed("--train", "--dataset", "three.csv", "--model", "m.bin", "--epochs", 2, "-q")
+    head, *rows = (folder / "three.csv").read_text().splitlines()
+    rows.sort(key=lambda row: row.rsplit(",", 1)[1], reverse=True)
+    (folder / "sorted.csv").write_text("\n".join([head, *rows]) + "\n")
+    succeed("--predict", "--dataset", "sorted.csv", "--model", "m.bin", "-o", "p.csv")
+    assert [line["true"] for line in lines("p.csv")] == [row.rsplit(",", 1)[1] for row in rows]
+
+
+def test_a_mistake_in_a_late_row_is_named_before_anything_is_written(folder, small_blocks):
+    write_numbers(folder / "numbers.csv", rows=700)
+    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    text = (folder / "numbers.csv").read_text().splitlines()
+    text[650] = "1.0,oops,3.0"
+    (folder / "bad.csv").write_text("\n".join(text) + "\n")
+    for output in ("p.csv", "-"):
+        result = run("--predict", "--dataset", "bad.csv", "--model", "m.bin", "-o", output)
+        assert result.code == 65 and "bad.csv, row 651, column y" in result.err and '"oops"' in result.err
+        assert result.out == ""
+    assert not (folder / "p.csv").exists() and not list(folder.glob(".p.csv*"))
+
+
+def test_arrays_are_predicted_too(folder, small_blocks):
+    x = np.linspace(-1, 1, 600 * 16).reshape(600, 1, 4, 4).astype(np.float32)
+    np.savez("x.npz", x=x, y=x.mean(axis=(1, 2, 3)))
+    layers = "1x4x4,conv2k3,4,1"
+    succeed("--train", "--dataset", "x.npz", "--model", "m.bin", "--epochs", 1, "--layers", layers, "-q")
+    succeed("--predict", "--dataset", "x.npz", "--model", "m.bin", "-o", "p.csv")
+    predicted = nn.Network.load("m.bin").predict(x)
+    np.testing.assert_array_equal([np.float32(line["predicted"]) for line in lines("p.csv")], predicted[:, 0])
+
+
+PEAK = """
+import resource, sys
+import nn.cli
+code = nn.cli.main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
+def test_many_rows_need_no_more_memory_than_a_block(folder):
+    columns, rows = 40, 400_000
+    line = ",".join(str(i % 10) for i in range(columns)) + ",0.5\n"
+    (folder / "few.csv").write_text(line * 500 + line.replace("0.5", "1.5") * 500)
+    with open("many.csv", "w") as file:
+        for _ in range(rows // 1000):
+            file.write(line * 1000)
+    succeed(
+        "--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q"
+    )
+
+    def peak(dataset):
+        flags = ["--predict", "--dataset", dataset, "--model", "m.bin", "-o", "p.csv", "-q"]
+        command = [sys.executable, "-c", PEAK, *flags]
+        return 1024 * int(subprocess.run(command, check=True, capture_output=True, env=environment()).stdout)
+
+    data_bytes = rows * columns * 4
+    assert peak("many.csv") - peak("few.csv") < data_bytes / 2
+    assert len(lines("p.csv")) == 1000

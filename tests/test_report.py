@@ -1,0 +1,341 @@
+"""--plot and --report: pictures with labels and units, and a page that needs nothing beside it."""
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+
+import nn
+from nn import plot, report, sweep
+
+pytest.importorskip("matplotlib", reason="skipped: no matplotlib (extra `report`)")
+
+SIZES = (
+    (2_601, "50,50:relu,1:linear", 1),
+    (83_201, "50,1600:relu,1:linear", 1),
+    (120_401, "50,400:relu,250:relu,1:linear", 2),
+)
+
+
+def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
+    """A line of results with plausible figures."""
+    row = dict.fromkeys(sweep.COLUMNS)
+    row |= {
+        "entry": f"{layers}{backend}{batch}{more}", "plan": "made up", "status": "ok", "data": "clouds table",
+        "layers": layers, "kind": "dense", "depth": float(depth), "width": 50.0, 
+        "parameters": float(parameters),
+        "rows": 1000.0, "inputs": 50.0, "batch_number": float(batch), "epochs": 3.0, "backend": backend,
+        "engine": "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)",
+        "device": "Some Processor" if backend == "omp" else "Large GPU", "cores": 8.0, "dtype": "float32",
+        "train_s": ms / 100, "epoch_s": ms / 300, "batch_ms": ms, "batch_p95_ms": 1.1 * ms,
+        "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, 
+        "r2": 0.6,         "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
+    }  # fmt: skip
+    row |= {f"infer_{n}_ms": ms * n / 100 for n in sweep.INFERENCE_ROWS}
+    return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
+
+
+@pytest.fixture(scope="module")
+def results():
+    """A processor that is quick with small networks, and a GPU that is quick with large ones."""
+    rows = []
+    for parameters, layers, depth in SIZES:
+        for batch in (100, 1000):
+            rows.append(result(layers, parameters, depth, batch=batch, ms=parameters * batch / 1e6))
+            rows.append(
+                result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8)
+            )
+        rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
+        rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def pictures(results):
+    """All pictures of the results, by name."""
+    return {picture.name: picture for picture in plot.of_results(results)}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def texts(svg: bytes) -> list[str]:
+    """What is written in a picture."""
+    return [
+        "".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("}text")
+    ]
+
+
+# ---------------------------------------------------------------- pictures
+
+
+LABELS = {  # picture -> what must be written in it: the axes with their units, and who is who
+    "training-time": [
+        "parameters",
+        "time of a batch of 100 rows (ms)",
+        "omp (avx2), 2 threads",
+        "cuda (Large GPU)",
+    ],
+    "batch-size": ["batch size (rows)", "training time of a row (µs)", "50-50-1", "50-1600-1"],
+    "width-depth": ["parameters", "time of a batch of 100 rows (ms)", "1 hidden layer", "2 hidden layers"],
+    "inference": ["rows in a call", "time of a call of predict (ms)", "cuda (Large GPU)"],
+    "speed-up": ["threads", "GPUs", "speed-up (times)", "ideal", "Several GPUs"],
+    "error": ["parameters", "RMSE on test rows (unit of the target)", "1 hidden layer"],
+    "memory": ["parameters", "memory of the network in training (MB)", "omp", "cuda"],
+}
+
+
+def test_every_picture_says_what_it_shows(pictures):
+    assert pictures.keys() == LABELS.keys()
+    for name, expected in LABELS.items():
+        written = texts(pictures[name].svg)
+        for label in expected:
+            assert label in written, name
+        assert pictures[name].png.startswith(b"\x89PNG") and len(pictures[name].png) > 10_000
+        assert pictures[name].caption
+
+
+def test_lines_differ_in_more_than_colour(results):
+    """For those who do not tell colours apart: each line of a picture has a marker of its own."""
+    styles = plot._styles(f"line {i}" for i in range(plot.MOST_LINES))
+    looks = [(style["marker"], style["linestyle"]) for style in styles.values()]
+    assert len(set(looks)) == plot.MOST_LINES
+
+
+def test_a_picture_has_the_same_bytes_every_time(results, pictures):
+    again = plot._inference(results, plot._engine_names(results))
+    assert (again.svg, again.png) == (pictures["inference"].svg, pictures["inference"].png)
+
+
+def test_times_grow_to_the_right_place(results):
+    """The curve of training-time goes through the measured points."""
+    from matplotlib.axes import Axes
+
+    drawn = {}
+    original = Axes.plot
+
+    def remember(axes, xs, ys, **style):
+        if "label" in style:
+            drawn[style["label"]] = list(zip(xs, ys, strict=True))
+        return original(axes, xs, ys, **style)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Axes, "plot", remember)
+        plot._training_time(results, plot._engine_names(results))
+    assert drawn["cuda (Large GPU)"] == [(p, pytest.approx(1 + p / 1e6)) for p, _, _ in SIZES]
+    assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
+
+
+def test_results_without_a_measurement_cannot_be_drawn():
+    row = {**dict.fromkeys(sweep.COLUMNS), "status": "does not fit"}
+    with pytest.raises(nn.UsageError, match="0 of 1 results"):
+        plot.of_results([row])
+
+
+def test_a_model_shows_its_losses_and_errors(folder):
+    write_numbers(folder / "numbers.csv", rows=100)
+    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
+    files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
+    assert files == [f"pictures/{n}.{s}" for n in ("loss", "predicted", "errors") for s in ("svg", "png")]
+    written = {
+        name: texts((folder / f"pictures/{name}.svg").read_bytes())
+        for name in ("loss", "predicted", "errors")
+    }
+    assert {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"} <= set(
+        written["loss"]
+    )
+    assert {"true value (unit of the target)", "predicted value (unit of the target)"} <= set(
+        written["predicted"]
+    )
+    assert {"predicted - true (unit of the target)", "rows"} <= set(written["errors"])
+    assert any(text.startswith("power: mean ") for text in written["errors"])
+
+
+def test_a_classifier_shows_its_losses(folder):
+    write_two_classes(folder / "two.csv")
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--holdout", 0, "-q")
+    assert succeed("--plot", "m.bin", "-o", "p", "--json").json == {"files": ["p/loss.svg", "p/loss.png"]}
+    assert "held-out rows" not in texts((folder / "p/loss.svg").read_bytes())
+
+
+# ---------------------------------------------------------------- the answer in words
+
+
+def test_the_answer_names_the_size_from_which_the_gpu_is_faster(results):
+    lines = report.verdicts(results)
+    assert lines == [
+        "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
+        "Large GPU from 83,201 parameters on.",
+        "Dense networks, batches of 1000 rows: Large GPU is faster than Some Processor from 2,601 parameters "
+        "on, the smallest measured.",
+    ]
+
+
+def test_the_answer_does_not_hide_exceptions(results):
+    quick = result(SIZES[-1][1], SIZES[-1][0], 2, ms=0.01)
+    assert "(1 larger ones are faster on Some Processor too)" in report.verdicts([*results, quick])[0]
+    slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
+    assert (
+        "is faster than Large GPU up to 120,401 parameters, the largest measured" in report.verdicts(slow)[0]
+    )
+    assert "nothing to compare" in report.verdicts([row for row in results if row["backend"] == "omp"])[0]
+
+
+# ---------------------------------------------------------------- pages
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page: every opened one must be closed, and ids must be unique."""
+
+    VOID = {"meta", "link", "br", "img", "hr"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.links, self.texts = [], [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("src", "href", "xlink:href", "data", "action"):
+                self.links.append(value)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        self.texts.append(text)
+
+
+def check_alone(text: str) -> Page:
+    """The page needs nothing from elsewhere."""
+    page = Page(text)
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
+    assert set(re.findall(r"url\((#?)", text)) <= {"#"}
+    assert not re.search(r"https?:|@import|<script|<link|<img|<iframe", text)
+    return page
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, results, pictures):
+    """One page of each kind."""
+    failed = {"status": "no <device>", "layers": "50,1", "backend": "cudnn", "plan": "x"}
+    texts = {
+        "sweep": report.of_results([*results, {**dict.fromkeys(sweep.COLUMNS), **failed}], pictures.values())
+    }
+    folder = tmp_path_factory.mktemp("pages")
+    write_numbers(folder / "numbers.csv", rows=100)
+    write_two_classes(folder / "two.csv")
+    write_three_classes(folder / "three.csv")
+    for name in ("numbers", "two", "three"):
+        path = folder / name
+        succeed("--train", "--dataset", f"{path}.csv", "--model", f"{path}.bin", "--epochs", 2, "-q")
+        tested = succeed("--test", "--model", f"{path}.bin", "--report", f"{path}.html", "-q", "--json").json
+        texts[name] = path.with_suffix(".html").read_text()
+        if name == "numbers":
+            figures = {key: f"{value:.6g}" for key, value in tested.items()}
+            assert set(figures.values()) <= set(Page(texts[name]).texts)
+            assert figures.keys() <= set(Page(texts[name]).texts)
+    succeed("--plot", folder / "numbers.bin", "-o", folder / "p", "--report", folder / "model.html")
+    texts["model"] = (folder / "model.html").read_text()
+    return texts
+
+
+def test_pages_need_nothing_beside_them(pages):
+    counts = {name: check_alone(text).tags.count("svg") for name, text in pages.items()}
+    assert counts == {"sweep": 7, "numbers": 3, "two": 1, "three": 1, "model": 3}
+
+
+def test_pages_hold_the_figures(pages):
+    assert {"rmse", "r2", "mae"} <= set(Page(pages["numbers"]).texts)  # and their values: see `pages`
+    assert {"red", "green", "blue", "precision", "recall"} <= set(Page(pages["three"]).texts)
+    assert {"tp", "fp", "mcc", "roc_auc"} <= set(Page(pages["two"]).texts)
+    sweep_texts = Page(pages["sweep"]).texts
+    assert "Timing study: made up, x" in sweep_texts and "no <device>" in sweep_texts
+    assert "83,201" in sweep_texts and "omp (avx2)" in sweep_texts
+    assert any(text.startswith("Dense networks, batches of 100 rows") for text in sweep_texts)
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def test_pages_open_in_a_browser(pages, folder):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no Chromium or Chrome to open the page in")
+    for name, text in pages.items():
+        page = folder / f"{name}-page.html"
+        page.write_text(text)
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+        flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--dump-dom"]
+        done = subprocess.run([browser, *flags, page.as_uri()], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "CONSOLE" not in done.stderr
+        shown = Page(done.stdout)
+        assert shown.tags.count("svg") == Page(text).tags.count("svg") >= 1
+        assert shown.tags.count("tr") == Page(text).tags.count("tr") > 1
+        assert shown.texts[-1].strip() == "" and f"nn {nn.__version__}" in shown.texts
+
+
+# ---------------------------------------------------------------- the commands
+
+
+def test_a_sweep_becomes_pictures_and_a_page(folder):
+    data = {"clouds": {"rows": 200, "step": 60}}
+    plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
+    assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
+    files = succeed("--plot", "r.csv", "-o", "pictures", "--report", "again.html").out.split()
+    assert files[-1] == "again.html" and "pictures/training-time.svg" in files
+    assert (folder / "again.html").read_bytes() == (folder / "page.html").read_bytes()
+
+
+def test_what_cannot_be_drawn_or_written_is_said(folder):
+    write_two_classes(folder / "two.csv")
+    assert run("--plot", "none.csv", "-o", "p").code == 66
+    assert run("--plot", "two.csv", "-o", "p").code == 65
+    assert run("--plot", "two.csv").code == 2
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    assert run("--plot", "m.bin", "-o", "two.csv").code == 73  # no folder
+    result = run("--test", "--model", "m.bin", "--report", "none/page.html")
+    assert result.code == 73 and result.out == ""
+
+
+@pytest.mark.parametrize("command", ["--test --model m.bin --report p.html", "--plot m.bin -o p"])
+def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch, command):
+    write_two_classes(folder / "two.csv")
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run(*command.split())
+    assert result.code == 2 and 'pip install "nn-trainer[report]"' in result.err and result.out == ""
+
+
+def test_large_data_make_no_large_pictures():
+    rows = 100_000
+    net = nn.Network("1,1", "regression")
+    x = np.linspace(0, 1, rows, dtype=np.float32)[:, None]
+    pictures = plot.of_model(net, nn.Dataset(x, x, "regression"))
+    assert [picture.name for picture in pictures] == ["predicted", "errors"]
+    assert all(len(picture.svg) < 5_000_000 for picture in pictures)

@@ -1,0 +1,256 @@
+"""--sweep: plans into lines of results, continued, apart, collected."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from command_line import run, start, succeed, write_numbers, write_two_classes
+
+import nn
+from nn import sweep
+from nn.layers import parse
+
+CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
+SMALL = {"data": CLOUDS, "layers": ["50,5,1", "50,5,3,1"], "epochs": 2, "batch_number": 20, "backend": "omp"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_plan(folder, plan, name="plan.json"):
+    (folder / name).write_text(json.dumps(plan))
+    return name
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_lists_make_every_combination(folder):
+    plan = {**SMALL, "batch_number": [10, 20], "threads": [1, 2, 3]}
+    entries = sweep.read_plan(write_plan(folder, plan))
+    assert len(entries) == 2 * 2 * 3
+    assert [entry.index for entry in entries] == list(range(12))
+    assert len({entry.name for entry in entries}) == 12
+    assert entries[0].settings["layers"] == "50,5,1" and entries[0].settings["data"] == CLOUDS
+
+
+def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
+    plan = {
+        "data": CLOUDS,
+        "epochs": 2,
+        "parts": [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}],
+    }
+    assert [e.settings.get("seed") for e in sweep.read_plan(write_plan(folder, plan))] == [None, 0, 0]
+    plan["parts"][1].pop("seed")
+    assert len(sweep.read_plan(write_plan(folder, plan))) == 2
+
+
+def test_an_entry_is_called_by_its_settings_alone(folder):
+    one = sweep.read_plan(write_plan(folder, {**SMALL, "name": "a"}))
+    other = sweep.read_plan(write_plan(folder, {"name": "b", **dict(reversed(SMALL.items()))}, "other.json"))
+    assert [entry.name for entry in one] == [entry.name for entry in other]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
+        ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
+        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
+        ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
+        ({"data": None}, "data: expected an object"),
+        ({"layers": None}, "a part without layers"),
+        ({"parts": 3}, "parts"),
+    ],
+)
+def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
+    plan = {**SMALL, **change}
+    if change == {"layers": None}:
+        plan.pop("layers")
+    result = run("--sweep", write_plan(folder, plan), "-o", "r.csv")
+    assert result.code == 2 and told in result.err and "plan.json" in result.err
+    assert not (folder / "r.csv").exists()
+
+
+def test_plans_that_are_not_there_or_no_json(folder):
+    assert run("--sweep", "none.json", "-o", "r.csv").code == 66
+    (folder / "bad.json").write_text("{,}")
+    assert run("--sweep", "bad.json", "-o", "r.csv").code == 65
+    assert run("--sweep", write_plan(folder, SMALL)).code == 2  # no -o
+
+
+# ---------------------------------------------------------------- shipped plans
+
+
+def test_the_shipped_plans_are_plans(datasets):
+    plans = sorted((datasets / "plans").glob("*.json"))
+    assert {plan.name for plan in plans} >= {"smoke.json", "topologies.json", "batch_sizes.json", "cnn.json"}
+    for plan in plans:
+        for entry in sweep.read_plan(str(plan)):
+            parse(entry.settings["layers"])
+
+
+def test_the_thesis_s_thirty_topologies(datasets):
+    layers = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "topologies.json"))}
+    third = (13, 26, 52, 104, 208, 416, 832, 1664, 3328, 6656)
+    expected = set()
+    for i, n in enumerate(50 * 2**k for k in range(10)):
+        expected |= {f"50,{n},1", f"50,{n},{n // 2},1", f"50,{n},{n // 2},{third[i]},1"}
+    assert layers == expected and len(layers) == 30
+    (cnn,) = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "cnn.json"))}
+    assert sum(layer.parameters for layer in parse(cnn)) == 4_352_641
+
+
+# ---------------------------------------------------------------- running
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A folder in which a small plan has run."""
+    folder = tmp_path_factory.mktemp("swept")
+    plan = {"data": CLOUDS, "epochs": 2, "batch_number": 20, "parts": [
+        {"layers": ["50,5,1", "50,5,3,1"], "backend": "omp"},
+        {"layers": "50,5,1", "backend": "nowhere"},
+        {"layers": "50,800000,800000,1"},
+    ]}  # fmt: skip
+    write_plan(folder, plan)
+    result = succeed("--sweep", folder / "plan.json", "-o", folder / "r.csv", "--json")
+    assert result.json == {"results": str(folder / "r.csv"), "rows": 4, "failed": 2}
+    return folder
+
+
+def test_a_line_tells_all_that_was_measured(swept):
+    one, two, _, _ = sweep.read_results(swept / "r.csv")
+    assert (one["layers"], two["layers"]) == ("50,5:relu,1:linear", "50,5:relu,3:relu,1:linear")
+    for row, layers in ((one, "50,5,1"), (two, "50,5,3,1")):
+        net = nn.Network(layers, "regression")
+        assert row["status"] == "ok" and row["kind"] == "dense" and row["plan"] == "plan"
+        assert row["parameters"] == net.parameter_count and row["depth"] == len(layers.split(",")) - 2
+        assert row["backend"] == "omp" and row["engine"] == net.engine.describe() and row["device"]
+        assert row["rows"] == 159 and row["inputs"] == 50 and row["epochs"] == 2
+        assert row["train_s"] == pytest.approx(2 * row["epoch_s"], rel=1e-4)
+        assert 0 < row["batch_ms"] <= row["batch_p95_ms"] < 1e3 * row["epoch_s"]
+        assert all(row[f"infer_{n}_ms"] > 0 for n in (1, 2, 64, 512, 1024))
+        assert 0 < row["network_bytes"] < row["peak_bytes"]
+        assert row["rmse"] >= row["mae"] > 0 and row["r2"] < 1 and row["skill"] < 1
+        assert row["nn"] == nn.__version__ and row["python"] and row["numpy"] and row["when"]
+
+
+def test_what_cannot_run_is_a_line_that_says_why(swept):
+    *_, nowhere, large = sweep.read_results(swept / "r.csv")
+    assert "nowhere" in nowhere["status"] and nowhere["batch_ms"] is None
+    assert large["status"].startswith("does not fit: ") and "GB" in large["status"]
+    assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
+
+
+def test_the_error_is_the_test_s(swept):
+    data, test_data = sweep.load_data(CLOUDS, swept)
+    net = nn.Network("50,5,1", "regression")
+    nn.train(net, data, epochs=2, batch_number=20, holdout=0)
+    assert sweep.read_results(swept / "r.csv")[0]["rmse"] == pytest.approx(
+        nn.test(net, test_data)["rmse"], rel=1e-5
+    )
+
+
+def test_a_sweep_goes_on_where_it_stopped(folder):
+    plan = write_plan(folder, SMALL)
+    succeed("--sweep", plan, "-o", "r.csv", "--index", 0, "-q")
+    first = (folder / "r.csv").read_text()
+    assert len(first.splitlines()) == 2
+    with open("r.csv", "a") as file:
+        file.write("a line that was cut when the power fai")
+    result = succeed("--sweep", plan, "-o", "r.csv")
+    assert (folder / "r.csv").read_text().startswith(first)
+    rows = sweep.read_results("r.csv")
+    assert [row["index"] for row in rows] == [0, 1]
+    assert "50,5,3,1" in result.err and "50,5,1," not in result.err
+    before = (folder / "r.csv").read_bytes()
+    succeed("--sweep", plan, "-o", "r.csv", "-q")
+    assert (folder / "r.csv").read_bytes() == before
+
+
+def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
+    plan = write_plan(folder, SMALL)
+    jobs = [start("--sweep", plan, "--index", i, "-o", "shared.csv", "-q") for i in (0, 1)]
+    assert [job.wait() for job in jobs] == [0, 0]
+    assert sorted(row["index"] for row in sweep.read_results("shared.csv")) == [0, 1]
+    for i in (0, 1):
+        succeed("--sweep", plan, "--index", i, "-o", f"own-{i}.csv", "-q")
+    collected = sweep.collect("own-*.csv")
+    assert [row["index"] for row in collected] == [0, 1]
+    assert len(sweep.collect(str(folder))) == 2  # the same entries in three files
+    result = run("--sweep", plan, "--index", 2, "-o", "x.csv")
+    assert result.code == 2 and "2 entries" in result.err
+    with pytest.raises(nn.InputNotFound):
+        sweep.collect("none-*.csv")
+
+
+def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
+    run_process = subprocess.run
+
+    def killed(command, **options):
+        script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+        return run_process([command[0], "-c", script], **options)
+
+    monkeypatch.setattr(sweep.subprocess, "run", killed)
+    plan = write_plan(folder, {**SMALL, "layers": "50,5,1"})
+    rows = sweep.sweep(plan, "r.csv")
+    assert [row["status"] for row in rows] == ["ended by signal 9: out of memory?"]
+    assert rows[0]["layers"] == "50,5,1" and rows[0]["parameters"] == 261
+
+
+def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
+    plan = write_plan(folder, {**SMALL, "layers": ["50,5,1", "50,800,800,1"], "epochs": [2, 100_000]})
+    process = start("--sweep", plan, "-o", "r.csv", "-q", start_new_session=True)
+    while not (folder / "r.csv").exists() or not (folder / "r.csv").stat().st_size:
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert all(row["status"] == "ok" for row in sweep.read_results("r.csv"))
+
+
+def test_files_beside_the_plan_are_found_from_anywhere(folder):
+    there = folder / "there"
+    there.mkdir()
+    write_two_classes(there / "two.csv", rows=90)
+    write_numbers(there / "numbers.csv", rows=90)
+    plan = {"epochs": 1, "parts": [
+        {"data": {"path": "two.csv"}, "layers": "2,3,1"},
+        {"data": {"path": "numbers.csv", "test": "numbers.csv"}, "layers": "2,3,1",
+         "batches": 1, "batch_number": 8},
+        {"data": {"path": "numbers.csv", "target": "x"}, "layers": "2,3,1"},
+    ]}  # fmt: skip
+    (there / "plan.json").write_text(json.dumps(plan))
+    succeed("--sweep", "there/plan.json", "-o", "r.csv", "-q")
+    rows = sweep.read_results("r.csv")
+    assert [row["status"] for row in rows] == ["ok"] * 3
+    assert rows[0]["accuracy"] is not None and rows[0]["rmse"] is None and rows[0]["rows"] == 72
+    assert rows[1]["rows"] == 8 and rows[1]["rmse"] is not None
+
+
+def test_a_measured_series_is_data_too(folder, shared):
+    series = shared / "data" / "solar" / "hope_melpitz_1s.csv.gz"
+    if not series.exists():
+        pytest.skip("no measured series in the shared data")
+    data = {"series": os.path.relpath(series), "wanted": "ghi_040"}
+    succeed("--sweep", write_plan(folder, {**SMALL, "data": data, "layers": "50,5,1"}), "-o", "r.csv", "-q")
+    (row,) = sweep.read_results("r.csv")
+    assert row["status"] == "ok" and row["data"] == "hope_melpitz_1s.csv.gz table" and row["rows"] == 2773
+
+
+def test_other_files_are_no_results(folder):
+    write_two_classes(folder / "two.csv")
+    for code, path in ((65, "two.csv"), (73, "none/r.csv")):
+        assert run("--sweep", write_plan(folder, SMALL), "-o", path).code == code
+    assert (folder / "two.csv").read_text().startswith('"a"')
+
+
+def test_the_command_prints_a_table(folder):
+    out = succeed("--sweep", write_plan(folder, {**SMALL, "layers": "50,5,1"}), "-o", "r.csv").out
+    assert "ms/batch" in out and "50,5,1" in out and "261" in out

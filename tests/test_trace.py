@@ -1,0 +1,211 @@
+"""What watches a training: --profile, --trace, --history and --logdir."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import run, succeed, write_two_classes
+
+import nn
+from nn.nn_aux import PhiloxOrder
+from nn.train import ADAM
+
+LAYERS = "1x8x8,conv3k3,dropout0.25,maxpool2,5,1"
+STEPS = {"gather", "forward", "loss", "backward", "update", "communication", "end"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
+    np.savez("x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
+    return tmp_path
+
+
+def train(*more):
+    flags = ["--dataset", "x.npz", "--layers", LAYERS, "--epochs", 3, "--batch_number", 10, "-q"]
+    return succeed("--train", "--model", "m.bin", *flags, *more)
+
+
+def events(path, *categories):
+    trace = json.loads(Path(path).read_text())
+    assert trace["displayTimeUnit"] == "ms"
+    return [event for event in trace["traceEvents"] if event.get("cat") in categories or not categories]
+
+
+def within(event, other):
+    return (
+        other["ts"] - 1e-6 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
+    )
+
+
+# ---------------------------------------------------------------- --trace
+
+
+@pytest.mark.parametrize("backend", ["omp", "seq"])
+def test_the_steps_of_a_batch_add_up_to_it(folder, backend):
+    train("--trace", "t.json", "--backend", backend)
+    batches, steps = events("t.json", "batch"), events("t.json", *STEPS)
+    assert len(batches) == 20
+    for batch in batches:
+        inside = [step for step in steps if within(step, batch)]
+        of_layers = [step for step in inside if "layer" in step["args"]]
+        assert {step["name"].split()[0] for step in of_layers} >= {"forward", "backward"}
+        assert sum(step["dur"] for step in inside) == pytest.approx(batch["dur"], abs=1e-3 * len(inside))
+        assert sum(step["dur"] for step in of_layers) == pytest.approx(batch["dur"], rel=0.05)
+    assert {step["args"]["layer"] for step in steps if step["cat"] == "forward"} == set(range(6))
+
+
+def test_a_trace_is_what_the_viewers_want(folder):
+    train("--trace", "t.json")
+    spans = [event for event in events("t.json") if event["ph"] == "X"]
+    for event in spans:
+        assert {"name", "cat", "ph", "ts", "dur", "pid", "tid"} <= event.keys()
+        assert event["ts"] >= 0 and event["dur"] >= 0
+    for one in spans:  # of one row: apart, or one within the other
+        for other in spans:
+            apart = (
+                one["ts"] + one["dur"] <= other["ts"] + 1e-6 or other["ts"] + other["dur"] <= one["ts"] + 1e-6
+            )
+            assert apart or within(one, other) or within(other, one)
+    names = {event["args"]["name"] for event in events("t.json") if event["ph"] == "M"}
+    assert names == {"nn", "training"}
+
+
+def test_epochs_hold_their_batches_and_reading_comes_first(folder):
+    train("--trace", "t.json", "--trace_batches", 1000)
+    epochs, batches = events("t.json", "epoch"), events("t.json", "batch")
+    assert [epoch["name"] for epoch in epochs] == ["epoch 1", "epoch 2", "epoch 3"]
+    assert [sum(within(batch, epoch) for batch in batches) for epoch in epochs] == [10, 10, 10]
+    for held_out, epoch in zip(events("t.json", "validation"), epochs, strict=True):
+        assert within(held_out, epoch)
+    (reading,) = events("t.json", "reading")
+    assert reading["ts"] == 0 and reading["args"]["file"] == "x.npz"
+    assert reading["ts"] + reading["dur"] <= epochs[0]["ts"]
+
+
+def test_watching_does_not_change_the_model(folder):
+    train()
+    before = (folder / "m.bin").read_bytes()
+    train("--trace", "t.json", "--profile", "--history", "h.csv")
+    assert (folder / "m.bin").read_bytes() == before
+
+
+def test_nothing_is_noted_unless_asked_for(folder):
+    net = nn.Network("2,4,1", "regression")
+    engine = net.engine
+    data = engine.load(np.ones((50, 2), np.float32), np.ones((50, 1), np.float32))
+    settings = engine.training(optimizer="adam", batch=10, rates=[0.001] * 9, **ADAM)
+
+    def epoch():
+        engine.epoch(data, PhiloxOrder(50, 0).epoch(0), settings, engine.progress())
+
+    epoch()
+    assert engine.recorded() == []
+    engine.record(3)
+    epoch()
+    assert len(engine.recorded()) == 3  # of 5: the window is full then
+    steps = engine.recorded()[0]
+    assert [(s.name, s.layer) for s in steps] == [
+        ("gather", None), ("forward", 0), ("forward", 1), ("loss", None),
+        ("backward", 1), ("update", 1), ("backward", 0), ("update", 0), ("end", None),
+    ]  # fmt: skip
+    assert all(step.begin == before.end for before, step in zip(steps, steps[1:], strict=False))
+
+
+def test_a_trace_that_cannot_be_written_is_said_before_training(folder):
+    result = run(
+        "--train", "--dataset", "x.npz", "--layers", LAYERS, "--model", "m.bin", "--trace", "no/t.json"
+    )
+    assert result.code == 73 and "no/t.json" in result.err and not (folder / "m.bin").exists()
+
+
+# ---------------------------------------------------------------- --profile
+
+
+def test_the_profile_tells_every_layer(folder):
+    profile = train("--profile", "--json").json["profile"]
+    assert [layer["layer"] for layer in profile["layers"]] == [
+        "conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"
+    ]  # fmt: skip
+    assert profile["rows"] == 10 and profile["batches"] == 30
+    shares = sum(layer["share"] for layer in profile["layers"])
+    others = sum(profile[f"{name}_ms"] for name in ("gather", "loss", "end")) / profile["batch_ms"]
+    assert shares + others == pytest.approx(1)
+    first, last = profile["layers"][0], profile["layers"][-1]
+    assert first["forward_ms"] > 0 and first["backward_ms"] > 0
+    # 2 * rows * (outputs * inputs of each) operations: 3 maps of 6x6 from 3x3 windows; 1 from 5
+    assert first["gflops_forward"] == pytest.approx(2 * 10 * 3 * 36 * 9 / first["forward_ms"] / 1e6)
+    assert first["gflops_backward"] == pytest.approx(2 * 10 * 3 * 36 * 9 / first["backward_ms"] / 1e6)
+    assert last["gflops_backward"] == pytest.approx(2 * 2 * 10 * 5 / last["backward_ms"] / 1e6)
+    assert profile["layers"][1]["gflops_forward"] is None
+
+
+def test_the_profile_is_a_table(folder):
+    out = train("--profile").out
+    header, *rows = out.splitlines()[1:]
+    assert "forward ms" in header and "backward ms" in header and "share" in header and "GFLOP/s" in header
+    assert [row.split()[1] for row in rows[:6]] == ["conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"]
+
+
+# ---------------------------------------------------------------- --history
+
+
+def test_the_history_has_a_line_an_epoch(folder):
+    result = train("--history", "h.csv", "--json", "--schedule", "linear").json
+    with open("h.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
+    assert [float(line["loss"]) for line in lines] == result["loss"]
+    assert [float(line["val_loss"]) for line in lines] == result["val_loss"]
+    assert [float(line["learning_rate"]) for line in lines] == pytest.approx(
+        [0.001, 0.001 * 2 / 3, 0.001 / 3]
+    )
+    assert all(float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines)
+
+
+def test_without_hold_out_the_history_has_no_held_out_loss(folder):
+    train("--history", "h.csv", "--holdout", 0)
+    with open("h.csv", newline="") as file:
+        assert [line["val_loss"] for line in csv.DictReader(file)] == ["", "", ""]
+
+
+# ---------------------------------------------------------------- --logdir
+
+
+def test_tensorboard_reads_what_was_logged(folder):
+    pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="skipped: no tensorboard to read with",
+    )
+    result = train("--logdir", "log", "--json").json
+    board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
+    board.Reload()
+    for name, values in (("loss/training", result["loss"]), ("loss/held-out", result["val_loss"])):
+        scalars = board.Scalars(name)
+        assert [scalar.step for scalar in scalars] == [1, 2, 3]
+        assert [scalar.value for scalar in scalars] == pytest.approx(values, rel=1e-6)
+    assert {"learning_rate", "us_per_batch"} <= set(board.Tags()["scalars"])
+    parameters = nn.Network.load("m.bin").parameters()
+    for name, values in parameters.items():
+        histograms = board.Histograms(name.replace(".", "/"))
+        assert [histogram.step for histogram in histograms] == [0, 1, 2, 3]
+        last = histograms[-1].histogram_value
+        assert (last.min, last.max, last.num) == (values.min(), values.max(), values.size)
+    nodes = board.Graph().node
+    assert [node.op for node in nodes] == [
+        "input", "conv", "dropout", "maxpool", "flatten", "dense", "dense", "loss"
+    ]  # fmt: skip
+    assert all(node.input == [before.name] for before, node in zip(nodes, nodes[1:], strict=False))
+
+
+def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    write_two_classes(folder / "two.csv")
+    result = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--logdir", "log")
+    assert result.code == 2 and 'pip install "nn-trainer[tensorboard]"' in result.err
+    assert not (folder / "m.bin").exists()
