@@ -74,6 +74,7 @@ _COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds")
 _ORDER = "order."
+_DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def _check_agreement(path: str, facts: dict, run: Run) -> None:
             f"--dataset: {path} was written while training on other data; name that, or leave out --resume"
         )
     theirs, ours = facts["config"], json.loads(json.dumps(run.config))
-    for flag in ours:
+    for flag in dict.fromkeys([*_DECIDING, *ours]):
         if theirs.get(flag) != ours[flag]:
             raise UsageError(
                 f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "

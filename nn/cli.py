@@ -428,6 +428,8 @@ def _plot(flags) -> None:
     else:
         rows = sweep.collect(flags.plot)
         pictures = plot.of_results(rows)
+        if not pictures:
+            raise UsageError(f"nothing to draw in {flags.plot}: {len(rows)} results; run more of the plan")
         page = report.of_results(rows, pictures)
     files = plot.save(pictures, flags.output)
     if flags.report:

@@ -70,7 +70,8 @@ REFERENCE = {  # what --reference stands for; another value beside it contradict
     "schedule": "constant",
 }
 
-# Streams of the one generator (Philox, key = seed). Dropout uses the layer's index as its stream, below these.
+# Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
+# which stays below these, and the layer in word 3 (csrc/dropout.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_SHUFFLE = 0x53000000
 STREAM_HOLDOUT = 0x48000000

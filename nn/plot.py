@@ -93,16 +93,12 @@ def _picture(name: str, caption: str, draw: Callable, columns: int = 1, share: b
 
 
 def of_results(rows: list[dict]) -> list[Picture]:
-    """Pictures of what these results (sweep.collect) hold figures for. Raises UsageError if there is none."""
+    """Pictures of what these results (sweep.collect) hold enough figures for; perhaps none."""
     check_matplotlib()
     done = [row for row in rows if row["status"] == OK]
     engines = _engine_names(done)
     makers = (_training_time, _batch_sizes, _depths, _inference, _threads_or_gpus, _errors, _memory)
     pictures = [picture for make in makers if (picture := make(done, engines)) is not None]
-    if not pictures:
-        raise UsageError(
-            f"nothing to draw: {len(done)} of {len(rows)} results are measurements; run more of the plan"
-        )
     return pictures
 
 

@@ -48,6 +48,7 @@ class Trace:
     def batches(self, batches: list[list[Step]]) -> None:
         """The steps that an engine recorded, layer by layer; to be told after the epochs."""
         for number, steps in enumerate(batches):
+            steps = [step for step in steps if step.name != "end"]  # counting the batch is no part of it
             begin, end = min(step.begin for step in steps), max(step.end for step in steps)
             self.span(f"batch {number + 1}", "batch", begin, end)
             for step in steps:

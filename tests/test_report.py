@@ -136,10 +136,13 @@ def test_times_grow_to_the_right_place(results):
     assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
 
 
-def test_results_without_a_measurement_cannot_be_drawn():
-    row = {**dict.fromkeys(sweep.COLUMNS), "status": "does not fit"}
-    with pytest.raises(nn.UsageError, match="0 of 1 results"):
-        plot.of_results([row])
+def test_results_without_a_measurement_make_a_page_without_pictures(folder):
+    plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
+    assert "there is no such backend" in (folder / "page.html").read_text()
+    result = run("--plot", "r.csv", "-o", "p")
+    assert result.code == 2 and "nothing to draw in r.csv: 1 results" in result.err
 
 
 def test_a_model_shows_its_losses_and_errors(folder):

@@ -14,7 +14,7 @@ import numpy as np
 from ..utils import UsageError
 from . import Step, small
 from .cublas import Cublas
-from .gpu import Phases, Runner, TimedPhases, WholeEpochs, check_device, cupy, processors, told
+from .gpu import Phases, Runner, TimedPhases, WholeEpochs, batch_losses, check_device, cupy, processors, told
 from .program import Builder, Purpose
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
@@ -325,12 +325,12 @@ class CudaEngine:
             chunk = min(self._chunks.get(purpose, FIRST_BATCHES), batches - done)
             began = time.perf_counter()
             runner.run(done, chunk)
-            self.stream.synchronize()
+            losses = batch_losses(row_loss, done, chunk, runner.batch, runner.count)
             if time.perf_counter() - began < LONGEST_WAIT / 2:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             first, last = done * runner.batch, min((done + chunk) * runner.batch, runner.count)
             # one after the other, so that the sum does not depend on the pieces
-            progress.loss = float(np.cumsum(np.append(progress.loss, row_loss[first:last].get()))[-1])
+            progress.loss = float(np.cumsum(np.append(progress.loss, losses))[-1])
             progress.row += last - first
             progress.step += chunk
             done += chunk

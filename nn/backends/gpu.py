@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..utils import NnError, UsageError
-from .program import THREADS, Program, blocks_of, epoch_source, phases_source
+from .program import PRELUDE, THREADS, Program, blocks_of, epoch_source, phases_source, sources
 
 CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of this package
 OLDEST = 12
@@ -280,6 +280,15 @@ class TimedPhases(Phases):
         """Seconds since the first timed batch began, at the beginning and after each phase of each batch."""
         elapsed = cupy().cuda.get_elapsed_time
         return [[elapsed(self.events[0][0], event) / 1e3 for event in batch] for batch in self.events]
+
+
+def batch_losses(row_loss, first: int, batches: int, batch: int, count: int) -> np.ndarray:
+    """The sums of so many batches' row losses (losses.cu); waits for them."""
+    sums = cupy().empty(batches)
+    kernel = compiled(PRELUDE + sources("common", "losses"), "float64", False).get_function("batch_losses")
+    arguments = (sums, row_loss, *map(np.int64, (batch, count, first)))
+    kernel((batches,), (THREADS,), arguments, shared_mem=THREADS * 8)
+    return sums.get()
 
 
 def processors() -> int:

@@ -14,10 +14,10 @@ from functools import cache
 from importlib.resources import files
 
 from ..layers import Layer
-from .tiles import Tile, choose
+from .tiles import SHARED_LIMIT, Tile, choose
 
 SOURCES = [
-    "common", "activation", "gemm", "dense", "conv", "pool", "dropout", "rows", "optimizer",
+    "common", "activation", "gemm", "dense", "conv", "direct", "pool", "dropout", "rows", "optimizer",
 ]  # fmt: skip
 THREADS = 256
 LINE = 32  # values; buffers begin at multiples of it
@@ -218,7 +218,7 @@ class Builder:
     def _update(self, step: Step) -> Op:
         """A layer's step, or its gradients for the host."""
         size = step.layer.parameters
-        self.program.shared_bytes = max(self.program.shared_bytes, THREADS * self.itemsize)
+        self.share(THREADS)
         if self.purpose.kind == "gradients":
             call = f"keep_gradients<{step.splits}, {size}>({step.at}LL, {step.gradient}, c, {{team}})"
             return Op(call, self.elementwise(size))
@@ -230,6 +230,10 @@ class Builder:
         return Op(call, -(-size // 32) if shared else self.elementwise(size))
 
     # ---- products
+
+    def share(self, values: int) -> None:
+        """A block needs memory for that many values."""
+        self.program.shared_bytes = max(self.program.shared_bytes, values * self.itemsize)
 
     def aligned(self, at: int) -> int:
         """1 where a parameter's address is a multiple of 16 bytes."""
@@ -248,6 +252,8 @@ PHASE_COST = 2.5  # microseconds: a barrier or a graph's node, and starting work
 PART_COST = 1e-6  # microseconds to write and read a byte of a sum's part,
 PART_DELAY = 0.01  # and to wait for one
 NEVER = math.inf
+DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5  # the largest convolutions that are computed without a product,
+DIRECT_WORK = 8  # and the most filters times blocks of pixels for each multiprocessor, from 4 channels on
 NARROW = 4  # outputs of a dense layer that are computed along rows, not in tiles
 FEW_SPLITS = 16  # parts that one thread adds up; more are shared among 8
 
@@ -316,7 +322,7 @@ class Dense:
             phase.append(Op(host=p.library.dense_backward_parameters(s)))
             call = f"dense_backward_bias<{o}>({s.gradient} + {i * o}LL, {s.dz}, b.n, {{team}})"
             phase.append(Op(call, -(-o // 32)))
-            p.program.shared_bytes = max(p.program.shared_bytes, THREADS * p.itemsize)
+            p.share(THREADS)
         else:
             tile = p.tile(o, i + 1, n, 0, PART_DELAY + PART_COST * p.itemsize * s.layer.parameters)
             s.splits = tile.splits
@@ -335,7 +341,7 @@ class Dense:
         columns = -(-(i + 1) // 32)
         s.splits = max(1, min(-(-n // 64), 4 * p.processors // columns))  # 8 rows a thread are worth a part
         p._gradients_for(s)
-        p.program.shared_bytes = max(p.program.shared_bytes, o * THREADS * p.itemsize)
+        p.share(o * THREADS)
         phase = []
         if s.dx:
             call = (
@@ -365,6 +371,13 @@ class Conv:
         if p.library and p.library.convolves(layer):
             call = f"conv_finish<{filters}, {pixels}, {s.activation.upper()}>({s.out}, {bias}, b.n, {{team}})"
             return [[Op(host=p.library.conv_forward(s))], [Op(call, p.elementwise(n * layer.outputs))]]
+        if direct := Direct.group(p, layer, filters, pixels):
+            p.share(taps * direct)
+            call = (
+                f"direct_forward<{Conv.shape(layer)}, {direct}, {s.activation.upper()}>"
+                f"({s.out}, {s.x}, {weight}, {bias}, b.n, {{team}})"
+            )
+            return [[Op(call, -(-filters // direct) * p.elementwise(n * pixels))]]
         tile = p.tile(filters, n * pixels, taps, NEVER, 0)
         call = (
             f"conv_forward<{tile}, {Conv.shape(layer)}, {p.aligned(s.at)}, {s.activation.upper()}>"
@@ -387,13 +400,31 @@ class Conv:
                     after.append(Op(call, p.elementwise(n * layer.inputs)))
             phase.append(Op(host=p.library.conv_backward_parameters(s)))
             return [phase, after] if after else [phase]
-        if s.dx:
+        direct = Direct.group(p, layer, channels, inputs) if layer.stride == 1 else 0
+        if s.dx and direct:
+            p.share(filters * area * direct)
+            call = (
+                f"direct_backward_input<{Conv.shape(layer)}, {direct}, {s.below.upper()}>"
+                f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
+            )
+            phase.append(Op(call, -(-channels // direct) * p.elementwise(n * inputs)))
+        elif s.dx:
             tile = p.tile(channels, n * inputs, filters * area, NEVER, 0)
             call = (
                 f"conv_backward_input<{tile}, {Conv.shape(layer)}, {s.below.upper()}>"
                 f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
             )
             phase.append(Op(call, tile.count(channels, n * inputs)))
+        if bands := Direct.bands(p, layer):
+            per, rows, values = bands
+            s.splits = min(2 * p.processors, n * -(-layer.out_shape[1] // rows))
+            p._gradients_for(s)
+            p.share(max(values, THREADS))
+            call = (
+                f"direct_backward_parameters<{Conv.shape(layer)}, {per}, {rows}, {s.splits}>"
+                f"({s.gradient}, {s.dz}, {s.x}, b.n, {{team}})"
+            )
+            return [[*phase, Op(call, s.splits)]]
         tile = p.tile(filters, taps + 1, n * pixels, 0, PART_DELAY + PART_COST * p.itemsize * layer.parameters)
         s.splits = tile.splits
         p._gradients_for(s)
@@ -403,6 +434,41 @@ class Conv:
         )
         phase.append(Op(call, tile.count(filters, taps + 1)))
         return [phase]
+
+
+class Direct:
+    """direct.cu: which convolutions are computed without a product, and how they are shared out"""
+
+    @staticmethod
+    def group(p: Builder, layer: Layer, filters: int, pixels: int) -> int:
+        """Filters that a thread computes at once, 0: a matrix product is better. Large batches of large images with
+        many channels are for products: each value that they load is used more often."""
+        if layer.fan_in * layer.out_shape[0] > DIRECT_WEIGHTS or layer.kernel > DIRECT_KERNEL:
+            return 0
+        chunks = -(-p.purpose.rows * pixels // THREADS)
+        if layer.in_shape[0] > 3 and chunks * filters > DIRECT_WORK * p.processors:
+            return 0
+        sizes = [size for size in (16, 8, 4) if size < 2 * filters] or [4]
+        enough = (size for size in sizes if -(-filters // size) * chunks >= p.processors)
+        return next(enough, sizes[-1])
+
+    @staticmethod
+    def bands(p: Builder, layer: Layer) -> tuple[int, int, int] | None:
+        """(filters a thread, output rows of a band, values in shared memory) for the weights' gradients; None: a
+        matrix product is better."""
+        (channels, _, _), (filters, height, width) = layer.in_shape, layer.out_shape
+        if layer.kernel > 3 or layer.fan_in * filters > DIRECT_WEIGHTS:
+            return None
+        per = 2 if channels * filters > THREADS else 1
+        if -(-filters // per) * channels > 2 * THREADS:
+            return None
+        for rows in range(height, 0, -1):
+            x = (((rows - 1) * layer.stride + layer.kernel) * ((width - 1) * layer.stride + layer.kernel)) | 1
+            values = channels * x + filters * (rows * width | 1)
+            enough = p.purpose.rows * -(-height // rows) >= p.processors or rows == 1
+            if enough and values * p.itemsize <= SHARED_LIMIT:
+                return per, rows, values
+        return None
 
 
 class Pool:

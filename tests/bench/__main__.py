@@ -19,10 +19,8 @@ from nn.bench import duration, processor, select
 from nn.console import say, table
 from nn.utils import NnError, UsageError, default_threads
 
-from .compare import MEMORY_TARGET, Side, compare
+from .compare import MEMORY_TARGET, QUIET, Side, compare
 from .sides import PEERS
-
-QUIET = 0.1  # share of the machine that other programs may use without being told of
 
 
 def main(
@@ -32,6 +30,7 @@ def main(
     peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
+    wait: Annotated[float, typer.Option(help="Seconds a case may wait for other programs to be quiet.")] = 0,
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")
     ] = "growth.png",
@@ -39,7 +38,7 @@ def main(
 ):
     """Time the cases of nn.bench beside the libraries that are installed."""
     try:
-        result, show = _result(cases or [], _names(peers), threads, seconds, output)
+        result, show = _result(cases or [], _names(peers), threads, seconds, wait, output)
     except NnError as failure:
         say(f"bench: {failure}")
         sys.exit(failure.exit_code)
@@ -49,7 +48,7 @@ def main(
         show(result)
 
 
-def _result(cases: list[str], peers: list[str], threads: int, seconds: float, output: str):
+def _result(cases: list[str], peers: list[str], threads: int, seconds: float, wait: float, output: str):
     """What was asked for, and the function that shows it."""
     if "program" in cases:
         from .program import measure, report
@@ -58,8 +57,8 @@ def _result(cases: list[str], peers: list[str], threads: int, seconds: float, ou
     if "growth" in cases:
         from .growth import measure, report
 
-        return measure(output, peers, threads), report
-    return _comparison(select(cases), peers, threads, seconds), _report
+        return measure(output, peers, threads, wait), report
+    return _comparison(select(cases), peers, threads, seconds, wait), _report
 
 
 def _names(peers: str) -> list[str]:
@@ -70,7 +69,7 @@ def _names(peers: str) -> list[str]:
     return names
 
 
-def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
+def _comparison(cases, peers: list[str], threads: int, seconds: float, wait: float) -> dict:
     sides = [Side(name, threads) for name in ("nn", *peers)]
     try:
         nn, *others = sides
@@ -81,7 +80,7 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
         results = []
         for case in cases:
             say(f"bench: {case.name}")
-            results.append(compare(case, nn, others, seconds))
+            results.append(compare(case, nn, others, seconds, wait))
         versions = {side.name: side.version for side in (nn, *others)}
         return {"processor": processor(), "threads": threads, "versions": versions, "results": results}
     finally:

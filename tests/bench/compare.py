@@ -19,6 +19,7 @@ from .truth import error, truth
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
+QUIET = 0.1  # share of the machine that other programs may use without being waited for, or told of
 
 TARGETS = {  # case -> times as fast as PyTorch that it should be
     "cc-b10": 100,
@@ -108,7 +109,14 @@ def serve(pipe, name: str, threads: int) -> None:
             pipe.send(("failed", traceback.format_exc()))
 
 
-def others_share(seconds: float = 0.2) -> float | None:
+def quietest_share(deadline: float) -> float | None:
+    """others_share, once it is small or the deadline (time.perf_counter) is over."""
+    while (share := others_share()) is not None and share > QUIET and time.perf_counter() < deadline:
+        pass
+    return share
+
+
+def others_share(seconds: float = 0.1) -> float | None:
     """The share of the machine that is busy while we do nothing; None where the system does not tell."""
     try:
         before = _processor_time()
@@ -134,20 +142,25 @@ def turn(once) -> float:
     return float(np.median(seconds))
 
 
-def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
-    """One case on all sides for about that many seconds: figures of `nn`, and of each peer with its ratio."""
+def compare(case, nn: Side, peers: list[Side], seconds: float, wait: float = 0) -> dict:
+    """One case on all sides for about that many seconds: figures of `nn`, and of each peer with its ratio.
+
+    wait: so many seconds in all to wait for moments when other programs leave the machine to us.
+    """
     started = {side.name: (side, facts) for side in (nn, *peers) if (facts := side.start(case))}
     for side, _ in started.values():
         side.turn()  # not counted: the first may find cold caches
-    busy, taken = others_share(), {name: [] for name in started}
-    began = time.perf_counter()
-    for number in range(MOST_ROUNDS):
-        late = time.perf_counter() - began
-        if late > seconds and number >= LEAST_ROUNDS or late > 10 * seconds:
+    busy, taken = [], {name: [] for name in started}
+    deadline, measured = time.perf_counter() + wait, 0.0
+    while len(busy) < LEAST_ROUNDS or measured < seconds and len(busy) < MOST_ROUNDS:
+        if busy and measured > 10 * seconds:
             break
+        busy.append(quietest_share(deadline))
+        began = time.perf_counter()
         for name, (side, _) in started.items():
             time.sleep(REST_SECONDS)
             taken[name].append(side.turn())
+        measured += time.perf_counter() - began
     true = truth(case)
     sides = {
         name: {
@@ -169,6 +182,6 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         "gflops": case.operations / own["us"] / 1e3,
         **{name: ours.get(name) for name in ("threads", "bytes", "needed_bytes")},
         "target": target(case.name),
-        "busy": busy,
+        "busy": None if None in busy else float(np.median(busy)),
         "peers": sides,
     }

@@ -34,7 +34,7 @@ def rows_case(rows: int) -> Training:
     return Training(f"rows-{rows}", CC_RELU, ROWS_BATCH, rows // ROWS_BATCH)
 
 
-def measure(path: str, peers: list[str], threads: int) -> dict:
+def measure(path: str, peers: list[str], threads: int, wait: float) -> dict:
     """Time the cases on all sides and draw the plot to `path`."""
     sides = [Side(name, threads) for name in ("nn", *peers) if name in LOOKS]
     try:
@@ -43,8 +43,8 @@ def measure(path: str, peers: list[str], threads: int) -> dict:
             "processor": processor(),
             "threads": threads,
             "versions": {side.name: side.version for side in (nn, *others)},
-            "width": [_point(width, width_case(width), nn, others) for width in WIDTHS],
-            "rows": [_point(rows, rows_case(rows), nn, others) for rows in ROWS],
+            "width": [_point(width, width_case(width), nn, others, wait) for width in WIDTHS],
+            "rows": [_point(rows, rows_case(rows), nn, others, wait) for rows in ROWS],
         }
     finally:
         for side in sides:
@@ -54,10 +54,10 @@ def measure(path: str, peers: list[str], threads: int) -> dict:
     return result
 
 
-def _point(at: int, case: Training, nn: Side, others: list[Side]) -> dict:
+def _point(at: int, case: Training, nn: Side, others: list[Side], wait: float) -> dict:
     """Microseconds a row of each side, and bytes of ours."""
     say(f"bench: {case.name}")
-    compared = compare(case, nn, others, SECONDS)
+    compared = compare(case, nn, others, SECONDS, wait)
     us = {"nn": compared["us"], **{name: peer["us"] for name, peer in compared["peers"].items()}}
     return {
         "at": at,

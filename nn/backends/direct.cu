@@ -1,0 +1,183 @@
+/* direct.cu - convolution without a product, for small images and few channels: a tile of a matrix product would be
+ * almost empty there, or too few of them would keep the GPU busy. Same shapes and results as in conv.cu.
+ */
+
+/* ---- out = f(x * w + b): a thread a pixel, for GROUP filters at once whose weights are in shared memory ---- */
+
+/* w(f, c, ky, kx) as it is stored */
+template <class S>
+struct kernels_forward {
+    const real *w;
+    __device__ real at(int f, int tap) const { return w[f * S::TAPS + tap]; }
+};
+
+template <class S, int GROUP, class KERNELS, class PUT>
+__device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT &put, int n, team t)
+{
+    enum { GROUPS = (S::F + GROUP - 1) / GROUP };
+    struct alignas(16) filters { real w[GROUP]; };
+    filters *shared = (filters *)BLOCK_MEMORY;      /* (tap, filter of the group) */
+    int chunks = (n * S::PIXELS + THREADS - 1) / THREADS, loaded = -1;
+    for (int at = t.id; at < GROUPS * chunks; at += t.count) {
+        int group = at / chunks, output = at % chunks * THREADS + threadIdx.x;
+        if (group != loaded) {
+            __syncthreads();
+            for (int e = threadIdx.x; e < S::TAPS * GROUP; e += THREADS) {
+                int f = group * GROUP + e / S::TAPS;
+                shared[e % S::TAPS].w[e / S::TAPS] = f < S::F ? kernels.at(f, e % S::TAPS) : 0;
+            }
+            __syncthreads();
+            loaded = group;
+        }
+        if (output >= n * S::PIXELS)
+            continue;
+        window<S> here = window<S>::of(x, output);
+        real sum[GROUP] = {};
+        #pragma unroll (S::K > 3 ? 1 : 4)
+        for (int c = 0; c < S::C; c++)
+            #pragma unroll
+            for (int ky = 0; ky < S::K; ky++)
+                #pragma unroll
+                for (int kx = 0; kx < S::K; kx++) {
+                    const real *p = here.pixel(c, ky, kx);
+                    real value = p ? *p : 0;
+                    filters w = shared[c * S::AREA + ky * S::K + kx];
+                    #pragma unroll
+                    for (int f = 0; f < GROUP; f++)
+                        sum[f] += value * w.w[f];
+                }
+        #pragma unroll
+        for (int f = 0; f < GROUP; f++)
+            if (group * GROUP + f < S::F)
+                put.put(group * GROUP + f, output, sum[f], 0);
+    }
+    __syncthreads();                    /* before the block's memory serves another op */
+}
+
+template <class S, int GROUP, int ACTIVATION>
+__device__ void direct_forward(real *out, const real *x, const real *w, const real *b, int n, team t)
+{
+    kernels_forward<S> kernels = {w};
+    put_conv_output<S, ACTIVATION> put = {out, b};
+    convolve<S, GROUP>(x, kernels, put, n, t);
+}
+
+/* ---- dx: with stride 1, the convolution of dz with the kernels turned round, filters and channels exchanged ---- */
+
+template <class S>
+using turned = conv_shape<S::F, S::OH, S::OW, S::C, S::IH, S::IW, S::K, 1, S::K - 1 - S::TOP, S::K - 1 - S::LEFT>;
+
+/* w(c, f, ky, kx) of the turned convolution of shape T */
+template <class T>
+struct kernels_turned {
+    const real *w;
+    __device__ real at(int c, int tap) const
+    {
+        int f = tap / T::AREA;
+        return w[(f * T::F + c) * T::AREA + T::AREA - 1 - tap % T::AREA];
+    }
+};
+
+template <class S, int GROUP, int BELOW>
+__device__ void direct_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, team t)
+{
+    kernels_turned<turned<S>> kernels = {w};
+    put_conv_dx<S, BELOW> put = {dx, x};
+    convolve<turned<S>, GROUP>(dz, kernels, put, n, t);
+}
+
+/* ---- dw and db: a thread a channel and PER filters, all taps at once, over bands of ROWS output rows ----
+ *
+ * A block takes one band after another, its part of x and dz in shared memory, and keeps its sums in registers; PARTS
+ * blocks make PARTS parts of the gradients. Threads left over share a band's rows; their sums are added up in order.
+ */
+
+template <class S, int PER_, int ROWS_>
+struct bands {
+    enum { PER = PER_, ROWS = ROWS_, COUNT = (S::OH + ROWS - 1) / ROWS };       /* of an image */
+    enum { HEIGHT = (ROWS - 1) * S::STRIDE + S::K, WIDTH = (S::OW - 1) * S::STRIDE + S::K };
+    /* odd numbers of values from plane to plane, so that threads find theirs in different banks */
+    enum { X = HEIGHT * WIDTH | 1, DZ = ROWS * S::OW | 1 };
+    enum { PAIRS = S::C * ((S::F + PER - 1) / PER), SHARES = PAIRS < THREADS ? THREADS / PAIRS : 1 };
+    enum { VALUES = S::C * X + S::F * DZ };
+};
+
+/* A band of dz, zeros below the image, and the part of x that its windows see. */
+template <class S, class B>
+__device__ inline void load_band(real *x_band, real *dz_band, const real *x, const real *dz, int r, int first)
+{
+    for (int e = threadIdx.x; e < S::C * B::HEIGHT * B::WIDTH; e += THREADS) {
+        int c = e / (B::HEIGHT * B::WIDTH), at = e % (B::HEIGHT * B::WIDTH);
+        int iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
+        bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
+        x_band[c * B::X + at] = inside ? x[((size_t)r * S::C + c) * S::IN + iy * S::IW + ix] : 0;
+    }
+    for (int e = threadIdx.x; e < S::F * B::ROWS * S::OW; e += THREADS) {
+        int f = e / (B::ROWS * S::OW), at = e % (B::ROWS * S::OW);
+        bool inside = first + at / S::OW < S::OH;
+        dz_band[f * B::DZ + at] = inside ? dz[((size_t)r * S::F + f) * S::PIXELS + first * S::OW + at] : 0;
+    }
+}
+
+template <class S, int PER, int ROWS, int PARTS>
+__device__ void direct_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+{
+    typedef bands<S, PER, ROWS> B;
+    enum { SUMS = PER * (S::AREA + 1), CHANNEL = S::C, ROUNDS = (B::PAIRS + THREADS - 1) / THREADS };
+    real *x_band = (real *)BLOCK_MEMORY, *dz_band = x_band + S::C * B::X;
+    for (int part = t.id; part < PARTS; part += t.count)
+        #pragma unroll 1
+        for (int round = 0; round < ROUNDS; round++) {
+            int pair = round * THREADS + threadIdx.x % (B::SHARES > 1 ? (int)B::PAIRS : (int)THREADS);
+            int share = B::SHARES > 1 ? threadIdx.x / B::PAIRS : 0;
+            int c = pair % CHANNEL, f0 = pair / CHANNEL * PER;
+            bool busy = pair < B::PAIRS && share < B::SHARES;
+            real sum[PER][S::AREA] = {}, bias[PER] = {};
+            for (int band = part; band < n * B::COUNT; band += PARTS) {
+                __syncthreads();
+                load_band<S, B>(x_band, dz_band, x, dz, band / B::COUNT, band % B::COUNT * ROWS);
+                __syncthreads();
+                for (int oy = share; busy && oy < ROWS; oy += B::SHARES) {
+                    const real *row = x_band + c * B::X + oy * S::STRIDE * B::WIDTH;
+                    #pragma unroll 4
+                    for (int ox = 0; ox < S::OW; ox++) {
+                        real d[PER];
+                        #pragma unroll
+                        for (int f = 0; f < PER; f++) {
+                            d[f] = f0 + f < S::F ? dz_band[(f0 + f) * B::DZ + oy * S::OW + ox] : 0;
+                            bias[f] += d[f];
+                        }
+                        #pragma unroll
+                        for (int tap = 0; tap < S::AREA; tap++) {
+                            real value = row[tap / S::K * B::WIDTH + ox * S::STRIDE + tap % S::K];
+                            #pragma unroll
+                            for (int f = 0; f < PER; f++)
+                                sum[f][tap] += d[f] * value;
+                        }
+                    }
+                }
+            }
+            /* the shares' sums, one tap after another, through the block's memory; the bias is channel 0's business */
+            real *out = g + (size_t)part * (S::F * S::TAPS + S::F);
+            #pragma unroll
+            for (int s = 0; s < SUMS; s++) {
+                real mine = s % (S::AREA + 1) < S::AREA ? sum[s / (S::AREA + 1)][s % (S::AREA + 1) % S::AREA]
+                                                        : bias[s / (S::AREA + 1)];
+                if (B::SHARES > 1) {
+                    __syncthreads();
+                    x_band[threadIdx.x] = mine;
+                    __syncthreads();
+                    for (int other = 1; share == 0 && other < B::SHARES; other++)
+                        mine += x_band[other * B::PAIRS + threadIdx.x];
+                }
+                int f = f0 + s / (S::AREA + 1), tap = s % (S::AREA + 1);
+                if (busy && share == 0 && f < S::F) {
+                    if (tap < S::AREA)
+                        out[f * S::TAPS + c * S::AREA + tap] = mine;
+                    else if (c == 0)
+                        out[S::F * S::TAPS + f] = mine;
+                }
+            }
+            __syncthreads();
+        }
+}
