@@ -239,9 +239,10 @@ class Network:
     def engine_rows(self, x: np.ndarray) -> np.ndarray:
         """Raw rows scaled and typed as the engine wants them: (rows, inputs), or uint8 pixels as they are."""
         x = np.asarray(x)
-        if x.reshape(len(x), -1).shape[1] != self.inputs:
-            raise DataError(f"the data has {x[0].size} inputs a row, the network {self.inputs}")
-        if x.dtype == np.uint8 and self.scaling.kind == "pixel":
+        if x.size != len(x) * self.inputs:
+            raise DataError(f"the data has {x.size // len(x)} inputs a row, the network {self.inputs}")
+        as_they_are = self.scaling.kind in ("none", "pixel") and x.dtype == self.dtype
+        if as_they_are or (x.dtype == np.uint8 and self.scaling.kind == "pixel"):
             return x
         return self.scaling.apply(x, self.dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -125,7 +126,7 @@ class Scaling:
 
 def _row_blocks(x: np.ndarray, rows=None):
     """x, or the given rows of it, in blocks of rows small enough to be turned into doubles in passing."""
-    step = max(1, _BLOCK_VALUES // max(1, int(np.prod(x.shape[1:]))))
+    step = max(1, _BLOCK_VALUES // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
         yield x[start : start + step] if rows is None else x[rows[start : start + step]]
 

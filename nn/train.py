@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict, dataclass
@@ -278,7 +281,7 @@ class Training:
         self.stop.answered = True
         self.watcher.start(self._info())
         try:
-            with ThreadPoolExecutor(1) as worker:
+            with _ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
                 while self.at.epoch < self.options.epochs:
                     self._run_epoch(worker)
         except Stopped:
@@ -329,8 +332,6 @@ class Training:
                 done = progress.row
                 if done:
                     self.watcher.update(self.at.epoch + 1, done, rows, progress.loss / done)
-            except KeyboardInterrupt:
-                self.stop.request(signal.SIGINT)
 
     def _finish_epoch(self, worker, loss: float) -> None:
         at, epochs = self.at, self.options.epochs
@@ -419,6 +420,26 @@ class Training:
             "seconds": sum(self.at.epoch_seconds),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
+
+
+@contextlib.contextmanager
+def _ctrl_c_to(stop: StopRequest) -> Iterator[None]:
+    """Ctrl-C asks `stop` where Python would raise KeyboardInterrupt wherever it is; a second one does so."""
+    usual = signal.default_int_handler
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not usual:  # somebody else answers it
+        yield
+        return
+
+    def handle(signum, _frame):
+        signal.signal(signal.SIGINT, usual)
+        stop.request(signum)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def target_scaling(activation: str, y: np.ndarray) -> Scaling:

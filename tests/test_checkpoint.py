@@ -115,7 +115,7 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
 
 @pytest.mark.parametrize(
     "kind, backend, rows",
-    [("dense", "seq", 50000), ("dense", "omp", 500000), ("conv", "seq", 20000), ("conv", "omp", 100000)],
+    [("dense", "seq", 50000), ("dense", "omp", 300000), ("conv", "seq", 20000), ("conv", "omp", 100000)],
 )
 def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, kind, backend, rows):
     """Epochs long enough to be hit inside, stopped again and again until the training is over."""
@@ -123,11 +123,11 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, 
     np.savez("data.npz", x=ds.x, y=ds.y)
     moments = random.Random(f"{kind} {backend}")
     given = ["--train", "--dataset", "data.npz", *(DENSE if kind == "dense" else CONV), "--backend", backend]
-    given += ["--epochs", 5, "--batch_number", 1]
+    given += ["--epochs", 4, "--batch_number", 1]
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
     codes, inside = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}, 0
-    for signum, code in list(codes.items()) * 2:
+    for signum, code in codes.items():
         process = start(*given)
         until(process, "training on")
         time.sleep(moments.uniform(0, 0.2))
@@ -230,6 +230,26 @@ CASES = {
 }
 
 
+def stop_in_an_epoch(engine, stop):
+    """From now on an epoch ends after its first batch; on a GPU, which looks before one, after some."""
+    epoch = engine.epoch
+
+    def after_some(progress, row):
+        while progress.row == row:
+            time.sleep(0)
+        progress.stop = 1
+
+    def interrupted(data, order, settings, progress):
+        stop.request(signal.SIGTERM)
+        if engine.name in ("seq", "omp"):
+            progress.stop = 1
+        else:
+            threading.Thread(target=after_some, args=(progress, progress.row), daemon=True).start()
+        epoch(data, order, settings, progress)
+
+    engine.epoch = interrupted
+
+
 @pytest.mark.parametrize("backend", ["seq", "omp", "cuda", "cudnn"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_path, case, backend):
@@ -254,7 +274,7 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_p
     saved, inside = tmp_path / "c.ck", 0
     for _ in range(1000):
         net, stop = fresh(), StopRequest()
-        stop.request(signal.SIGTERM)  # it looks for this after its first batches
+        stop_in_an_epoch(net.engine, stop)
         try:
             result = nn.train(net, ds, **options, checkpoint=saved, resume="auto", stop=stop)
             break
@@ -263,7 +283,7 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_p
     net.export(tmp_path / "m.bin")
     assert (tmp_path / "m.bin").read_bytes() == (tmp_path / "peace.bin").read_bytes()
     assert result["loss"] == expected["loss"] and result["val_loss"] == expected["val_loss"]
-    assert inside >= (2 if backend in ("seq", "omp") else 0)
+    assert inside > 40 or backend in ("cuda", "cudnn")
 
 
 def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypatch):
@@ -429,9 +449,10 @@ def test_a_full_disk_ends_the_training_and_the_old_checkpoint_stays(folder):
 @pytest.mark.parametrize(
     "flag, value",
     [
-        ("epochs", 4), ("batch_number", 16), ("learning_rate", 0.01), ("optimizer", "sgd"), ("weight_decay", 0.5),
-        ("schedule", "constant"), ("scaling", "none"), ("holdout", 0.1), ("threshold", 0.4), ("layers", "2,5,1"),
-        ("loss", "mse"), ("init", "uniform"), ("seed", 1), ("dtype", "float64"), ("backend", "seq"), ("target", 2),
+        ("epochs", 4), ("batch_number", 16), ("learning_rate", 0.01), ("optimizer", "sgd"),
+        ("weight_decay", 0.5), ("schedule", "constant"), ("scaling", "none"), ("holdout", 0.1),
+        ("threshold", 0.4), ("layers", "2,5,1"), ("loss", "mse"), ("init", "uniform"), ("seed", 1),
+        ("dtype", "float64"), ("backend", "seq"), ("target", 2),
     ],
 )  # fmt: skip
 def test_another_value_of_a_flag_that_changes_numbers_is_named(saved, flag, value):
@@ -515,7 +536,7 @@ def test_what_is_no_checkpoint_is_refused(saved):
 
 
 def rewritten(path, facts=None, **arrays):
-    """The checkpoint with other facts and arrays, and a SHA-256 that fits: what only somebody's hand writes."""
+    """The checkpoint with other facts and arrays, and a SHA-256 that fits: what only a hand writes."""
     import safetensors.numpy
 
     old = position(path)
@@ -542,7 +563,8 @@ def test_facts_that_cannot_be_are_refused(saved, facts):
     "arrays",
     [
         {"parameters": np.zeros(3, np.float32)}, {"parameters": np.zeros(17, np.float64)}, {"moment1": None},
-        {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)}, {"loss": np.zeros(1, np.float16)},
+        {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)},
+        {"loss": np.zeros(1, np.float16)},
     ],
 )  # fmt: skip
 def test_arrays_that_do_not_fit_are_refused(saved, arrays):

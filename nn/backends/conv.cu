@@ -46,12 +46,14 @@ struct unrolled {
 
 template <class S, int ACTIVATION>
 struct put_conv_output {
+    enum { VECTOR = S::PIXELS % WHOLE == 0 };
     real *out;
     const real *b;
-    __device__ void put(int f, int output, real value, int) const
+    __device__ int last(int size) const { return size; }
+    __device__ real value(int f, int, real sum) const { return activate<ACTIVATION>(sum + b[f]); }
+    __device__ real *place(int f, int output, int) const
     {
-        int r = output / S::PIXELS, p = output % S::PIXELS;
-        out[((size_t)r * S::F + f) * S::PIXELS + p] = activate<ACTIVATION>(value + b[f]);
+        return out + ((size_t)(output / S::PIXELS) * S::F + f) * S::PIXELS + output % S::PIXELS;
     }
 };
 
@@ -99,13 +101,19 @@ struct outputs_that_saw {
 
 template <class S, int BELOW>
 struct put_conv_dx {
+    enum { VECTOR = S::IN % WHOLE == 0 };
     real *dx;
     const real *x;
-    __device__ void put(int c, int input, real value, int) const
+    __device__ int last(int size) const { return size; }
+    __device__ size_t number(int c, int input) const
     {
-        size_t e = ((size_t)(input / S::IN) * S::C + c) * S::IN + input % S::IN;
-        dx[e] = BELOW == LINEAR ? value : value * slope<BELOW>(x[e]);
+        return ((size_t)(input / S::IN) * S::C + c) * S::IN + input % S::IN;
     }
+    __device__ real value(int c, int input, real sum) const
+    {
+        return BELOW == LINEAR ? sum : sum * slope<BELOW>(x[number(c, input)]);
+    }
+    __device__ real *place(int c, int input, int) const { return dx + number(c, input); }
 };
 
 template <class T, class S, int BELOW>

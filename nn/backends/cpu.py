@@ -12,7 +12,12 @@ from ..utils import NnError, UsageError, default_threads
 from . import Step
 
 SUFFIXES = {"float32": "f32", "float64": "f64"}
-MOST_THREADS = 1024
+C_TYPES = {  # NumPy's character for a type -> the C array of it
+    np.dtype(name).char: f"{c}[]"
+    for name, c in {
+        "float32": "float", "float64": "double", "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t",
+    }.items()
+}  # fmt: skip
 
 
 def extension(backend: str):
@@ -35,13 +40,11 @@ def extension(backend: str):
 
 def pointer(ffi, array: np.ndarray, dtype, shape: tuple[int, ...] | None = None, writable: bool = False):
     """A C pointer to an array's numbers, after checking what C cannot: type, shape, layout."""
-    dtype = np.dtype(dtype)
     if array.dtype != dtype or (shape is not None and array.shape != shape):
-        raise ValueError(f"expected {dtype} {shape}, got {array.dtype} {array.shape}")
-    if not array.flags.c_contiguous or (writable and not array.flags.writeable):
-        raise ValueError("expected a C-contiguous" + (", writable" if writable else "") + " array")
-    c_types = {"float32": "float *", "float64": "double *", "int64": "int64_t *", "int32": "int32_t *"}
-    return ffi.cast(c_types.get(dtype.name, "void *"), array.ctypes.data)
+        raise ValueError(f"expected {np.dtype(dtype)} {shape}, got {array.dtype} {array.shape}")
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a C-contiguous array")
+    return ffi.from_buffer(C_TYPES[array.dtype.char], array, require_writable=writable)
 
 
 @dataclass
@@ -59,6 +62,7 @@ class CpuEngine:
 
     def __init__(self, backend: str, layers, loss: str, dtype: str, threads: int | None = None):
         self.name, self.dtype = backend, np.dtype(dtype)
+        self._suffix = "_" + SUFFIXES[self.dtype.name]
         self.ffi, self.lib = extension(backend)
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
@@ -75,7 +79,7 @@ class CpuEngine:
         return getattr(self.lib, f"NN_{name.upper()}")
 
     def _function(self, name: str):
-        return getattr(self.lib, f"{name}_{SUFFIXES[self.dtype.name]}")
+        return getattr(self.lib, name + self._suffix)
 
     def _call(self, name: str, *arguments):
         return self._function(name)(*arguments)

@@ -3,24 +3,24 @@
 /* Parts of the sums, (SPLITS, n, WIDTH), to be added up. */
 template <int WIDTH>
 struct put_part {
+    enum { VECTOR = WIDTH % WHOLE == 0 };
     real *parts;
     int n;
-    __device__ void put(int r, int k, real value, int split) const
-    {
-        parts[((size_t)split * n + r) * WIDTH + k] = value;
-    }
+    __device__ int last(int size) const { return size; }
+    __device__ real value(int, int, real sum) const { return sum; }
+    __device__ real *place(int r, int k, int split) const { return parts + ((size_t)split * n + r) * WIDTH + k; }
 };
 
 /* ---- out = f(x w' + b) ---- */
 
 template <int O, int ACTIVATION>
 struct put_dense_output {
+    enum { VECTOR = O % WHOLE == 0 };
     real *out;
     const real *b;
-    __device__ void put(int r, int j, real value, int) const
-    {
-        out[(size_t)r * O + j] = activate<ACTIVATION>(value + b[j]);
-    }
+    __device__ int last(int size) const { return size; }
+    __device__ real value(int, int j, real sum) const { return activate<ACTIVATION>(sum + b[j]); }
+    __device__ real *place(int r, int j, int) const { return out + (size_t)r * O + j; }
 };
 
 template <class T, int SPLITS, int I, int O, int ALIGNED, int ACTIVATION>
@@ -52,13 +52,15 @@ __device__ void dense_finish(real *out, const real *parts, const real *b, int n,
 
 template <int I, int BELOW>
 struct put_dense_dx {
+    enum { VECTOR = I % WHOLE == 0 };
     real *dx;
     const real *x;
-    __device__ void put(int r, int i, real value, int) const
+    __device__ int last(int size) const { return size; }
+    __device__ real value(int r, int i, real sum) const
     {
-        size_t e = (size_t)r * I + i;
-        dx[e] = BELOW == LINEAR ? value : value * slope<BELOW>(x[e]);
+        return BELOW == LINEAR ? sum : sum * slope<BELOW>(x[(size_t)r * I + i]);
     }
+    __device__ real *place(int r, int i, int) const { return dx + (size_t)r * I + i; }
 };
 
 template <class T, int SPLITS, int I, int O, int ALIGNED, int BELOW>
@@ -91,10 +93,13 @@ __device__ void input_finish(real *dx, const real *parts, const real *x, int n, 
 /* Gradients of a layer: parts of (O,I) weights and then O biases, one after the other. */
 template <int I, int O>
 struct put_gradient {
+    enum { SIZE = O * I + O, VECTOR = I % WHOLE == 0 && SIZE % WHOLE == 0 };
     real *g;
-    __device__ void put(int j, int i, real value, int split) const
+    __device__ int last(int) const { return I; }        /* beside the last weight lies another row's first */
+    __device__ real value(int, int, real sum) const { return sum; }
+    __device__ real *place(int j, int i, int split) const
     {
-        g[(size_t)split * (O * I + O) + (i < I ? (size_t)j * I + i : (size_t)O * I + j)] = value;
+        return g + (size_t)split * SIZE + (i < I ? (size_t)j * I + i : (size_t)O * I + j);
     }
 };
 
@@ -193,7 +198,7 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
             real whole_sum = 0;
             for (int s = 0; s < SHARES; s++)
                 whole_sum += part[share * THREADS + s * 32 + column];
-            put_gradient<I, O>{g}.put(share, i, whole_sum, split);
+            *put_gradient<I, O>{g}.place(share, i, split) = whole_sum;
         }
         __syncthreads();
     }

@@ -22,6 +22,7 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
         int group = at / chunks, output = at % chunks * THREADS + threadIdx.x;
         if (group != loaded) {
             __syncthreads();
+            #pragma unroll 4
             for (int e = threadIdx.x; e < S::TAPS * GROUP; e += THREADS) {
                 int f = group * GROUP + e / S::TAPS;
                 shared[e % S::TAPS].w[e / S::TAPS] = f < S::F ? kernels.at(f, e % S::TAPS) : 0;
@@ -39,8 +40,7 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
             for (int ky = 0; ky < S::K; ky++)
                 #pragma unroll
                 for (int kx = 0; kx < S::K; kx++) {
-                    const real *p = here.pixel(c, ky, kx);
-                    real value = p ? *p : 0;
+                    real value = load_or_zero(here.pixel(c, ky, kx));
                     filters w = shared[c * S::AREA + ky * S::K + kx];
                     #pragma unroll
                     for (int f = 0; f < GROUP; f++)
@@ -49,7 +49,7 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
         #pragma unroll
         for (int f = 0; f < GROUP; f++)
             if (group * GROUP + f < S::F)
-                put.put(group * GROUP + f, output, sum[f], 0);
+                *put.place(group * GROUP + f, output, 0) = put.value(group * GROUP + f, output, sum[f]);
     }
     __syncthreads();                    /* before the block's memory serves another op */
 }
@@ -106,16 +106,19 @@ struct bands {
 template <class S, class B>
 __device__ inline void load_band(real *x_band, real *dz_band, const real *x, const real *dz, int r, int first)
 {
+    #pragma unroll 8
     for (int e = threadIdx.x; e < S::C * B::HEIGHT * B::WIDTH; e += THREADS) {
         int c = e / (B::HEIGHT * B::WIDTH), at = e % (B::HEIGHT * B::WIDTH);
         int iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
         bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
-        x_band[c * B::X + at] = inside ? x[((size_t)r * S::C + c) * S::IN + iy * S::IW + ix] : 0;
+        x_band[c * B::X + at] = load_or_zero(inside ? x + ((size_t)r * S::C + c) * S::IN + iy * S::IW + ix : 0);
     }
+    #pragma unroll 8
     for (int e = threadIdx.x; e < S::F * B::ROWS * S::OW; e += THREADS) {
         int f = e / (B::ROWS * S::OW), at = e % (B::ROWS * S::OW);
         bool inside = first + at / S::OW < S::OH;
-        dz_band[f * B::DZ + at] = inside ? dz[((size_t)r * S::F + f) * S::PIXELS + first * S::OW + at] : 0;
+        const real *from = dz + ((size_t)r * S::F + f) * S::PIXELS + first * S::OW + at;
+        dz_band[f * B::DZ + at] = load_or_zero(inside ? from : 0);
     }
 }
 

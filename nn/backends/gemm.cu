@@ -13,6 +13,16 @@ struct run {
     /* value i of 16 threads' R each: runs of different threads alternate, which keeps shared memory's banks apart */
     __device__ static int place(int thread, int i) { return i / LENGTH * (16 * LENGTH) + thread * LENGTH + i % LENGTH; }
     struct alignas(LENGTH * sizeof(real)) vector { real v[LENGTH]; };
+    __device__ static void load(real *to, const real *from, int thread)
+    {
+        #pragma unroll
+        for (int i = 0; i < R; i += LENGTH) {
+            vector side = *(const vector *)(from + place(thread, i));
+            #pragma unroll
+            for (int v = 0; v < LENGTH; v++)
+                to[i + v] = side.v[v];
+        }
+    }
 };
 
 template <int TM, int TN, int TK>
@@ -23,9 +33,6 @@ struct tile {
         real a[2][TK][TM + GAP], b[2][TK][TN + GAP];
     };
 };
-
-enum { WHOLE = 16 / (int)sizeof(real) };        /* values that one instruction can load */
-struct alignas(16) whole { real v[WHOLE]; };
 
 /* This thread's share of SIZE x TK values of a matrix on their way to shared memory, in registers. Neighbouring threads
  * take neighbouring addresses: along k or across it, as the matrix says, VECTOR values each. What stays the same from
@@ -54,12 +61,10 @@ struct slice {
         for (int i = 0; i < COUNT; i++) {
             bool there = number(i) < RUNS && first + row(i) < size && k + step(i) < k_end;
             const real *from = there ? a.at(places[i], k + step(i)) : 0;
-            if (V == WHOLE) {
-                whole zeros = {};
-                *(whole *)values[i] = from ? *(const whole *)from : zeros;
-            } else {
-                values[i][0] = from ? *from : 0;
-            }
+            if constexpr (V == WHOLE)
+                load_whole_or_zero(values[i], from);
+            else
+                values[i][0] = load_or_zero(from);
         }
     }
 
@@ -69,9 +74,13 @@ struct slice {
         #pragma unroll
         for (int i = 0; i < COUNT; i++)
             if (RUNS % THREADS == 0 || number(i) < RUNS) {
-                if (V == WHOLE && !ALONG_K)
-                    *(whole *)&to[step(i)][row(i)] = *(const whole *)values[i];
-                else
+                if (V == WHOLE && !ALONG_K) {
+                    whole all;
+                    #pragma unroll
+                    for (int v = 0; v < V; v++)
+                        all.v[v] = values[i][v];
+                    *(whole *)&to[step(i)][row(i)] = all;
+                } else
                     #pragma unroll
                     for (int v = 0; v < V; v++)
                         to[step(i) + v][row(i)] = values[i][v];
@@ -88,12 +97,8 @@ __device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename 
     #pragma unroll
     for (int k = 0; k < T::K; k++) {
         real a[T::RM], b[T::RN];
-        #pragma unroll
-        for (int i = 0; i < T::RM; i += run_m::LENGTH)
-            *(typename run_m::vector *)&a[i] = *(const typename run_m::vector *)&s.a[stage][k][run_m::place(ty, i)];
-        #pragma unroll
-        for (int j = 0; j < T::RN; j += run_n::LENGTH)
-            *(typename run_n::vector *)&b[j] = *(const typename run_n::vector *)&s.b[stage][k][run_n::place(tx, j)];
+        run_m::load(a, s.a[stage][k], ty);
+        run_n::load(b, s.b[stage][k], tx);
         #pragma unroll
         for (int i = 0; i < T::RM; i++)
             #pragma unroll
@@ -102,7 +107,25 @@ __device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename 
     }
 }
 
-/* One tile, k from k_first to k_end. c.put(m, n, value, split) takes the results. While one slice is multiplied, the
+/* LENGTH results side by side: in one instruction where they lie side by side in memory too. */
+template <int LENGTH, class C>
+__device__ inline void put_run(const C &c, const real *sum, int m, int n, int n_size, int split)
+{
+    if (C::VECTOR && LENGTH == WHOLE && n + LENGTH <= c.last(n_size)) {
+        whole all;
+        #pragma unroll
+        for (int v = 0; v < WHOLE; v++)
+            all.v[v] = c.value(m, n + v % LENGTH, sum[v % LENGTH]);
+        *(whole *)c.place(m, n, split) = all;
+    } else {
+        #pragma unroll
+        for (int v = 0; v < LENGTH; v++)
+            if (n + v < n_size)
+                *c.place(m, n + v, split) = c.value(m, n + v, sum[v]);
+    }
+}
+
+/* One tile, k from k_first to k_end. c says what becomes of a sum, and where it goes. While one slice is multiplied, the
  * next one is on its way from global memory. */
 template <class T, class A, class B, class C>
 __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int n0, int m_size, int n_size,
@@ -132,10 +155,10 @@ __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int
     #pragma unroll
     for (int i = 0; i < T::RM; i++)
         #pragma unroll
-        for (int j = 0; j < T::RN; j++) {
+        for (int j = 0; j < T::RN; j += run<T::RN>::LENGTH) {
             int m = m0 + run<T::RM>::place(ty, i), n = n0 + run<T::RN>::place(tx, j);
-            if (m < m_size && n < n_size)
-                c.put(m, n, sum[i][j], split);
+            if (m < m_size)
+                put_run<run<T::RN>::LENGTH>(c, sum[i] + j, m, n, n_size, split);
         }
 }
 

@@ -56,35 +56,74 @@ __device__ inline void windows_of(int at, int *first, int *last)
     *last = at / STRIDE + 1 < OUT ? at / STRIDE + 1 : OUT;
 }
 
+/* What reaches pixel (y,x): from every window that holds it. */
+template <class S, int MAX>
+__device__ inline real gathered(const real *d, const real *image, int y, int x)
+{
+    int y0, y1, x0, x1;
+    real sum = 0;
+    windows_of<S::K, S::STRIDE, S::OH>(y, &y0, &y1);
+    windows_of<S::K, S::STRIDE, S::OW>(x, &x0, &x1);
+    for (int oy = y0; oy < y1; oy++)
+        for (int ox = x0; ox < x1; ox++)
+            if (!MAX)
+                sum += d[oy * S::OW + ox] / (S::K * S::K);
+            else if (first_maximum<S>(image, oy * S::STRIDE, ox * S::STRIDE) == y * S::IW + x)
+                sum += d[oy * S::OW + ox];
+    return sum;
+}
+
 template <class S, int MAX, int BELOW>
 __device__ void pool_backward(real *dx, const real *dz, const real *x, int n, team t)
 {
     for (int e = t.first(); e < n * S::C * S::IH * S::IW; e += t.stride()) {
-        int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW), y0, y1, x0, x1;
+        int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW);
         const real *image = x + (size_t)plane * (S::IH * S::IW), *d = dz + (size_t)plane * (S::OH * S::OW);
-        windows_of<S::K, S::STRIDE, S::OH>(p / S::IW, &y0, &y1);
-        windows_of<S::K, S::STRIDE, S::OW>(p % S::IW, &x0, &x1);
-        real sum = 0;
-        for (int oy = y0; oy < y1; oy++)
-            for (int ox = x0; ox < x1; ox++)
-                if (!MAX)
-                    sum += d[oy * S::OW + ox] / (S::K * S::K);
-                else if (first_maximum<S>(image, oy * S::STRIDE, ox * S::STRIDE) == p)
-                    sum += d[oy * S::OW + ox];
+        real sum = gathered<S, MAX>(d, image, p / S::IW, p % S::IW);
         dx[e] = BELOW == LINEAR ? sum : sum * slope<BELOW>(x[e]);
+    }
+}
+
+/* The same where windows do not overlap: a thread a square of STRIDE x STRIDE pixels, which has one window in its
+ * corner, or none at the far edges; each maximum is looked for once. */
+template <class S, int MAX, int BELOW>
+__device__ void pool_backward_apart(real *dx, const real *dz, const real *x, int n, team t)
+{
+    enum { DOWN = (S::IH + S::STRIDE - 1) / S::STRIDE, ACROSS = (S::IW + S::STRIDE - 1) / S::STRIDE };
+    for (int e = t.first(); e < n * S::C * DOWN * ACROSS; e += t.stride()) {
+        int plane = e / (DOWN * ACROSS), oy = e % (DOWN * ACROSS) / ACROSS, ox = e % ACROSS;
+        const real *image = x + (size_t)plane * (S::IH * S::IW);
+        real *to = dx + (size_t)plane * (S::IH * S::IW);
+        bool there = oy < S::OH && ox < S::OW;
+        real d = there ? dz[(size_t)plane * (S::OH * S::OW) + oy * S::OW + ox] : 0;
+        int best = MAX && there ? first_maximum<S>(image, oy * S::STRIDE, ox * S::STRIDE) : 0;
+        #pragma unroll
+        for (int i = 0; i < S::STRIDE * S::STRIDE; i++) {
+            int dy = i / S::STRIDE, column = i % S::STRIDE, y = oy * S::STRIDE + dy, at = y * S::IW + ox * S::STRIDE + column;
+            if (y >= S::IH || ox * S::STRIDE + column >= S::IW)
+                continue;
+            real sum = MAX ? (at == best ? d : 0) : dy < S::K && column < S::K ? d / (S::K * S::K) : 0;
+            to[at] = BELOW == LINEAR ? sum : sum * slope<BELOW>(image[at]);
+        }
     }
 }
 
 template <class S, int BELOW>
 __device__ void maxpool_backward(real *dx, const real *dz, const real *x, int n, team t)
 {
-    pool_backward<S, 1, BELOW>(dx, dz, x, n, t);
+    if (S::STRIDE >= S::K)
+        pool_backward_apart<S, 1, BELOW>(dx, dz, x, n, t);
+    else
+        pool_backward<S, 1, BELOW>(dx, dz, x, n, t);
 }
 
 template <class S, int BELOW>
 __device__ void avgpool_backward(real *dx, const real *dz, const real *x, int n, team t)
 {
-    pool_backward<S, 0, BELOW>(dx, dz, x, n, t);
+    if (S::STRIDE >= S::K)
+        pool_backward_apart<S, 0, BELOW>(dx, dz, x, n, t);
+    else
+        pool_backward<S, 0, BELOW>(dx, dz, x, n, t);
 }
 
 /* ---- pad: (C,IH,IW) in the middle of (C,OH,OW) ---- */
