@@ -21,10 +21,14 @@ REALS = {"f32": "float", "f64": "double"}
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 # name -> (compiler target, bytes of a vector), best first
-INSTRUCTION_SETS = {
-    "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2", 64),
-    "avx2": ("avx2,fma,bmi,bmi2", 32),
-} if X86 else {}
+INSTRUCTION_SETS = (
+    {
+        "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2", 64),
+        "avx2": ("avx2,fma,bmi,bmi2", 32),
+    }
+    if X86
+    else {}
+)
 INSTRUCTION_SETS["baseline"] = (None, 16)
 
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-function", "-Wno-psabi", "-Wno-unknown-pragmas"]
@@ -72,7 +76,9 @@ def entries(text):
             for index, isa in enumerate(INSTRUCTION_SETS):
                 case = "default" if index == len(INSTRUCTION_SETS) - 1 else f"case {index}"
                 call = f"{name}_{suffix}_{isa}({arguments})"
-                lines.append(f"    {case}: {call + '; return' if result.strip() == 'void' else 'return ' + call};")
+                lines.append(
+                    f"    {case}: {call + '; return' if result.strip() == 'void' else 'return ' + call};"
+                )
             lines.append("    }\n}")
     return "\n".join(lines) + "\n"
 

@@ -152,8 +152,9 @@ def _is_header(first: list[tuple[str, bool]], second: list[tuple[str, bool]] | N
 # -- the numbers ---------------------------------------------------------------------------------------------
 
 
-def read_table(head: Head, inputs: list[int], targets: list[int], dtype: str, *,
-               named_targets: bool = False, digest=None) -> Table:
+def read_table(
+    head: Head, inputs: list[int], targets: list[int], dtype: str, *, named_targets: bool = False, digest=None
+) -> Table:
     """Read columns `inputs` and `targets` (indices) of all rows; other columns may hold anything.
 
     dtype: type of the inputs, uint8, float32 or float64. named_targets: the target is text, a class name.
@@ -165,8 +166,9 @@ def read_table(head: Head, inputs: list[int], targets: list[int], dtype: str, *,
     return reader.table()
 
 
-def read_tables(head: Head, inputs: list[int], targets: list[int], dtype: str, rows: int, *,
-                named_targets: bool = False) -> Iterator[Table]:
+def read_tables(
+    head: Head, inputs: list[int], targets: list[int], dtype: str, rows: int, *, named_targets: bool = False
+) -> Iterator[Table]:
     """The same, so many rows at a time (the last ones fewer); `low`, `high` and `names` are those so far."""
     reader = _Reader(head, inputs, targets, dtype, named_targets, rows)
     for text in _whole_lines(read_blocks(head.path), head.path):
@@ -199,8 +201,15 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
 class _Reader:
     """The C reader with its memory, row by row, and its failures turned into words."""
 
-    def __init__(self, head: Head, inputs: list[int], targets: list[int], dtype: str, named_targets: bool,
-                 piece_rows: int | None = None):
+    def __init__(
+        self,
+        head: Head,
+        inputs: list[int],
+        targets: list[int],
+        dtype: str,
+        named_targets: bool,
+        piece_rows: int | None = None,
+    ):
         self._head = head
         slots = np.full(head.columns, head.columns, np.intc)  # beyond all columns: ignored
         slots[inputs] = np.arange(len(inputs))
@@ -210,10 +219,16 @@ class _Reader:
         self._x.capacity = piece_rows or self._x.capacity
         self._y.capacity = self._x.capacity  # both are filled row by row, together
         self._full_rows = self._rows_given = 0
-        self._csv = ffi.new("struct csv *", {
-            "columns": head.columns, "inputs": len(inputs), "targets": len(targets), "type": _TYPES[dtype],
-            "first_line": head.first_line,
-        })
+        self._csv = ffi.new(
+            "struct csv *",
+            {
+                "columns": head.columns,
+                "inputs": len(inputs),
+                "targets": len(targets),
+                "type": _TYPES[dtype],
+                "first_line": head.first_line,
+            },
+        )
         self._memory = []  # keeps alive what the struct points to
         self._point("slots", slots)
         self._point("low", self._low)
@@ -308,7 +323,9 @@ _FAILURES = {  # result -> what was found, what was expected, what to do
     lib.CSV_NOT_FINITE: ("{text}", "a finite number", "put one in or remove the row"),
     lib.CSV_TOO_LARGE: ("{text}", "at most 3.4e38 for float32", "correct it or use --dtype float64"),
     lib.CSV_TOO_MANY_NAMES: (
-        "one more text", f"at most {MAX_NAMES} different class names", "choose the target with --target"
+        "one more text",
+        f"at most {MAX_NAMES} different class names",
+        "choose the target with --target",
     ),
 }
 

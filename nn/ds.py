@@ -83,10 +83,19 @@ class Dataset:
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
-def load(path: str | os.PathLike, *, target: str | int | None = None, task: str = "auto",
-         inputs: int | tuple[int, int, int] | None = None, outputs: int | None = None,
-         classes: list[str] | None = None, columns: list[str] | None = None, targets: list[str] | None = None,
-         dtype: str = "float32", labelled: bool = True) -> Dataset:
+def load(
+    path: str | os.PathLike,
+    *,
+    target: str | int | None = None,
+    task: str = "auto",
+    inputs: int | tuple[int, int, int] | None = None,
+    outputs: int | None = None,
+    classes: list[str] | None = None,
+    columns: list[str] | None = None,
+    targets: list[str] | None = None,
+    dtype: str = "float32",
+    labelled: bool = True,
+) -> Dataset:
     """Read a data set: CSV, IDX or CIFAR-10 binary, gzipped or not, NPZ (x, y), or a folder of class folders.
 
     target: target columns of a CSV file, names or indices (from 0, negative from the end), comma-separated.
@@ -114,9 +123,19 @@ def load(path: str | os.PathLike, *, target: str | int | None = None, task: str 
     return ds
 
 
-def load_blocks(path: str | os.PathLike, *, task: str, inputs: int | tuple[int, int, int], outputs: int,
-                target=None, classes=None, columns=None, targets=None, dtype: str = "float32",
-                labelled: bool = True) -> Iterator[Dataset]:
+def load_blocks(
+    path: str | os.PathLike,
+    *,
+    task: str,
+    inputs: int | tuple[int, int, int],
+    outputs: int,
+    target=None,
+    classes=None,
+    columns=None,
+    targets=None,
+    dtype: str = "float32",
+    labelled: bool = True,
+) -> Iterator[Dataset]:
     """The same data set in blocks of rows, one in memory at a time; arguments and errors as those of `load`.
 
     A CSV file is read twice: everything is checked before the first block is given out. Other formats, which
@@ -131,8 +150,18 @@ def load_blocks(path: str | os.PathLike, *, task: str, inputs: int | tuple[int, 
         columns_found = _find_columns(path, target, inputs, outputs, columns, targets, labelled)
         yield from _csv_blocks(path, rows, columns_found, task, outputs, classes, dtype)
         return
-    ds = load(path, target=target, task=task, inputs=inputs, outputs=outputs, classes=classes,
-              columns=columns, targets=targets, dtype=dtype, labelled=labelled)
+    ds = load(
+        path,
+        target=target,
+        task=task,
+        inputs=inputs,
+        outputs=outputs,
+        classes=classes,
+        columns=columns,
+        targets=targets,
+        dtype=dtype,
+        labelled=labelled,
+    )
     for at in range(0, ds.rows, rows):
         yield replace(ds, x=ds.x[at : at + rows], y=None if ds.y is None else ds.y[at : at + rows])
 
@@ -364,8 +393,10 @@ def _column_mismatch(head, found: int, inputs: int, outputs: int | None) -> str:
     if outputs is not None and outputs > 1:
         expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
     if found != head.columns:  # the targets were chosen apart
-        return (f"{head.path}: {found} columns besides the target, expected {inputs} as the network has "
-                f"inputs; check --layers, the model and --target")
+        return (
+            f"{head.path}: {found} columns besides the target, expected {inputs} as the network has "
+            f"inputs; check --layers, the model and --target"
+        )
     return f"{head.path}: {found} columns, expected {expected}; check --layers, the model and --target"
 
 

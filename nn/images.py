@@ -353,7 +353,7 @@ def _open_image(file: Path, data: bytes | None = None):
         from PIL import Image
     except ImportError as error:
         raise NnError(
-            'reading folders of images needs Pillow, which is not installed; install it with: '
+            "reading folders of images needs Pillow, which is not installed; install it with: "
             'python -m pip install "nn-trainer[images]"'
         ) from error
     try:
@@ -422,6 +422,5 @@ def _check_finite(place: str, values: np.ndarray) -> None:
         if not is_finite.all():
             row = start + int(np.argwhere(~is_finite)[0, 0])
             raise DataError(
-                f"{place}, index {row}: nan or infinite, expected finite numbers; "
-                f"correct or remove the row"
+                f"{place}, index {row}: nan or infinite, expected finite numbers; correct or remove the row"
             )

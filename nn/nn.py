@@ -122,7 +122,9 @@ class Network:
                 f"end --layers in {last.item}:{wanted} or choose another --loss"
             )
         if self.task == "binary" and last.outputs != 1:
-            raise UsageError(f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass")
+            raise UsageError(
+                f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass"
+            )
         if self.task == "multiclass" and last.outputs < 2:
             raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
 
@@ -350,7 +352,9 @@ def check_text_format(net: Network) -> None:
     """Raise UsageError if the original's text cannot hold this network; to be asked before training."""
     for layer in net.layers:
         if layer.kind != "dense":
-            raise UsageError(f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin")
+            raise UsageError(
+                f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin"
+            )
         if layer.activation != "sigmoid":
             raise UsageError(
                 f"--model: a .m file holds sigmoid layers only, not {layer.item}:{layer.activation}; "

@@ -26,8 +26,9 @@ class Scaling:
     scale: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def fit(cls, kind: str, x: np.ndarray, rows=None, *, columns: list[str] | None = None,
-            strict: bool = False) -> Scaling:
+    def fit(
+        cls, kind: str, x: np.ndarray, rows=None, *, columns: list[str] | None = None, strict: bool = False
+    ) -> Scaling:
         """Constants of kind `kind` (see SCALINGS) from the given rows (indices) of x, or from all of them.
 
         Constant features are warned about, once and with their number; `strict` normalization, which would
@@ -49,16 +50,20 @@ class Scaling:
                 f"remove the column or use --scaling none"
             )
         if constant.any():
-            log.warning("%d of %d features hold one value only in the training rows and are scaled to 0",
-                        np.count_nonzero(constant), len(constant))
+            log.warning(
+                "%d of %d features hold one value only in the training rows and are scaled to 0",
+                np.count_nonzero(constant),
+                len(constant),
+            )
         if kind == "normalization":
             shift, scale = low, high - low
         else:
             shift, scale = mean, _deviation(x, rows, mean)
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
-    def apply(self, x: np.ndarray, dtype="float32", *, rows=None,
-              out: np.ndarray | None = None) -> np.ndarray:
+    def apply(
+        self, x: np.ndarray, dtype="float32", *, rows=None, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """The given rows of x (or all), scaled, in a new array of type `dtype` or in `out` (perhaps x)."""
         count = len(x) if rows is None else len(rows)
         if out is None:

@@ -31,9 +31,13 @@ class Targets:
         return self.values.shape[1]
 
 
-def resolve(targets: Targets, task: str = "auto", outputs: int | None = None,
-            classes: list[str] | None = None,
-            dtype: str = "float32") -> tuple[np.ndarray, str, list[str] | None]:
+def resolve(
+    targets: Targets,
+    task: str = "auto",
+    outputs: int | None = None,
+    classes: list[str] | None = None,
+    dtype: str = "float32",
+) -> tuple[np.ndarray, str, list[str] | None]:
     """(y, task, class names): y is int32 (rows,) class indices or, for regression, dtype (rows, outputs).
 
     outputs: of the network, if there is one; classes: a model's, to which the file's labels are then mapped

@@ -563,7 +563,7 @@ TABLES = ["data/cc/CC_test.csv.gz", "data/pima/diabetes_train.csv", "golden/iris
 @pytest.mark.parametrize("name", TABLES)
 def test_real_tables_read_as_numpy_reads_them(shared, name):
     path = shared / name
-    with (gzip.open(path, "rt") if path.suffix == ".gz" else open(path)) as file:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
         rows = np.loadtxt((line.replace('"', "") for line in file if line[0] in "0123456789-"), delimiter=",")
     ds = load(path, dtype="float64", task="regression")
     np.testing.assert_array_equal(np.hstack([ds.x, ds.y]), rows)

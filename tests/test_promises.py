@@ -115,7 +115,9 @@ def test_a_model_predicts_the_same_on_both_backends(datasets, tmp_path):
     net = nn.Network("30,60,10,1", ds.task)
     nn.train(net, ds, epochs=2)
     net.export(tmp_path / "m.bin")
-    scores = [nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x) for backend in ("seq", "omp")]
+    scores = [
+        nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x) for backend in ("seq", "omp")
+    ]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
 

@@ -4,7 +4,6 @@ import json
 import statistics
 
 import pytest
-
 from command_line import run
 
 
@@ -19,7 +18,9 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
     f1, pr_auc = [], []
     for seed in range(5):
         model = tmp_path / f"{seed}.bin"
-        trained = figures("--train", "--dataset", shared / "data/cc/CC_train.csv.gz", "--model", model, "--seed", seed)
+        trained = figures(
+            "--train", "--dataset", shared / "data/cc/CC_train.csv.gz", "--model", model, "--seed", seed
+        )
         assert trained["seconds"] < 3
         report = figures("--test", "--dataset", shared / "data/cc/CC_test.csv.gz", "--model", model)
         f1.append(report["f1"])
@@ -39,13 +40,20 @@ def test_digits_after_one_epoch(shared, tmp_path):
             "--epochs", 1, "--batch_number", 32, "--holdout", 0, "--model", model, "--seed", seed,
         )  # fmt: skip
         assert trained["parameters"] == 26_594
-        report = figures("--test", "--dataset", shared / "data/mnist/t10k-images-idx3-ubyte.gz", "--model", model)
+        report = figures(
+            "--test", "--dataset", shared / "data/mnist/t10k-images-idx3-ubyte.gz", "--model", model
+        )
         accuracy.append(report["accuracy"])
     assert statistics.mean(accuracy) >= 0.950
 
 
-@pytest.mark.parametrize("layers", ["3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10",
-                                    "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10"])
+@pytest.mark.parametrize(
+    "layers",
+    [
+        "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10",
+        "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10",
+    ],
+)
 def test_photographs_are_told_apart_better_than_by_chance(layers, shared, tmp_path):
     """4,000 images of CIFAR-10; chance is 0.1."""
     model = tmp_path / "photos.bin"
@@ -54,5 +62,7 @@ def test_photographs_are_told_apart_better_than_by_chance(layers, shared, tmp_pa
         "--epochs", 5, "--holdout", 0, "--model", model,
     )  # fmt: skip
     assert trained["loss"][-1] < 0.8 * trained["loss"][0]
-    report = figures("--test", "--dataset", shared / "data/cifar10/cifar10_test_1000.bin.gz", "--model", model)
+    report = figures(
+        "--test", "--dataset", shared / "data/cifar10/cifar10_test_1000.bin.gz", "--model", model
+    )
     assert report["accuracy"] > 0.35

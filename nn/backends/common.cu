@@ -42,19 +42,6 @@ struct control {
     int64 row, index;                   /* the batch at hand begins there; its number since the host filled this in */
 };
 
-/* The host's structure, with the promise that everything lies in global memory: the compiler cannot know. */
-__device__ inline control known(const control *where)
-{
-    control c = *where;
-#if __CUDA_ARCH__
-    __builtin_assume(__isGlobal(c.parameters) && __isGlobal(c.gradients) && __isGlobal(c.rows) && __isGlobal(c.parts));
-    __builtin_assume(__isGlobal(c.moment1) && __isGlobal(c.moment2) && __isGlobal(c.x) && __isGlobal(c.y));
-    __builtin_assume(__isGlobal(c.order) && __isGlobal(c.row_loss) && __isGlobal(c.updates) && __isGlobal(c.out));
-    __builtin_assume(__isGlobal(c.input_gradient) && __isGlobal(c.arrivals));
-#endif
-    return c;
-}
-
 /* The batch at hand. */
 struct batch {
     int n;                              /* rows, 0 after the last */
@@ -118,7 +105,7 @@ __device__ inline float load_or_zero(const float *p)
 {
     float v;
     asm volatile("{ .reg .pred p; setp.ne.u64 p, %1, 0; mov.f32 %0, 0f00000000; @p ld.global.f32 %0, [%1]; }"
-                 : "=f"(v) : "l"(p));
+                 : "=f"(v) : "l"(p) : "memory");
     return v;
 }
 
@@ -126,7 +113,7 @@ __device__ inline double load_or_zero(const double *p)
 {
     double v;
     asm volatile("{ .reg .pred p; setp.ne.u64 p, %1, 0; mov.f64 %0, 0d0000000000000000; @p ld.global.f64 %0, [%1]; }"
-                 : "=d"(v) : "l"(p));
+                 : "=d"(v) : "l"(p) : "memory");
     return v;
 }
 
@@ -134,14 +121,14 @@ __device__ inline void load_whole_or_zero(float *v, const float *p)
 {
     asm volatile("{ .reg .pred p; setp.ne.u64 p, %4, 0; mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; "
                  "mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; @p ld.global.v4.f32 {%0, %1, %2, %3}, [%4]; }"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p));
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p) : "memory");
 }
 
 __device__ inline void load_whole_or_zero(double *v, const double *p)
 {
     asm volatile("{ .reg .pred p; setp.ne.u64 p, %2, 0; mov.f64 %0, 0d0000000000000000; "
                  "mov.f64 %1, 0d0000000000000000; @p ld.global.v2.f64 {%0, %1}, [%2]; }"
-                 : "=d"(v[0]), "=d"(v[1]) : "l"(p));
+                 : "=d"(v[0]), "=d"(v[1]) : "l"(p) : "memory");
 }
 #else
 __device__ inline real load_or_zero(const real *p) { return p ? *p : 0; }

@@ -50,7 +50,9 @@ struct put_conv_output {
     real *out;
     const real *b;
     __device__ int last(int size) const { return size; }
-    __device__ real value(int f, int, real sum) const { return activate<ACTIVATION>(sum + b[f]); }
+    enum { EXTRA = 1 };
+    __device__ const real *extra(int f, int) const { return b + f; }
+    __device__ real value(real sum, real bias) const { return activate<ACTIVATION>(sum + bias); }
     __device__ real *place(int f, int output, int) const
     {
         return out + ((size_t)(output / S::PIXELS) * S::F + f) * S::PIXELS + output % S::PIXELS;
@@ -109,10 +111,9 @@ struct put_conv_dx {
     {
         return ((size_t)(input / S::IN) * S::C + c) * S::IN + input % S::IN;
     }
-    __device__ real value(int c, int input, real sum) const
-    {
-        return BELOW == LINEAR ? sum : sum * slope<BELOW>(x[number(c, input)]);
-    }
+    enum { EXTRA = BELOW != LINEAR };
+    __device__ const real *extra(int c, int input) const { return x + number(c, input); }
+    __device__ real value(real sum, real below) const { return sum * slope<BELOW>(below); }
     __device__ real *place(int c, int input, int) const { return dx + number(c, input); }
 };
 

@@ -71,7 +71,9 @@ class CpuEngine:
         specs = self._specs(layers)
         net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
         if net == self.ffi.NULL:
-            raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
+            raise NnError(
+                f"out of memory for a network of {self.size} parameters; use fewer or smaller layers"
+            )
         self._net = self.ffi.gc(net, self._function("net_free"))
         self._layers, self._profile = len(layers), None
 
@@ -161,7 +163,13 @@ class CpuEngine:
         if len(order) and not 0 <= order.min() <= order.max() < data.rows:
             raise ValueError("row order out of range")
         failed = self._call(
-            "net_epoch", self._net, data.struct, self._pointer(order, dtype=np.int64), len(order), training, progress
+            "net_epoch",
+            self._net,
+            data.struct,
+            self._pointer(order, dtype=np.int64),
+            len(order),
+            training,
+            progress,
         )
         if failed:
             raise NnError(f"out of memory for batches of {training.batch} rows; use a smaller --batch_number")
@@ -180,7 +188,13 @@ class CpuEngine:
         count = self._layers
         layers = range(count)
         backwards = [(name, layer) for layer in reversed(layers) for name in ("backward", "update")]
-        steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None), *backwards, ("end", None)]
+        steps = [
+            ("gather", None),
+            *(("forward", i) for i in layers),
+            ("loss", None),
+            *backwards,
+            ("end", None),
+        ]
         # layers that need no gradients leave no stamps: they took no time
         times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
         return [

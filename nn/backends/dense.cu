@@ -7,7 +7,9 @@ struct put_part {
     real *parts;
     int n;
     __device__ int last(int size) const { return size; }
-    __device__ real value(int, int, real sum) const { return sum; }
+    enum { EXTRA = 0 };
+    __device__ const real *extra(int, int) const { return 0; }
+    __device__ real value(real sum, real) const { return sum; }
     __device__ real *place(int r, int k, int split) const { return parts + ((size_t)split * n + r) * WIDTH + k; }
 };
 
@@ -19,7 +21,9 @@ struct put_dense_output {
     real *out;
     const real *b;
     __device__ int last(int size) const { return size; }
-    __device__ real value(int, int j, real sum) const { return activate<ACTIVATION>(sum + b[j]); }
+    enum { EXTRA = 1 };
+    __device__ const real *extra(int, int j) const { return b + j; }
+    __device__ real value(real sum, real bias) const { return activate<ACTIVATION>(sum + bias); }
     __device__ real *place(int r, int j, int) const { return out + (size_t)r * O + j; }
 };
 
@@ -56,10 +60,9 @@ struct put_dense_dx {
     real *dx;
     const real *x;
     __device__ int last(int size) const { return size; }
-    __device__ real value(int r, int i, real sum) const
-    {
-        return BELOW == LINEAR ? sum : sum * slope<BELOW>(x[(size_t)r * I + i]);
-    }
+    enum { EXTRA = BELOW != LINEAR };
+    __device__ const real *extra(int r, int i) const { return x + (size_t)r * I + i; }
+    __device__ real value(real sum, real below) const { return sum * slope<BELOW>(below); }
     __device__ real *place(int r, int i, int) const { return dx + (size_t)r * I + i; }
 };
 
@@ -96,7 +99,9 @@ struct put_gradient {
     enum { SIZE = O * I + O, VECTOR = I % WHOLE == 0 && SIZE % WHOLE == 0 };
     real *g;
     __device__ int last(int) const { return I; }        /* beside the last weight lies another row's first */
-    __device__ real value(int, int, real sum) const { return sum; }
+    enum { EXTRA = 0 };
+    __device__ const real *extra(int, int) const { return 0; }
+    __device__ real value(real sum, real) const { return sum; }
     __device__ real *place(int j, int i, int split) const
     {
         return g + (size_t)split * SIZE + (i < I ? (size_t)j * I + i : (size_t)O * I + j);

@@ -34,22 +34,28 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
             continue;
         window<S> here = window<S>::of(x, output);
         real sum[GROUP] = {};
-        #pragma unroll (S::K > 3 ? 1 : 4)
-        for (int c = 0; c < S::C; c++)
+        #pragma unroll 2
+        for (int c = 0; c < S::C; c++) {
+            real value[S::AREA];        /* a channel's pixels at once, before the first is needed */
             #pragma unroll
-            for (int ky = 0; ky < S::K; ky++)
+            for (int tap = 0; tap < S::AREA; tap++)
+                value[tap] = load_or_zero(here.pixel(c, tap / S::K, tap % S::K));
+            #pragma unroll
+            for (int tap = 0; tap < S::AREA; tap++) {
+                filters w = shared[c * S::AREA + tap];
                 #pragma unroll
-                for (int kx = 0; kx < S::K; kx++) {
-                    real value = load_or_zero(here.pixel(c, ky, kx));
-                    filters w = shared[c * S::AREA + ky * S::K + kx];
-                    #pragma unroll
-                    for (int f = 0; f < GROUP; f++)
-                        sum[f] += value * w.w[f];
-                }
+                for (int f = 0; f < GROUP; f++)
+                    sum[f] += value[tap] * w.w[f];
+            }
+        }
+        real extra[GROUP];
+        #pragma unroll
+        for (int f = 0; f < GROUP; f++)
+            extra[f] = PUT::EXTRA ? load_or_zero(group * GROUP + f < S::F ? put.extra(group * GROUP + f, output) : 0) : 0;
         #pragma unroll
         for (int f = 0; f < GROUP; f++)
             if (group * GROUP + f < S::F)
-                *put.place(group * GROUP + f, output, 0) = put.value(group * GROUP + f, output, sum[f]);
+                *put.place(group * GROUP + f, output, 0) = put.value(sum[f], extra[f]);
     }
     __syncthreads();                    /* before the block's memory serves another op */
 }

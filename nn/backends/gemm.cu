@@ -109,23 +109,24 @@ __device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename 
 
 /* LENGTH results side by side: in one instruction where they lie side by side in memory too. */
 template <int LENGTH, class C>
-__device__ inline void put_run(const C &c, const real *sum, int m, int n, int n_size, int split)
+__device__ inline void put_run(const C &c, const real *sum, const real *extra, int m, int n, int n_size, int split)
 {
     if (C::VECTOR && LENGTH == WHOLE && n + LENGTH <= c.last(n_size)) {
         whole all;
         #pragma unroll
         for (int v = 0; v < WHOLE; v++)
-            all.v[v] = c.value(m, n + v % LENGTH, sum[v % LENGTH]);
+            all.v[v] = c.value(sum[v % LENGTH], extra[v % LENGTH]);
         *(whole *)c.place(m, n, split) = all;
     } else {
         #pragma unroll
         for (int v = 0; v < LENGTH; v++)
             if (n + v < n_size)
-                *c.place(m, n + v, split) = c.value(m, n + v, sum[v]);
+                *c.place(m, n + v, split) = c.value(sum[v], extra[v]);
     }
 }
 
-/* One tile, k from k_first to k_end. c says what becomes of a sum, and where it goes. While one slice is multiplied, the
+/* One tile, k from k_first to k_end. c says what becomes of a sum
+ * and an extra value from memory, a bias or what a derivative is taken from, and where it goes. While one slice is multiplied, the
  * next one is on its way from global memory. */
 template <class T, class A, class B, class C>
 __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int n0, int m_size, int n_size,
@@ -152,14 +153,21 @@ __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int
         stage ^= 1;
     }
     __syncthreads();                    /* before the block's memory serves the next tile */
+    typedef run<T::RN> run_n;
     #pragma unroll
-    for (int i = 0; i < T::RM; i++)
+    for (int i = 0; i < T::RM; i++) {
+        int m = m0 + run<T::RM>::place(ty, i);
+        real extra[T::RN];              /* all of a row at once, before the first result is stored */
         #pragma unroll
-        for (int j = 0; j < T::RN; j += run<T::RN>::LENGTH) {
-            int m = m0 + run<T::RM>::place(ty, i), n = n0 + run<T::RN>::place(tx, j);
-            if (m < m_size)
-                put_run<run<T::RN>::LENGTH>(c, sum[i] + j, m, n, n_size, split);
+        for (int j = 0; j < T::RN; j++) {
+            int n = n0 + run_n::place(tx, j);
+            extra[j] = C::EXTRA ? load_or_zero(m < m_size && n < n_size ? c.extra(m, n) : 0) : 0;
         }
+        #pragma unroll
+        for (int j = 0; j < T::RN; j += run_n::LENGTH)
+            if (m < m_size)
+                put_run<run_n::LENGTH>(c, sum[i] + j, extra + j, m, n0 + run_n::place(tx, j), n_size, split);
+    }
 }
 
 /* The whole product, tiles shared among the team. The sum over k may be split in SPLITS parts, for products with few

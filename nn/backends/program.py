@@ -623,7 +623,7 @@ def _phase_kernel(index: int, phase: Phase) -> str:
     return f"""
 extern "C" __global__ void __launch_bounds__(THREADS, 2) phase{index}(const control *where)
 {{
-    const control c = known(where);
+    const control c = *where;
     const batch b = batch_of(c, c.row, c.index);
 {_calls(phase, "    ")}
 }}
@@ -642,7 +642,7 @@ def _epoch_kernel(program: Program) -> str:
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 epoch(const control *where, int64 row, int64 index, int64 batches)
 {{
-    const control c = known(where);
+    const control c = *where;
     unsigned target = 0;
     {{
         const batch b = batch_of(c, row, index);

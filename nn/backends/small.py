@@ -195,7 +195,7 @@ EPOCH = """
 extern "C" __global__ void __launch_bounds__({threads})
 epoch(const control *where, int64 row, int64 index, int64 batches)
 {{
-    const control c = known(where);
+    const control c = *where;
     real *memory = (real *)BLOCK_MEMORY;
     int64 *numbers = (int64 *)(memory + {numbers});
     {ahead}
