@@ -17,7 +17,8 @@ enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR > 1024 ? 1024 : 64 * COLUMNS * VECTOR };
 enum { PANEL = COLUMNS * VECTOR };
 enum { ROWS_COPIED = (ROWS + VECTOR - 1) / VECTOR * VECTOR };
-enum { SMALL_BYTES = 96 * 1024 };       /* operands up to this size are read where they lie */
+enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
+                                         * apart, are read where they lie: few pages, no set of the cache overused */
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
 /* What becomes of a finished tile of sums. */
@@ -252,6 +253,13 @@ typedef struct {
     int read_a, read_b;                 /* the operand is read where it lies */
 } blocking;
 
+/* An operand of that many values, `stride` values from row to row: is it as well read where it lies? */
+static int lies_well(int64_t count, int64_t stride)
+{
+    return count * (int64_t)sizeof(real) <= SMALL_BYTES || stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
+}
+
+/* (a of one row is read once; so is b, for the few rows of a that one or two tiles hold.) */
 static blocking blocks_of(const product *p)
 {
     blocking is;
@@ -259,8 +267,8 @@ static blocking blocks_of(const product *p)
     is.width = max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
-    is.read_a = p->m * p->k * (int64_t)sizeof(real) <= SMALL_BYTES;
-    is.read_b = p->b_col == 1 && p->n % VECTOR == 0 && p->k * p->n * (int64_t)sizeof(real) <= SMALL_BYTES;
+    is.read_a = lies_well(p->m * p->k, p->a_row * p->a_col) || p->m == 1;
+    is.read_b = p->b_col == 1 && p->n % VECTOR == 0 && (lies_well(p->k * p->n, p->b_row) || p->m <= 2 * ROWS);
     return is;
 }
 

@@ -139,7 +139,45 @@ __device__ inline void load_whole_or_zero(real *v, const real *p)
 }
 #endif
 
+/* p[first] + p[first + step] + ... below `count`, one value every `stride`: eight loads under way at a time, added up in
+ * order. */
+__device__ inline real strided_sum(const real *p, int first, int step, int count, int64 stride)
+{
+    real sum = 0;
+    for (int at = first; at < count; at += 8 * step) {
+        real value[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++)
+            value[i] = load_or_zero(at + i * step < count ? p + (at + i * step) * stride : 0);
+        #pragma unroll
+        for (int i = 0; i < 8; i++)
+            sum += value[i];
+    }
+    return sum;
+}
+
 /* ---- shared memory ---- */
+
+/* to[to_place(e)] = *from(e), 0 for NULL, for e below COUNT: eight loads of each thread under way at a time. */
+template <int COUNT, class PLACES>
+__device__ inline void stage(real *to, const PLACES &places)
+{
+    #pragma unroll 1
+    for (int base = 0; base < COUNT; base += 8 * THREADS) {
+        real value[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int e = base + i * THREADS + threadIdx.x;
+            value[i] = base + i * THREADS < COUNT ? load_or_zero(e < COUNT ? places.from(e) : 0) : 0;
+        }
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int e = base + i * THREADS + threadIdx.x;
+            if (e < COUNT)
+                to[places.to(e)] = value[i];
+        }
+    }
+}
 
 /* One value of 4 or 8 bytes from global to shared memory, in the background; 0 where `from` is NULL. */
 template <class T>

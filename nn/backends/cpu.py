@@ -12,6 +12,7 @@ from ..utils import NnError, UsageError, default_threads
 from . import Step
 
 SUFFIXES = {"float32": "f32", "float64": "f64"}
+BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
 C_TYPES = {  # NumPy's character for a type -> the C array of it
     np.dtype(name).char: f"{c}[]"
     for name, c in {
@@ -76,6 +77,8 @@ class CpuEngine:
             )
         self._net = self.ffi.gc(net, self._function("net_free"))
         self._layers, self._profile = len(layers), None
+        row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
+        self._block_rows = min(max(BLOCK_BYTES // row_bytes, 32), 4096)
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
@@ -224,7 +227,7 @@ class CpuEngine:
         """Outputs (rows, outputs) of data's rows, all of them by default."""
         indices, count = self._rows(data, rows)
         out = np.empty((count, self.outputs), self.dtype)
-        self.reserve(min(max(count, 1), PREDICT_ROWS))
+        self.reserve(min(max(count, 1), self._block_rows))
         self._call(
             "net_predict", self._net, self._pointer(out), data.struct, indices, 0, count, self.ffi.NULL
         )
@@ -232,8 +235,6 @@ class CpuEngine:
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
         """Mean loss of data's rows."""
-        self.reserve(min(max(len(rows), 1), PREDICT_ROWS))
+        self.reserve(min(max(len(rows), 1), self._block_rows))
         return self._call("net_loss", self._net, data.struct, self._rows(data, rows)[0], len(rows))
 
-
-PREDICT_ROWS = 256  # a batch of this size keeps every core busy and its activations in the cache

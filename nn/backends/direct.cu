@@ -8,8 +8,30 @@
 template <class S>
 struct kernels_forward {
     const real *w;
-    __device__ real at(int f, int tap) const { return w[f * S::TAPS + tap]; }
+    __device__ const real *at(int f, int tap) const { return w + f * S::TAPS + tap; }
 };
+
+/* A group's weights, on their way to shared memory (tap, filter of the group). */
+template <class S, int GROUP, class KERNELS>
+struct group_places {
+    const KERNELS &kernels;
+    int first;
+    __device__ const real *from(int e) const
+    {
+        int f = first + e / S::TAPS;
+        return f < S::F ? kernels.at(f, e % S::TAPS) : 0;
+    }
+    __device__ int to(int e) const { return e % S::TAPS * GROUP + e / S::TAPS; }
+};
+
+/* The pixels of one channel under a window. */
+template <class S>
+__device__ inline void load_channel(real *value, const window<S> &here, int c)
+{
+    #pragma unroll
+    for (int tap = 0; tap < S::AREA; tap++)
+        value[tap] = load_or_zero(c < S::C ? here.pixel(c, tap / S::K, tap % S::K) : 0);
+}
 
 template <class S, int GROUP, class KERNELS, class PUT>
 __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT &put, int n, team t)
@@ -22,11 +44,7 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
         int group = at / chunks, output = at % chunks * THREADS + threadIdx.x;
         if (group != loaded) {
             __syncthreads();
-            #pragma unroll 4
-            for (int e = threadIdx.x; e < S::TAPS * GROUP; e += THREADS) {
-                int f = group * GROUP + e / S::TAPS;
-                shared[e % S::TAPS].w[e / S::TAPS] = f < S::F ? kernels.at(f, e % S::TAPS) : 0;
-            }
+            stage<S::TAPS * GROUP>((real *)shared, group_places<S, GROUP, KERNELS>{kernels, group * GROUP});
             __syncthreads();
             loaded = group;
         }
@@ -34,12 +52,15 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
             continue;
         window<S> here = window<S>::of(x, output);
         real sum[GROUP] = {};
+        real next[S::AREA];
+        load_channel<S>(next, here, 0);
         #pragma unroll 2
         for (int c = 0; c < S::C; c++) {
-            real value[S::AREA];        /* a channel's pixels at once, before the first is needed */
+            real value[S::AREA];
             #pragma unroll
             for (int tap = 0; tap < S::AREA; tap++)
-                value[tap] = load_or_zero(here.pixel(c, tap / S::K, tap % S::K));
+                value[tap] = next[tap];
+            load_channel<S>(next, here, c + 1);     /* on its way while this one is multiplied */
             #pragma unroll
             for (int tap = 0; tap < S::AREA; tap++) {
                 filters w = shared[c * S::AREA + tap];
@@ -77,10 +98,10 @@ using turned = conv_shape<S::F, S::OH, S::OW, S::C, S::IH, S::IW, S::K, 1, S::K 
 template <class T>
 struct kernels_turned {
     const real *w;
-    __device__ real at(int c, int tap) const
+    __device__ const real *at(int c, int tap) const
     {
         int f = tap / T::AREA;
-        return w[(f * T::F + c) * T::AREA + T::AREA - 1 - tap % T::AREA];
+        return w + (f * T::F + c) * T::AREA + T::AREA - 1 - tap % T::AREA;
     }
 };
 
@@ -110,22 +131,35 @@ struct bands {
 
 /* A band of dz, zeros below the image, and the part of x that its windows see. */
 template <class S, class B>
+struct x_places {
+    const real *image;
+    int first;
+    __device__ const real *from(int e) const
+    {
+        int at = e % (B::HEIGHT * B::WIDTH), iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
+        bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
+        return inside ? image + e / (B::HEIGHT * B::WIDTH) * S::IN + iy * S::IW + ix : 0;
+    }
+    __device__ int to(int e) const { return e / (B::HEIGHT * B::WIDTH) * B::X + e % (B::HEIGHT * B::WIDTH); }
+};
+
+template <class S, class B>
+struct dz_places {
+    const real *dz;
+    int first;
+    __device__ const real *from(int e) const
+    {
+        int f = e / (B::ROWS * S::OW), at = e % (B::ROWS * S::OW);
+        return first + at / S::OW < S::OH ? dz + f * S::PIXELS + first * S::OW + at : 0;
+    }
+    __device__ int to(int e) const { return e / (B::ROWS * S::OW) * B::DZ + e % (B::ROWS * S::OW); }
+};
+
+template <class S, class B>
 __device__ inline void load_band(real *x_band, real *dz_band, const real *x, const real *dz, int r, int first)
 {
-    #pragma unroll 8
-    for (int e = threadIdx.x; e < S::C * B::HEIGHT * B::WIDTH; e += THREADS) {
-        int c = e / (B::HEIGHT * B::WIDTH), at = e % (B::HEIGHT * B::WIDTH);
-        int iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
-        bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
-        x_band[c * B::X + at] = load_or_zero(inside ? x + ((size_t)r * S::C + c) * S::IN + iy * S::IW + ix : 0);
-    }
-    #pragma unroll 8
-    for (int e = threadIdx.x; e < S::F * B::ROWS * S::OW; e += THREADS) {
-        int f = e / (B::ROWS * S::OW), at = e % (B::ROWS * S::OW);
-        bool inside = first + at / S::OW < S::OH;
-        const real *from = dz + ((size_t)r * S::F + f) * S::PIXELS + first * S::OW + at;
-        dz_band[f * B::DZ + at] = load_or_zero(inside ? from : 0);
-    }
+    stage<S::C * B::HEIGHT * B::WIDTH>(x_band, x_places<S, B>{x + (size_t)r * (S::C * S::IN), first});
+    stage<S::F * B::ROWS * S::OW>(dz_band, dz_places<S, B>{dz + (size_t)r * (S::F * S::PIXELS), first});
 }
 
 template <class S, int PER, int ROWS, int PARTS>

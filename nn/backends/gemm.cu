@@ -145,10 +145,9 @@ __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int
         next_a.store(s.a[stage]);
         next_b.store(s.b[stage]);
         __syncthreads();                /* the slice is there; the other buffer is no longer read */
-        if (k + T::K < k_end) {
-            next_a.fetch(a, m0, m_size, k + T::K, k_end);
-            next_b.fetch(b, n0, n_size, k + T::K, k_end);
-        }
+        /* after the last slice these load nothing; without a branch, so that they really come before the products */
+        next_a.fetch(a, m0, m_size, k + T::K, k_end);
+        next_b.fetch(b, n0, n_size, k + T::K, k_end);
         multiply_slice<T>(sum, s, stage, ty, tx);
         stage ^= 1;
     }

@@ -20,11 +20,7 @@ __device__ inline real stepped(real w, real g, real *m, real *v, real decay, con
 template <int SPLITS, int SIZE>
 __device__ inline real gradient_sum(const real *g, int64 i)
 {
-    real sum = 0;
-    #pragma unroll 8
-    for (int s = 0; s < SPLITS; s++)
-        sum += g[(int64)s * SIZE + i];
-    return sum;
+    return SPLITS == 1 ? g[i] : strided_sum(g + i, 0, 1, SPLITS, SIZE);
 }
 
 /* Parameter i of a layer, in the vector at `at + i`, takes its step. */
@@ -58,11 +54,7 @@ __device__ void update_layer_shared(int64 at, const real *g, const control &c, c
     int column = threadIdx.x % 32, share = threadIdx.x / 32;
     for (int first = t.id * 32; first < SIZE; first += t.count * 32) {
         int i = first + column;
-        real sum = 0;
-        if (i < SIZE)
-            #pragma unroll 8
-            for (int s = share; s < SPLITS; s += SHARES)
-                sum += g[(size_t)s * SIZE + i];
+        real sum = i < SIZE ? strided_sum(g + i, share, SHARES, SPLITS, SIZE) : 0;
         part[threadIdx.x] = sum;
         __syncthreads();
         if (share == 0 && i < SIZE) {

@@ -159,11 +159,7 @@ __device__ inline void small_update(int64 at, const real *parts, real *sums, con
     int column = threadIdx.x % 32, share = threadIdx.x / 32, shares = blockDim.x / 32;
     for (int first = t.id * 32; first < COUNT; first += t.count * 32) {
         int e = first + column;
-        real sum = 0;
-        if (e < COUNT)
-            #pragma unroll 16
-            for (int s = share; s < PARTS; s += shares)
-                sum += parts[(size_t)s * SIZE + e];
+        real sum = e < COUNT ? strided_sum(parts + e, share, shares, PARTS, SIZE) : 0;
         sums[threadIdx.x] = sum;
         __syncthreads();
         if (share == 0 && e < COUNT) {

@@ -1,0 +1,216 @@
+"""The batch scripts in slurm/, submitted to a real SLURM of one node that lives as long as these tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import REPOSITORY, environment, succeed
+from test_checkpoint import position
+
+from nn import sweep
+
+TESTS = Path(__file__).parent
+BATCH_SCRIPTS = sorted((REPOSITORY / "slurm").glob("*.sbatch"))
+SCRIPTS = [*BATCH_SCRIPTS, *sorted(TESTS.glob("*.sh"))]
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+
+
+# ---------------------------------------------------------------- the scripts as texts
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_bash(script):
+    subprocess.run(["bash", "-n", script], check=True)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_shellcheck_finds_nothing(script):
+    if not shutil.which("shellcheck"):
+        pytest.skip("shellcheck is not installed")
+    found = subprocess.run(["shellcheck", script], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("script", BATCH_SCRIPTS, ids=lambda path: path.name)
+def test_slurm_reads_every_directive(script):
+    """SLURM looks for #SBATCH only above the first command."""
+    lines = script.read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
+    assert any(line.startswith("#SBATCH") for line in lines[:first])
+    assert not any(line.startswith("#SBATCH") for line in lines[first:])
+
+
+# ---------------------------------------------------------------- the cluster
+
+
+class Slurm:
+    """The cluster's commands, run in the folder of a project."""
+
+    def __init__(self, env: dict, project: Path):
+        self.env, self.project = env, project
+
+    def run(self, *command) -> str:
+        done = subprocess.run(
+            command, env=self.env, cwd=self.project, text=True, capture_output=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def submit(self, *arguments) -> str:
+        """sbatch; the job's number."""
+        return self.run("sbatch", "--parsable", *map(str, arguments)).strip()
+
+    def facts(self, job: str) -> dict[str, str]:
+        """What SLURM says of a job, or of the element of an array."""
+        words = self.run("scontrol", "-o", "show", "job", job).splitlines()[0].split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def wait(self, job: str, until, seconds: float = 60) -> dict[str, str]:
+        """The job's facts, once `until` holds for them."""
+        end = time.monotonic() + seconds
+        while not until(facts := self.facts(job)):
+            assert time.monotonic() < end, (facts, self.output(job))
+            time.sleep(0.1)
+        return facts
+
+    def result(self, job: str) -> tuple[str, int, int]:
+        """(state, exit code, restarts) of a job that is over."""
+        facts = self.wait(job, lambda facts: facts["JobState"] in OVER)
+        return facts["JobState"], int(facts["ExitCode"].split(":")[0]), int(facts["Restarts"])
+
+    def output(self, job: str) -> str:
+        return "".join(path.read_text() for path in self.project.glob(f"*-{job}.out"))
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    for program in ("slurmctld", "slurmd", "sbatch"):
+        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
+            pytest.skip(f"{program} is not installed (Debian: slurmctld slurmd slurm-client munge)")
+    if os.geteuid() != 0:
+        pytest.skip("only root can start this SLURM")
+    folder = tmp_path_factory.mktemp("slurm")
+    script = str(TESTS / "slurm-test-cluster.sh")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))}
+    env["PORT"] = str(free_port())
+    try:
+        subprocess.run([script, "up", folder], env=env, check=True, timeout=60)
+        yield Slurm({**env, "SLURM_CONF": str(folder / "etc/slurm.conf")}, project(folder / "project"))
+    finally:
+        subprocess.run([script, "down", folder], env=env, timeout=60)
+
+
+def free_port() -> int:
+    """A port that is free, as is the next one."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+def project(folder: Path) -> Path:
+    """What a user has who cloned the project and installed it into .venv, of the package under test."""
+    shutil.copytree(REPOSITORY / "slurm", folder / "slurm")
+    (folder / "datasets").mkdir()
+    shutil.copy(REPOSITORY / "datasets" / "CC.csv", folder / "datasets")
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    command = programs / "nn"
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH={environment()["PYTHONPATH"]} exec {sys.executable} -m nn "$@"\n'
+    )
+    command.chmod(0o755)
+    (programs / "activate").write_text(f"PATH={programs}:$PATH\n")
+    plan = {"data": {"path": "datasets/CC.csv"}, "layers": ["30,4,1", "30,8,4,1", "30,9"], "epochs": 1}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def jobs(slurm):
+    """The numbers of all jobs, which run side by side; `requeued` is told that its time is nearly over."""
+    script, long = "slurm/slurm.sbatch", ["--epochs", 10**6, "--quiet"]
+    requeued = slurm.submit("--job-name=requeued", script, "--epochs", 3000, "--quiet")
+    slurm.wait(requeued, lambda _: (slurm.project / f"requeued-{requeued}.ck").exists())
+    slurm.run("scancel", "--batch", "--signal=USR1", requeued)
+    return {
+        "requeued": requeued,
+        "limit": slurm.submit("--time=1", "--signal=B:USR1@60", "--job-name=limit", script, *long),
+        "usual": slurm.submit(script),
+        "gpu": slurm.submit("--gpus=1", script, "--epochs", 1),
+        "failing": slurm.submit(script, "--dataset", "none.csv"),
+        "array": slurm.submit("--array=0-2%2", "slurm/array.sbatch", "plan.json"),
+    }
+
+
+def test_the_script_as_it_stands_trains_and_tests(slurm, jobs, monkeypatch):
+    job = jobs["usual"]
+    assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
+    output = (slurm.project / f"nn-{job}.out").read_text()
+    assert "epoch 20/20" in output and "F1 " in output
+    monkeypatch.chdir(slurm.project)
+    succeed("--train", "--dataset", "datasets/CC.csv", "--model", "here.bin")
+    assert (slurm.project / f"nn-{job}.bin").read_bytes() == (slurm.project / "here.bin").read_bytes()
+
+
+def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(slurm, jobs, monkeypatch):
+    job = jobs["requeued"]
+    model = slurm.project / f"requeued-{job}.bin"
+    assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
+    output = slurm.output(job)
+    assert "nn: stopped by SIGUSR1: the training as it stands is in" in output
+    assert f"queueing job {job} again, restart 1" in output
+    assert output.count("held-out rows") == 1  # only what is finished is tested
+    monkeypatch.chdir(slurm.project)
+    succeed("--train", "--dataset", "datasets/CC.csv", "--epochs", 3000, "--model", "peace.bin", "--quiet")
+    assert model.read_bytes() == (slurm.project / "peace.bin").read_bytes()
+
+
+def test_a_job_with_a_gpu_runs_too(slurm, jobs):
+    job = jobs["gpu"]
+    assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
+    assert "GPUs 0\n" in slurm.output(job) and "GPUs none\n" in slurm.output(jobs["usual"])
+    assert "F1 " in slurm.output(job)
+
+
+def test_a_failure_ends_the_job_with_its_code_and_no_restart(slurm, jobs):
+    job = jobs["failing"]
+    assert slurm.result(job) == ("FAILED", 66, 0)
+    assert slurm.output(job).splitlines()[-1].startswith("nn: none.csv: no such file")
+
+
+def test_an_array_measures_each_network_of_a_plan(slurm, jobs):
+    job = jobs["array"]
+    for index in range(3):
+        assert slurm.result(f"{job}_{index}")[:2] == ("COMPLETED", 0), slurm.output(f"{job}_{index}")
+    rows = sweep.collect(str(slurm.project / f"nn-sweep-{job}"))
+    assert sorted(row["index"] for row in rows) == [0, 1, 2]
+    states = {row["layers"].split(":")[0]: row["status"] for row in rows}
+    assert states["30,4"] == states["30,8"] == "ok" and states["30,9"] != "ok"
+
+
+def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slurm, jobs):
+    """SLURM warns up to a minute early, so that this job of a minute is told within half of it."""
+    job = jobs["limit"]
+    saved = slurm.project / f"limit-{job}.ck"
+    slurm.wait(job, lambda facts: facts["Restarts"] == "1")
+    assert "nn: stopped by SIGUSR1: the training as it stands is in" in slurm.output(job)
+    first = position(saved)["epoch"]
+    slurm.wait(job, lambda facts: facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first)
+    slurm.run("scancel", job)
+    assert slurm.result(job)[::2] == ("CANCELLED", 1)
+    assert "nn: stopped by SIGTERM: the training as it stands is in" in slurm.output(job)
+    assert not saved.with_suffix(".bin").exists()
