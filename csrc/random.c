@@ -38,16 +38,23 @@ void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream)
     }
 }
 
+/* order[i] changes places with one of order[i .. n-1]: the one that 64 random bits, a fraction of 2^64, point at. */
+static void swap_with_later(int64_t *order, int64_t n, int64_t i, uint32_t high, uint32_t low)
+{
+    int64_t j = i + (int64_t)((unsigned __int128)((uint64_t)high << 32 | low) * (uint64_t)(n - i) >> 64);
+    int64_t other = order[j];
+    order[j] = order[i];
+    order[i] = other;
+}
+
 void nn_shuffle(int64_t *order, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane)
 {
-    for (int64_t i = 0; i < n - 1; i++) {
+    for (int64_t i = 0; i < n; i += 2) {
         uint32_t word[4];
-        nn_philox(word, seed, (uint64_t)i, stream, lane);
-        /* the high half of a 64 x 64 bit product: i + a number below n - i */
-        int64_t j = i + (int64_t)((unsigned __int128)((uint64_t)word[0] << 32 | word[1]) * (uint64_t)(n - i) >> 64);
-        int64_t other = order[j];
-        order[j] = order[i];
-        order[i] = other;
+        nn_philox(word, seed, (uint64_t)i / 2, stream, lane);
+        swap_with_later(order, n, i, word[0], word[1]);
+        if (i + 1 < n)
+            swap_with_later(order, n, i + 1, word[2], word[3]);
     }
 }
 

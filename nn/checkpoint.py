@@ -15,6 +15,7 @@ import json
 import math
 import os
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,7 +109,9 @@ class Checkpoint:
         if self.path is not None:
             check_writable(self.path)
         self.source = self._source(resume)
-        self._every, self._saved = every or 1, -math.inf
+        self._every, self._begun = every or 1, -math.inf
+        self._worker = ThreadPoolExecutor(1)
+        self._writing: Future | None = None
 
     def _source(self, resume) -> str | None:
         """The file to go on from, which is there."""
@@ -126,18 +129,31 @@ class Checkpoint:
         """Whether to save now that `epoch` epochs of `epochs` are over."""
         if self.path is None:
             return False
-        late_enough = time.monotonic() - self._saved >= LEAST_SECONDS
-        return epoch == epochs or (epoch % self._every == 0 and late_enough)
+        late_enough = time.monotonic() - self._begun >= LEAST_SECONDS
+        idle = self._writing is None or self._writing.done()
+        return epoch == epochs or (epoch % self._every == 0 and late_enough and idle)
 
     def save(self, run: Run, position: Position, vectors: dict[str, np.ndarray]) -> None:
-        """Write the state. vectors: as run.vectors lists them. Raises OutputError, leaving the old file."""
+        """Write the state as it is now, in a thread of its own while the training goes on.
+
+        vectors: copies, as run.vectors lists them. Raises the OutputError of the last time.
+        """
+        self.finish()
         facts = {name: getattr(position, name) for name in _COUNTS}
         facts |= {name: getattr(run, name) for name in ("config", "data_sha256", "engine")}
         facts["format"] = FORMAT
-        _FILE.save(self.path, {**vectors, **position.arrays()}, facts)
-        if self._saved == -math.inf:
-            self._remove_forsaken()
-        self._saved = time.monotonic()
+        self._begun = time.monotonic()
+        self._writing = self._worker.submit(self._write, {**vectors, **position.arrays()}, facts)
+
+    def finish(self) -> None:
+        """Wait until the file is written. Raises OutputError, the old file is there then."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def _write(self, arrays: dict[str, np.ndarray], facts: dict) -> None:
+        _FILE.save(self.path, arrays, facts)
+        self._remove_forsaken()
 
     def _remove_forsaken(self) -> None:
         """What runs that were killed while they wrote have left beside the file."""

@@ -73,7 +73,7 @@ class Network:
         if reference:
             self._check_reference_layers()
         self.seed, self.dtype, self.threads = seed, dtype, threads
-        self.backend = backends.resolve(backend)
+        self.backend = backends.resolve(backend, self.layers)
         self.init = init
         # what a model knows beside its parameters
         self.scaling = Scaling()

@@ -291,6 +291,7 @@ class Training:
             self.watcher.close()
             self.net.take_parameters()
             self._keep_history()
+            self.checkpoint.finish()
         return self._result()
 
     def _run_epoch(self, worker: ThreadPoolExecutor) -> None:
@@ -470,5 +471,6 @@ def _check_fit(net: Network, ds: Dataset) -> None:
         raise UsageError(f"--layers: the network has {net.inputs} inputs, {where} has {inputs} a row")
     if ds.task == "multiclass" and len(ds.classes) > net.outputs:
         raise DataError(f"{where}: {len(ds.classes)} classes, but the network has {net.outputs} outputs")
-    if ds.task == "regression" and ds.y.reshape(len(ds.y), -1).shape[1] != net.outputs:
-        raise UsageError(f"--layers: {net.outputs} outputs, but {where} has {ds.y.reshape(len(ds.y), -1).shape[1]} targets")
+    targets = ds.y.reshape(len(ds.y), -1).shape[1]
+    if ds.task == "regression" and targets != net.outputs:
+        raise UsageError(f"--layers: {net.outputs} outputs, but {where} has {targets} targets")

@@ -63,6 +63,13 @@ def start(*arguments, **options) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-m", "nn", *map(str, arguments)], **options)
 
 
+def position(checkpoint) -> dict:
+    """The facts in a checkpoint: epoch, row, step and more."""
+    with open(checkpoint, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return json.loads(header["__metadata__"]["nn-checkpoint"])
+
+
 def write_two_classes(path: Path, rows: int = 60, header: bool = True) -> Path:
     """Two features, two classes that a small network can tell apart; every third row is of class 1."""
     lines = ['"a","b","Class"'] if header else []

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import REPOSITORY, environment, succeed
-from test_checkpoint import position
+from command_line import REPOSITORY, environment, position, succeed
 
 from nn import sweep
 

@@ -20,7 +20,7 @@ from .program import Builder, Purpose
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
 MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
-WHOLE_EPOCH_FLOPS = 4e9  # of a batch; above, its phases are long beside a graph's nodes, and cuBLAS is faster
+WHOLE_EPOCH_FLOPS = 3e8  # of a batch; above, its phases are long beside a graph's nodes, and cuBLAS is faster
 SHARE_FOR_DATA = 0.6  # of the free memory that a data set may take; a larger one is streamed
 BLOCK_BYTES = 64 << 20  # of a streamed data set, at a time
 FIRST_BATCHES = 16  # between two looks at the stop flag, before anybody knows how long they take
@@ -337,7 +337,7 @@ class CudaEngine:
         return done
 
     def _updates(self, t: Training, progress: Progress, rows: int) -> np.ndarray:
-        """(batches, numbers): what the optimiser needs to know of each batch from progress on, as train.c's update_of."""
+        """(batches, numbers): what the optimiser must know of each batch from progress on (train.c, update_of)."""
         row = np.arange(progress.row, rows, t.batch)
         inv_rows = 1.0 / np.minimum(t.batch, rows - row)
         learning_rate = np.interp(row / rows, np.linspace(0, 1, len(t.rates)), t.rates)

@@ -164,17 +164,27 @@ __device__ void narrow_forward(real *out, const real *x, const real *w, const re
     }
 }
 
-/* dx = dz w, times the derivative below; a thread a value */
+/* dx = dz w, times the derivative below; a thread LENGTH values side by side */
 template <int I, int O, int BELOW>
 __device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, team t)
 {
-    for (int e = t.first(); e < n * I; e += t.stride()) {
+    enum { LENGTH = I % WHOLE == 0 ? (int)WHOLE : 1 };
+    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
+    #pragma unroll 2
+    for (int e = t.first() * LENGTH; e < n * I; e += t.stride() * LENGTH) {
         int r = e / I, i = e % I;
-        real sum = 0;
+        side below = BELOW == LINEAR ? side() : *(const side *)(x + e), sum = {};
         #pragma unroll
-        for (int j = 0; j < O; j++)
-            sum += dz[(size_t)r * O + j] * w[j * I + i];
-        dx[e] = BELOW == LINEAR ? sum : sum * slope<BELOW>(x[e]);
+        for (int j = 0; j < O; j++) {
+            real d = dz[(size_t)r * O + j];
+            #pragma unroll
+            for (int v = 0; v < LENGTH; v++)
+                sum.v[v] += d * w[j * I + i + v];
+        }
+        #pragma unroll
+        for (int v = 0; v < LENGTH; v++)
+            sum.v[v] *= slope<BELOW>(below.v[v]);
+        *(side *)(dx + e) = sum;
     }
 }
 

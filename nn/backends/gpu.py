@@ -107,7 +107,8 @@ def library_path(name: str, package: str) -> list[str]:
     """Where a CUDA library may be, the likeliest first: wheels of NVIDIA, the toolkit, the system's own search."""
     found = []
     for root in map(Path, sys.path):
-        for folder in (root / "nvidia" / package / "lib", *sorted((root / "nvidia").glob("cu[0-9]*/lib"), reverse=True)):
+        whole_toolkits = sorted((root / "nvidia").glob("cu[0-9]*/lib"), reverse=True)
+        for folder in (root / "nvidia" / package / "lib", *whole_toolkits):
             found += sorted(map(str, folder.glob(f"{name}.so*")), reverse=True)
     for toolkit in filter(None, (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
         for folder in ("lib64", "lib", "targets/x86_64-linux/lib"):
@@ -191,8 +192,8 @@ class WholeEpochs(Runner):
     def __init__(self, program: Program, dtype: np.dtype, parameters):
         super().__init__(program, dtype, parameters, epoch_source(program))
         self.kernel = self.module.get_function("epoch")
-        widest = max(map(blocks_of, program.phases))
-        self.blocks = max(1, min(widest, processors() * resident(self.kernel, program.shared_bytes)))
+        # one block a multiprocessor: of two, some phases would put both on one and leave others idle
+        self.blocks = max(1, min(max(map(blocks_of, program.phases)), processors()))
 
     def run(self, first: int, batches: int) -> None:
         """See Runner."""
@@ -294,13 +295,6 @@ def batch_losses(row_loss, first: int, batches: int, batch: int, count: int) -> 
 def processors() -> int:
     """Multiprocessors of the current GPU."""
     return cupy().cuda.Device().attributes["MultiProcessorCount"]
-
-
-def resident(kernel, shared_bytes: int) -> int:
-    """Blocks of a kernel that one multiprocessor holds at the same time, at most 2."""
-    from cupy.cuda import driver
-
-    return max(1, min(2, driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.kernel.ptr, THREADS, shared_bytes)))
 
 
 @functools.cache

@@ -391,24 +391,21 @@ class Conv:
         filters, taps, pixels = layer.out_shape[0], layer.fan_in, math.prod(layer.out_shape[1:])
         channels, area, inputs = layer.in_shape[0], layer.kernel**2, math.prod(layer.in_shape[1:])
         phase, after = [], []
-        if p.library and p.library.convolves(layer):
-            p._gradients_for(s)
-            if s.dx:
-                phase.append(Op(host=p.library.conv_backward_input(s)))
-                if s.below != "linear":
-                    call = f"input_finish<0, {layer.inputs}, {s.below.upper()}>({s.dx}, c.parts, {s.x}, b.n, {{team}})"
-                    after.append(Op(call, p.elementwise(n * layer.inputs)))
-            phase.append(Op(host=p.library.conv_backward_parameters(s)))
-            return [phase, after] if after else [phase]
+        by_library = p.library and p.library.convolves(layer)
+        if s.dx and by_library:
+            phase.append(Op(host=p.library.conv_backward_input(s)))
+            if s.below != "linear":
+                call = f"input_finish<0, {layer.inputs}, {s.below.upper()}>({s.dx}, c.parts, {s.x}, b.n, {{team}})"
+                after.append([Op(call, p.elementwise(n * layer.inputs))])
         direct = Direct.group(p, layer, channels, inputs) if layer.stride == 1 else 0
-        if s.dx and direct:
+        if s.dx and not by_library and direct:
             p.share(filters * area * direct)
             call = (
                 f"direct_backward_input<{Conv.shape(layer)}, {direct}, {s.below.upper()}>"
                 f"({s.dx}, {s.dz}, c.parameters + {s.at}LL, {s.x}, b.n, {{team}})"
             )
             phase.append(Op(call, -(-channels // direct) * p.elementwise(n * inputs)))
-        elif s.dx:
+        elif s.dx and not by_library:
             tile = p.tile(channels, n * inputs, filters * area, NEVER, 0)
             call = (
                 f"conv_backward_input<{tile}, {Conv.shape(layer)}, {s.below.upper()}>"
@@ -417,14 +414,14 @@ class Conv:
             phase.append(Op(call, tile.count(channels, n * inputs)))
         if bands := Direct.bands(p, layer):
             per, rows, values = bands
-            s.splits = min(2 * p.processors, n * -(-layer.out_shape[1] // rows))
+            s.splits = min(p.processors, n * -(-layer.out_shape[1] // rows))
             p._gradients_for(s)
             p.share(max(values, THREADS))
             call = (
                 f"direct_backward_parameters<{Conv.shape(layer)}, {per}, {rows}, {s.splits}>"
                 f"({s.gradient}, {s.dz}, {s.x}, b.n, {{team}})"
             )
-            return [[*phase, Op(call, s.splits)]]
+            return [[*phase, Op(call, s.splits)], *after]
         tile = p.tile(filters, taps + 1, n * pixels, 0, PART_DELAY + PART_COST * p.itemsize * layer.parameters)
         s.splits = tile.splits
         p._gradients_for(s)
@@ -433,7 +430,7 @@ class Conv:
             f"({s.gradient}, {s.dz}, {s.x}, b.n, {{team}})"
         )
         phase.append(Op(call, tile.count(filters, taps + 1)))
-        return [phase]
+        return [phase, *after]
 
 
 class Direct:
@@ -449,8 +446,11 @@ class Direct:
         if layer.in_shape[0] > 3 and chunks * filters > DIRECT_WORK * p.processors:
             return 0
         sizes = [size for size in (16, 8, 4) if size < 2 * filters] or [4]
-        enough = (size for size in sizes if -(-filters // size) * chunks >= p.processors)
-        return next(enough, sizes[-1])
+
+        def time(size: int) -> int:  # a value is loaded and multiplied with each weight, by one block after the other
+            return -(-(-(-filters // size) * chunks) // p.processors) * (2 + size)
+
+        return min(sizes, key=time)
 
     @staticmethod
     def bands(p: Builder, layer: Layer) -> tuple[int, int, int] | None:
@@ -639,7 +639,7 @@ def _epoch_kernel(program: Program) -> str:
     )
     next_gather = _calls(gather, " " * 12, blocks_of(phases[-1])).replace(", b,", ", next,")
     return f"""
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 epoch(const control *where, int64 row, int64 index, int64 batches)
 {{
     const control c = *where;

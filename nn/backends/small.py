@@ -105,7 +105,8 @@ class Plan:
         first, last = self.layers[0], self.layers[-1]
         each_layer = [(i, self.type(i), self._parameter_at(i)) for i in layers]
         imports = "\n".join(f"small_import<{t}>({self.at(f'w{i}')}, c.parameters + {at});" for i, t, at in each_layer)
-        data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {int(self.purpose.bytes)}, {int(self.purpose.labels)}>"
+        kinds = f"{int(self.purpose.bytes)}, {int(self.purpose.labels)}"
+        data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {kinds}>"
         moments = [(f"moment{n}", m) for n, m in ((1, "m"), (2, "v")) if f"{m}0" in self.places]
         if self.blocks == 1:
             gradients, after = self._steps_at_once(), "__syncthreads();"
@@ -126,7 +127,8 @@ class Plan:
                 f"({at}, c.parts + {at}, {self.at('sums')}, c, *b.u, team_from({at // 32 + i}));"
                 for i, t, at in each_layer
             )
-            after = f"grid_barrier(c.arrivals, target);\n{updates}\ngrid_barrier(c.arrivals, target);\n{imports}\n__syncthreads();"
+            meet = "grid_barrier(c.arrivals, target);"
+            after = f"{meet}\n{updates}\n{meet}\n{imports}\n__syncthreads();"
         ones = [(f"x{p}", first.inputs) for p in (0, 1)] + [(f"out{i}", self.layers[i].outputs) for i in layers]
         return PRELUDE + sources("common", "activation", "optimizer", "small") + EPOCH.format(
             threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded, rows=self.rows,

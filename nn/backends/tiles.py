@@ -10,8 +10,8 @@ BUFFERS = 2  # as in gemm.cu
 GAP = 16  # bytes between columns, as in gemm.cu
 SQUARE = 16  # threads along each side of a block
 SHARED_LIMIT = 48 << 10  # bytes a block gets without asking for more
-LATENCY = 900  # cycles: no step is faster, since its values come from the second-level cache
-START = 1500  # cycles before the first and after the last step of a tile
+LATENCY = 800  # cycles: no step is faster, since its values come from the second-level cache
+START = 2500  # cycles before the first and after the last step of a tile
 MOST_SPLITS = 256
 CYCLES = 1800  # a microsecond
 
@@ -41,7 +41,7 @@ class Tile:
         rm, rn = self.m / SQUARE, self.n / SQUARE
         products = 2 * rm * rn * (itemsize / 4)
         loads = (self.m + self.n) * self.k / 256 * 16
-        return self.k * (products + 1.5 * (rm + rn) * (itemsize / 4)) + loads + 60
+        return self.k * (products + 6 * (rm + rn) * (itemsize / 4)) + loads + 60
 
 
 _SIDES = (16, 32, 64, 128)
@@ -82,8 +82,6 @@ def choose(m: int, n: int, k: int, itemsize: int, processors: int, fixed: float,
 
 
 def _cycles(tile: Tile, m: int, n: int, steps: int, itemsize: int, processors: int) -> float:
-    """Two blocks share a multiprocessor: its arithmetic, but not the time that their copies take."""
-    count, each = tile.count(m, n), -(-steps // tile.splits)
-    busy = -(-count // processors) * each * tile.step_cycles(itemsize)
-    waiting = -(-count // (2 * processors)) * each * LATENCY
-    return max(busy, waiting) + START * -(-count // (2 * processors))
+    """One block a multiprocessor takes its tiles one after the other; a step is no shorter than its loads take."""
+    each = -(-steps // tile.splits) * max(tile.step_cycles(itemsize), LATENCY)
+    return -(-tile.count(m, n) // processors) * (each + START)

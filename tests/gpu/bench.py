@@ -7,10 +7,12 @@ sides unless a column says so. Each figure is the median of several epochs. `--j
 
 from __future__ import annotations
 
+import argparse
+import gc
 import json
+import subprocess
 import sys
 import time
-import traceback
 
 import numpy as np
 
@@ -36,7 +38,7 @@ CASES = [
     Training("solar-cnn-b512", SOLAR_CNN, 512, 4),
 ]
 MEASUREMENTS = 5
-SECONDS = 6.0  # a side's time for one case, first run aside
+SECONDS = 4.0  # a side's time for one case, first run aside
 
 
 def rows_of(case: Training, layers):
@@ -187,51 +189,46 @@ def microseconds(case: Training, side: str) -> float:
     return 1e6 * float(np.median(times)) / case.batches
 
 
-def free() -> None:
-    """Memory back to the GPU, between sides."""
-    import gc
-
-    gc.collect()
-    import cupy
-
-    cupy.get_default_memory_pool().free_all_blocks()
-    if "torch" in sys.modules:
-        sys.modules["torch"].cuda.empty_cache()
+def measure(names: list[str], side: str) -> dict[str, float]:
+    """Microseconds of each case on a side."""
+    figures = {}
+    for case in CASES:
+        if wanted(case, side) and (not names or any(case.name.startswith(name) for name in names)):
+            figures[case.name] = microseconds(case, side)
+            gc.collect()  # what a case had on the GPU goes before the next one needs it
+    return figures
 
 
 def main(names: list[str], sides: list[str], path: str | None) -> None:
-    """Measure, print a table, write the figures."""
+    """Measure each side in a process of its own, print a table, write the figures."""
     import cupy
 
-    name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    print(f"{name}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}, CuPy {cupy.__version__}; microseconds a batch")
-    print("case".ljust(20) + "".join(side.rjust(13) for side in sides))
+    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     results = {}
+    for side in sides:
+        print(f"measuring {side}", file=sys.stderr)
+        command = [sys.executable, __file__, "--side", side, *names]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        results[side] = json.loads(done.stdout) if done.returncode == 0 else {}
+    print(f"{device}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}, CuPy {cupy.__version__}; microseconds a batch")
+    print("case".ljust(20) + "".join(side.rjust(13) for side in sides))
     for case in CASES:
-        if names and not any(case.name.startswith(name) for name in names):
-            continue
-        row = results[case.name] = {}
-        for side in sides:
-            if wanted(case, side):
-                try:
-                    row[side] = microseconds(case, side)
-                except Exception:  # a peer that fails must not take the table along
-                    traceback.print_exc()
-                free()
-        print(case.name.ljust(20) + "".join((f"{row[s]:.1f}" if s in row else "").rjust(13) for s in sides), flush=True)
+        figures = [f"{results[side][case.name]:.1f}" if case.name in results[side] else "" for side in sides]
+        if any(figures):
+            print(case.name.ljust(20) + "".join(figure.rjust(13) for figure in figures))
     if path:
         with open(path, "w") as file:
-            json.dump({"device": name, "microseconds": results}, file, indent=1)
+            json.dump({"device": device, "microseconds": results}, file, indent=1)
 
 
 if __name__ == "__main__":
-    arguments, path, chosen = sys.argv[1:], None, list(SIDES)
-    if "--json" in arguments:
-        at = arguments.index("--json")
-        path = arguments[at + 1]
-        del arguments[at : at + 2]
-    if "--sides" in arguments:
-        at = arguments.index("--sides")
-        chosen = arguments[at + 1].split(",")
-        del arguments[at : at + 2]
-    main(arguments, chosen, path)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", help="names of cases, or how they begin (all)")
+    parser.add_argument("--sides", default=",".join(SIDES), help=f"some of {', '.join(SIDES)}")
+    parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--side", help=argparse.SUPPRESS)  # measure this one here, and print its figures as JSON
+    flags = parser.parse_args()
+    if flags.side:
+        json.dump(measure(flags.cases, flags.side), sys.stdout)
+    else:
+        main(flags.cases, flags.sides.split(","), flags.json)

@@ -1,0 +1,127 @@
+"""What happens where there is no GPU, or not all that it takes: one line that says what to do."""
+
+import importlib.util
+import logging
+import subprocess
+import sys
+
+import cffi
+import pytest
+from command_line import run
+
+import nn
+from nn import backends
+from nn.backends import gpu
+from nn.utils import UsageError
+
+SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
+
+
+@pytest.fixture
+def no_driver(monkeypatch):
+    monkeypatch.setattr(gpu, "_driver_version", lambda: None)
+
+
+def cupy_is(there, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: there if name == "cupy" else real(name))
+
+
+@pytest.mark.parametrize(
+    ("version", "cupy", "words"),
+    [
+        (None, True, "there is no NVIDIA driver; install one, or use --backend omp"),
+        (11080, True, "can run CUDA 11.8, 12.0 is the oldest that will do; update the driver"),
+        (12040, None, 'CuPy is not installed; pip install "nn-trainer[cuda12]"'),
+        (13000, None, 'CuPy is not installed; pip install "nn-trainer[cuda13]"'),
+        (14020, None, 'CuPy is not installed; pip install "nn-trainer[cuda13]"'),
+    ],
+)
+def test_what_is_missing_is_told_with_its_remedy(version, cupy, words, monkeypatch):
+    monkeypatch.setattr(gpu, "_driver_version", lambda: version)
+    cupy_is(cupy, monkeypatch)
+    assert words in gpu.missing()
+    with pytest.raises(UsageError, match="--backend cuda: ") as caught:
+        gpu.cupy.__wrapped__()
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
+    monkeypatch.setattr(gpu, "_driver_version", lambda: 13000)
+    cupy_is(True, monkeypatch)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # what makes `import cupy` fail
+    with pytest.raises(UsageError, match=r"CuPy cannot be loaded \(.+\); pip install --force-reinstall"):
+        gpu.cupy.__wrapped__()
+
+
+@pytest.mark.parametrize("library, words", [("cudnn", "nvidia-cudnn-cu13"), ("cublas", "nvidia-cublas")])
+def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
+    module = importlib.import_module(f"nn.backends.{library}")
+
+    class Runtime:
+        class cuda:
+            class runtime:
+                @staticmethod
+                def runtimeGetVersion():
+                    return 13000
+
+    def refuse(self, path, *flags):
+        raise OSError(path)
+
+    monkeypatch.setattr(module, "cupy", lambda: Runtime)
+    monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
+    with pytest.raises(UsageError, match=f"is not there; pip install {words}"):
+        module.library.__wrapped__()
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cudnn"])
+def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(backend, no_driver, monkeypatch):
+    monkeypatch.setattr(gpu, "cupy", gpu.cupy.__wrapped__)
+    for name in ("cuda", "cudnn"):
+        monkeypatch.setattr(importlib.import_module(f"nn.backends.{name}"), "cupy", gpu.cupy)
+    monkeypatch.setattr(importlib.import_module("nn.backends.cudnn"), "library", lambda: gpu.cupy())
+    net = nn.Network(SMALL, "binary", backend=backend)
+    with pytest.raises(UsageError, match="no NVIDIA driver"):
+        _ = net.engine
+
+
+def test_the_command_line_says_it_in_one_line(datasets, tmp_path, monkeypatch):
+    if gpu.missing() is None:
+        pytest.skip("this machine has a GPU, or looks as if it had")
+    monkeypatch.chdir(tmp_path)
+    result = run("--train", "--dataset", str(datasets / "CC.csv"), "--model", "m.bin", "--backend", "cuda")
+    assert result.code == 2
+    assert result.err.startswith("nn: --backend cuda: ") and result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("spec", [SMALL, LARGE])
+def test_auto_falls_back_to_the_processor_and_says_so(spec, no_driver, caplog):
+    with caplog.at_level(logging.INFO, "nn"):
+        assert nn.Network(spec, "regression", backend="auto").backend == "omp"
+    assert "--backend auto: omp, since there is no NVIDIA driver" in caplog.text
+
+
+def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
+    monkeypatch.setattr(gpu, "missing", lambda: None)
+    monkeypatch.setattr(gpu, "cupy", lambda: None)
+    monkeypatch.setattr(backends, "default_threads", lambda: 2)
+    layers = {spec: nn.Network(spec, "regression", backend="seq").layers for spec in (SMALL, LARGE)}
+    assert backends.resolve("auto", layers[SMALL], 10) == "omp"
+    assert backends.resolve("auto", layers[SMALL], 1000) == "cuda"
+    assert backends.resolve("auto", layers[LARGE], 32) == "cuda"
+
+
+def test_auto_stays_on_the_processor_where_cupy_finds_no_gpu(monkeypatch, caplog):
+    def none():
+        raise UsageError("--backend cuda: there is no GPU; check nvidia-smi, or use --backend omp")
+
+    monkeypatch.setattr(gpu, "missing", lambda: None)
+    monkeypatch.setattr(gpu, "cupy", none)
+    with caplog.at_level(logging.INFO, "nn"):
+        assert nn.Network(LARGE, "regression", backend="auto").backend == "omp"
+    assert "there is no GPU" in caplog.text
+
+
+def test_nothing_of_this_is_imported_without_a_gpu_backend():
+    code = "import sys, nn; nn.Network('3,2', backend='omp').engine; assert 'cupy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
