@@ -85,7 +85,7 @@ def processor_microseconds(layers, rows: int, cores: int) -> float:
 def gpu_microseconds(layers, rows: int) -> float:
     """A training step on cuda, roughly: 3.5 us and 0.01 a row for small dense networks (small.py); else some four
     phases of 2.5 us a layer, and 10^7 operations a microsecond. Measured on an H200: cc at batch 10 3.6 us, at 1000
-    13 us, digits at 32 40 us, cnn0 at 32 99 us, solar-deep at 1000 183 us."""
+    13 us, digits at 32 39 us, cnn0 at 32 87 us, solar-deep at 1000 167 us."""
     operations = _operations(layers, rows)
     dense = all(layer.kind == "dense" for layer in layers)
     if dense and sum(layer.parameters for layer in layers) <= 6000:

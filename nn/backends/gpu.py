@@ -147,7 +147,7 @@ class Runner:
         self.rows = cp.zeros(max(1, rows * program.row_values), dtype)
         self.gradients = cp.zeros(max(1, program.gradient_values), dtype)
         self.parts = cp.zeros(max(1, program.part_values), dtype)
-        self.control = cp.zeros(CONTROL.itemsize, np.uint8)
+        self.control = cp.empty(CONTROL.itemsize, np.uint8)
         self.arrivals = cp.zeros(1, np.uint32)
         self.input_gradient = None
         self.module = compiled(code, dtype.name, self.cooperative)
@@ -168,6 +168,7 @@ class Runner:
 
     def set(self, **members: int) -> None:
         """Fill in the control structure; members that are not named are 0."""
+        cp = cupy()
         control = np.zeros((), CONTROL)
         own = {
             "parameters": self.parameters, "gradients": self.gradients, "rows": self.rows, "parts": self.parts,
@@ -178,7 +179,7 @@ class Runner:
         control["capacity"] = self.program.purpose.rows
         for name, value in members.items():
             control[name] = value
-        self.control.set(np.frombuffer(control.tobytes(), np.uint8))
+        self.control.set(np.frombuffer(control.tobytes(), np.uint8), stream=cp.cuda.get_current_stream())
         self.batch, self.count = members["batch"], members["count"]
 
     def run(self, first: int, batches: int) -> None:

@@ -1,5 +1,7 @@
 """What design section 4 promises of the GPU: trainings that end where seq's end, and the same bits in every run."""
 
+import gc
+
 import numpy as np
 import pytest
 from test_layers import distance, fill
@@ -222,6 +224,8 @@ def test_too_little_memory_is_one_line_with_a_remedy(gpu, backend):
     x, y = fill(net, 20_000)
     data, pool = net.engine.load(x, y), gpu.get_default_memory_pool()
     settings = net.engine.training(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
+    gc.collect()
+    pool.free_all_blocks()  # what earlier tests left there would do
     pool.set_limit(size=pool.used_bytes() + (10 << 20))
     try:
         with pytest.raises(NnError, match="memory is too small for batches of 20000 rows; use a smaller --batch"):
