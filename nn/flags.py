@@ -120,7 +120,7 @@ FLAGS = [
     _switch("bench", MODE, "Time training, predicting and products on every backend of this machine."),
     Flag("sweep", MODE, "Train and time the networks of a plan, a line each to --output.", TEXT, "PLAN"),
     Flag("plot", MODE, "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH"),
-    Flag("dataset", DATA, "Data to read: CSV, NPZ (x, y), IDX or CIFAR-10 images, all but NPZ also .gz, or a folder of class folders.", TEXT, "PATH"),
+    Flag("dataset", DATA, "CSV, IDX or CIFAR-10 (each also .gz), NPZ, or a folder of class folders.", TEXT, "PATH"),
     Flag("model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH"),
     Flag("target", DATA, "Target column, from 0, negative from the end (the last).", TEXT, "NAME/INDEX"),
     _name_of("task", DATA, ["auto", *TASKS], "auto, by the target's values"),

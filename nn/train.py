@@ -182,6 +182,7 @@ class Training:
         self.order = self._order()
         self.at = Position(order=self.order.state())
         self.checkpoint = checkpoint
+        self._forget_moments()
         self.resumed = self._resume(ds)
 
     # ---- before the first epoch
@@ -268,6 +269,11 @@ class Training:
         for name, vector in vectors.items():
             net.engine.set(name, vector)
         return True
+
+    def _forget_moments(self) -> None:
+        """A network that was trained before begins with an optimiser that remembers nothing of it."""
+        for name in self._vectors()[1:]:
+            self.net.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
 
     def _vectors(self) -> list[str]:
         """What the engine holds that training changes."""

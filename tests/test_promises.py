@@ -150,3 +150,15 @@ def test_an_unknown_instruction_set_is_refused():
         [sys.executable, "-c", code], env=os.environ | {"NN_ISA": "mmx"}, capture_output=True, text=True
     )
     assert "UsageError: NN_ISA=mmx" in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_a_second_training_begins_with_a_fresh_optimiser(backend):
+    ds = binary_data(6, 200, 1)
+    once = nn.Network("6,4,1", "binary", backend=backend)
+    nn.train(once, ds, epochs=2)
+    again = nn.Network("6,4,1", "binary", backend=backend)
+    again.set_parameters(once.parameters())
+    for net in (once, again):
+        nn.train(net, ds, epochs=1)
+    np.testing.assert_array_equal(flat(once.parameters()), flat(again.parameters()))
