@@ -7,14 +7,15 @@ sides unless a column says so. Each figure is the median of several epochs. `--j
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import subprocess
 import sys
 import time
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from nn.bench import CC, CNN0, CNN1, CNN2, DIGITS, SOLAR_50, SOLAR_CNN, SOLAR_DEEP, SOLAR_WIDE, Model, Training
 from nn.layers import parse
@@ -222,14 +223,18 @@ def main(names: list[str], sides: list[str], path: str | None) -> None:
             json.dump({"device": device, "microseconds": results}, file, indent=1)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", help="names of cases, or how they begin (all)")
-    parser.add_argument("--sides", default=",".join(SIDES), help=f"some of {', '.join(SIDES)}")
-    parser.add_argument("--json", help="a file for the figures")
-    parser.add_argument("--side", help=argparse.SUPPRESS)  # measure this one here, and print its figures as JSON
-    flags = parser.parse_args()
-    if flags.side:
-        json.dump(measure(flags.cases, flags.side), sys.stdout)
+def command(
+    cases: Annotated[list[str] | None, typer.Argument(help="names of cases, or how they begin (all)")] = None,
+    sides: Annotated[str, typer.Option(help="which sides to measure")] = ",".join(SIDES),
+    json_file: Annotated[str | None, typer.Option("--json", help="a file for the figures")] = None,
+    side: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Time training steps on the GPU. --side measures that one in this process and prints its figures as JSON."""
+    if side:
+        json.dump(measure(cases or [], side), sys.stdout)
     else:
-        main(flags.cases, flags.sides.split(","), flags.json)
+        main(cases or [], sides.split(","), json_file)
+
+
+if __name__ == "__main__":
+    typer.run(command)
