@@ -499,14 +499,18 @@ def sweep(
     return read_results(results)
 
 
+# `-m nn` would take a folder nn beside the caller for the package, such as this project's own sources
+LAUNCH = "import sys; sys.path = [path for path in sys.path if path]; from nn.cli import main; sys.exit(main())"
+
+
 def _run_apart(plan: str, results: str, entry: Entry) -> None:
     """Run an entry in a process of its own, which adds its line; where it could not, the line says why."""
     package = str(Path(__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     command = [
         sys.executable,
-        "-m",
-        "nn",
+        "-c",
+        LAUNCH,
         "--sweep",
         plan,
         "--index",

@@ -117,7 +117,8 @@ def test_numbers_do_not_depend_on_the_locale(write):
         "print(repr(load(sys.argv[1], dtype='float64').x[0, 0].item()))\n"
     )
     path = write("1.2345678901234567890123,0\n2.5,1\n")
-    run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code, path]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=path.parent)
     assert float(run.stdout) == 1.2345678901234567890123
 
 
@@ -604,7 +605,7 @@ def wide_table(tmp_path_factory):
 def test_reading_takes_less_than_three_times_the_memory_of_the_array(wide_table, write):
     small = write("1,2,0\n3,4,1\n")
     command = [sys.executable, "-c", MEMORY, small, wide_table]
-    peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    peak = subprocess.run(command, capture_output=True, text=True, check=True, cwd=small.parent).stdout
     assert int(peak) < 3 * 60_000 * 30 * 4
 
 

@@ -122,6 +122,6 @@ def test_auto_stays_on_the_processor_where_cupy_finds_no_gpu(monkeypatch, caplog
     assert "there is no GPU" in caplog.text
 
 
-def test_nothing_of_this_is_imported_without_a_gpu_backend():
+def test_nothing_of_this_is_imported_without_a_gpu_backend(tmp_path):
     code = "import sys, nn; nn.Network('3,2', backend='omp').engine; assert 'cupy' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

@@ -144,10 +144,14 @@ def test_lesser_instruction_sets_are_right_too(isa):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_an_unknown_instruction_set_is_refused():
+def test_an_unknown_instruction_set_is_refused(tmp_path):
     code = "import nn; nn.Network('2,1').gradients([[1, 2]], [[1]])"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"NN_ISA": "mmx"}, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=os.environ | {"NN_ISA": "mmx"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert "UsageError: NN_ISA=mmx" in done.stderr
 
