@@ -1,7 +1,7 @@
 """Write CC.csv: a *synthetic* table in the shape and style of Kaggle's credit-card fraud set.
 
-No row of it is real or derived from a real row. It borrows from the real set only what is published about
-it: the columns, roughly the standard deviations of V1..V28 and roughly the mean of each over the frauds.
+No row of it is real or derived from a real row. It borrows from the real set its columns and, roughly, the
+standard deviations of V1..V28 and the mean of each over the frauds, as generally quoted, written from memory.
 
     python datasets/make_cc.py [--seed N] [--rows N] [-o FILE]
 
@@ -26,7 +26,7 @@ CAMOUFLAGED_SHARE = 0.12
 SUSPICIOUS_SHARE = 0.008
 TWO_DAYS = 172_800  # seconds
 
-# V1..V28, principal components in order of falling variance: published standard deviation.
+# V1..V28, principal components in order of falling variance: standard deviation, from memory.
 STD = (
     1.96, 1.65, 1.52, 1.42, 1.38, 1.33, 1.24, 1.19, 1.10, 1.09, 1.02, 1.00, 1.00, 0.96,
     0.92, 0.88, 0.85, 0.84, 0.81, 0.77, 0.73, 0.73, 0.62, 0.61, 0.52, 0.48, 0.40, 0.33,
