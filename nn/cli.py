@@ -41,8 +41,8 @@ log = logging.getLogger("nn")
 HIDDEN = "60,10"  # of the network that nobody described: inputs,60,10,outputs
 
 COMMON_FLAGS = {"json", "verbose", "quiet", "force", "debug", "config"}
-ENGINE_FLAGS = {"backend", "dtype", "threads"}
-NETWORK_FLAGS = {"activation", "loss", "init", "seed", "reference"} | ENGINE_FLAGS
+ENGINE_FLAGS = {"backend", "dtype", "threads", "gpus", "tf32"}
+NETWORK_FLAGS = {"activation", "loss", "init", "seed", "reference", "distribute"} | ENGINE_FLAGS
 TRAIN_FLAGS = {"epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule"}
 TRAIN_FLAGS |= {"scaling", "holdout", "threshold"}
 CHECKPOINT_FLAGS = {"checkpoint", "checkpoint_every", "resume"}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .backends import BACKENDS
+from .backends import BACKENDS, DISTRIBUTIONS, device_numbers
 from .nn_aux import (
     ACTIVATIONS,
     DEFAULT_SCHEDULE,
@@ -67,10 +67,19 @@ def _one_of(names: Iterable[str]) -> Value:
     )
 
 
+def _bytes(text: str) -> int:
+    """The bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in 1024s."""
+    number = text.upper().removesuffix("B").removesuffix("I")
+    power = "KMGT".find(number[-1:]) + 1 if number[-1:] else 0
+    return int(float(number[:-1] if power else number) * 1024**power)
+
+
+BYTES = Value(_bytes, lambda value: value > 0, "a size in bytes such as 2G or 500M")
 POSITIVE = Value(float, lambda value: 0 < value < math.inf, "a finite number above 0")
 NOT_NEGATIVE = Value(float, lambda value: 0 <= value < math.inf, "a finite number, 0 or above")
 SHARE = Value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 FINITE = Value(float, math.isfinite, "a finite number")
+GPUS = Value(device_numbers, bool, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)")
 TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a value that is no flag")
 
 
@@ -185,6 +194,10 @@ FLAGS = [
     Flag("case", RUN, "Cases of --bench: names or beginnings of names, with commas (all).", TEXT, "NAME"),
     _name_of("backend", RUN, BACKENDS, "auto"),
     Flag("threads", RUN, "Threads (the cores this process may use).", _whole(1, 1024), "N"),
+    Flag("gpus", RUN, "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST"),
+    _name_of("distribute", RUN, DISTRIBUTIONS, "mirrored; where the parameters are, of several GPUs or nodes"),
+    _switch("tf32", RUN, "Let a GPU take float32 products with 10 bits of mantissa: faster, less exact."),
+    Flag("memory", RUN, "Read data in parts, so that the program stays within this (2G, 500M).", BYTES, "SIZE"),
     _name_of("dtype", RUN, DTYPES, "float32"),
     _switch("verbose", RUN, "Say more: on a terminal a line an epoch too.", "-v"),
     _switch("quiet", RUN, "Say nothing but results and errors.", "-q"),

@@ -33,6 +33,9 @@ class Network:
     init        he, glorot, uniform; None: he, and glorot for layers that do not end in a relu
     seed        0 .. 2^32-1, of the initial weights, and of shuffles and dropout masks when it is trained
     reference   the original program: seq, float64, sigmoid everywhere, its loss, its random numbers
+    gpus        GPUs by their numbers, (0, 1), or as `--gpus` names them; none: the first, if the backend wants one
+    distribute  mirrored, central: where the parameters are, of several GPUs or nodes; None: mirrored
+    tf32        float32 products may be taken with 10 bits of mantissa, where a GPU can
 
     Raises UsageError for what does not fit together.
     """
@@ -50,6 +53,9 @@ class Network:
         dtype: str | None = None,
         threads: int | None = None,
         reference: bool = False,
+        gpus: str | int | tuple[int, ...] = (),
+        distribute: str | None = None,
+        tf32: bool = False,
     ):
         if reference:
             given = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
@@ -72,8 +78,8 @@ class Network:
         self._check_output()
         if reference:
             self._check_reference_layers()
-        self.seed, self.dtype, self.threads = seed, dtype, threads
-        self.backend = backends.resolve(backend, self.layers)
+        self.seed, self.dtype = seed, dtype
+        self._compute_on(backend, threads, gpus, distribute, tf32)
         self.init = init
         # what a model knows beside its parameters
         self.scaling = Scaling()
@@ -86,10 +92,38 @@ class Network:
         self.dataset: dict | None = None
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}
-        self._engine = None
         self.random: GlibcRandom | None = None
         self._check_memory()
         self._vector = self._initial_vector()
+
+    # ---- where it is computed
+
+    def _compute_on(self, backend="auto", threads=None, gpus=(), distribute=None, tf32=False) -> None:
+        """Settings of the engine to be; see __init__."""
+        _check_name("--backend", backend, backends.BACKENDS)
+        _check_name("--distribute", distribute or "mirrored", backends.DISTRIBUTIONS)
+        if tf32 and self.dtype != "float32":
+            raise UsageError(f"--tf32: shortens float32, not {self.dtype}; leave one out")
+        self.threads, self.gpus, self.distribute, self.tf32 = threads, _device_numbers(gpus), distribute, tf32
+        self._asked_backend, self._backend, self._engine = backend, None, None
+        if backend != "auto":
+            self._backend = backends.resolve(backend, **self._gpu_options())
+
+    @property
+    def backend(self) -> str:
+        """The backend's name; what `auto` stands for is decided when it is first needed."""
+        if self._backend is None:
+            self.expect_batches(backends.USUAL_ROWS)
+        return self._backend
+
+    def expect_batches(self, rows: int) -> None:
+        """Batches of so many rows are to come: `auto` chooses by them, unless something was computed already."""
+        if self._engine is None:
+            options = self._gpu_options()
+            self._backend = backends.resolve(self._asked_backend, self.layers, rows, **options)
+
+    def _gpu_options(self) -> dict:
+        return {"gpus": self.gpus, "tf32": self.tf32}
 
     # ---- shapes and names
 
@@ -211,7 +245,9 @@ class Network:
         """What computes this network (backends/__init__.py); made when it is first needed."""
         if self._engine is None:
             loss = "reference" if self.reference else self.loss
-            self._engine = backends.create(self.backend, self.layers, loss, self.dtype, self.threads)
+            self._engine = backends.create(
+                self.backend, self.layers, loss, self.dtype, self.threads, **self._gpu_options()
+            )
             self._engine.set("parameters", self._vector)
         return self._engine
 
@@ -308,24 +344,25 @@ class Network:
 
     @classmethod
     def load(
-        cls, path, *, backend: str = "auto", threads: int | None = None, dtype: str | None = None
+        cls, path, *, dtype: str | None = None, **engine
     ) -> Network:
-        """Read a model file, everything in it checked. Raises InputNotFound, DataError."""
+        """Read a model file, everything in it checked. engine: backend, threads, gpus, tf32, as Network takes them.
+        Raises InputNotFound, DataError."""
         from . import model_file
 
         if str(path).endswith(".m"):
-            return cls._from_text(path, backend, threads, dtype)
+            return cls._from_text(path, dtype, engine)
         tensors, meta = model_file.load(path)
         try:
             net = cls(
-                meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"],
-                backend=backend, threads=threads, dtype=dtype or meta["dtype"],
-            )  # fmt: skip
+                meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"]
+            )
         except NnError as error:
             raise DataError(f"{path}: {error}") from error
         own = {name: array.shape for name, array in net._named(net._vector).items()}
         if own != {name: array.shape for name, array in tensors.items()}:
             raise DataError(f"{path}: its tensors do not fit its layers {meta['layers']}")
+        net._compute_on(**engine)
         net.set_parameters(tensors)
         net.scaling = Scaling.from_dict(meta["scaling"])
         net.target_scaling = meta["target_scaling"] and Scaling.from_dict(meta["target_scaling"])
@@ -334,14 +371,14 @@ class Network:
         return net
 
     @classmethod
-    def _from_text(cls, path, backend, threads, dtype) -> Network:
+    def _from_text(cls, path, dtype, engine) -> Network:
         """The original's text: sigmoid everywhere, classes known by their number only."""
         from . import model_file
 
         sizes, biases, weights = model_file.load_text(path)
         net = cls(
             ",".join(map(str, sizes)) + ":sigmoid", "binary" if sizes[-1] == 1 else "multiclass", loss="mse",
-            activation="sigmoid", backend=backend, threads=threads, dtype=dtype or "float64",
+            activation="sigmoid", dtype=dtype or "float64", **engine,
         )  # fmt: skip
         for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             net.set_parameters({f"layer{index}.weight": weight, f"layer{index}.bias": bias})
@@ -365,6 +402,15 @@ def check_text_format(net: Network) -> None:
 def _check_name(flag: str, name: str, known) -> None:
     if name not in known:
         raise UsageError(f"{flag} {name}: unknown; choose from {', '.join(known)}")
+
+
+def _device_numbers(gpus) -> tuple[int, ...]:
+    if isinstance(gpus, (tuple, list)):
+        return tuple(gpus)
+    try:
+        return backends.device_numbers(gpus)
+    except ValueError as error:
+        raise UsageError(f"--gpus {gpus}: expected how many GPUs (2), or their numbers (0,2)") from error
 
 
 def _only_reference(given: dict) -> list:

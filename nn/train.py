@@ -152,6 +152,7 @@ def train(
     training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it is there. The
     training then ends in the same numbers as one that was never stopped.
     """
+    net.expect_batches(batch_number)
     options = _options(
         net, ds, epochs=epochs, batch_number=batch_number, learning_rate=learning_rate, optimizer=optimizer,
         momentum=momentum, weight_decay=weight_decay, schedule=schedule, scaling=scaling, holdout=holdout,
@@ -215,6 +216,7 @@ class Training:
             "dtype": net.dtype,
             "backend": net.backend,
             "reference": net.reference,
+            "tf32": net.tf32,
             "target": ds.target,
         }
 

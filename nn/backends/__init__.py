@@ -37,17 +37,42 @@ class Step(NamedTuple):
     lane: str = ""  # the stream or device, where several things happen at once
 
 
+DISTRIBUTIONS = {
+    "mirrored": "each device holds the parameters, gradients are added up over all",
+    "central": "one device holds the parameters, the others fetch them for each batch",
+}
 USUAL_ROWS = 32  # of a batch, where nobody has said how many
 
 
-def resolve(backend: str, layers=None, rows: int = USUAL_ROWS) -> str:
+def device_numbers(gpus: str | int) -> tuple[int, ...]:
+    """The GPUs that `--gpus` names: 2, the first two; 0,2 those; 2, that one alone. Raises ValueError."""
+    text = str(gpus)
+    if "," not in text:
+        numbers = tuple(range(int(text)))
+    else:
+        numbers = tuple(int(word) for word in text.removesuffix(",").split(","))
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise ValueError(text)
+    return numbers
+
+
+def resolve(
+    backend: str, layers=None, rows: int = USUAL_ROWS, *, gpus: tuple[int, ...] = (), tf32: bool = False
+) -> str:
     """The backend that `auto` stands for, for a network of these layers and batches of that many rows; any other name
-    is checked. Without layers `auto` stays on the processor. Raises UsageError."""
+    is checked, and whether it goes with GPUs and TF32, where they are asked for. Without layers `auto` stays on the
+    processor. Raises UsageError."""
     if backend not in BACKENDS:
         raise UsageError(f"--backend {backend}: there is no such backend; choose from {', '.join(BACKENDS)}")
+    flag = "--gpus" if gpus else "--tf32"
+    if (gpus or tf32) and on_host(backend):
+        raise UsageError(f"{flag}: --backend {backend} computes on the processor; use --backend cuda")
     if backend != "auto":
         return backend
-    chosen, reason = _choose(layers, rows) if layers else ("omp", "no network was given")
+    if gpus or tf32:
+        chosen, reason = "cuda", f"{flag} asks for a GPU"
+    else:
+        chosen, reason = _choose(layers, rows) if layers else ("omp", "no network was given")
     log.info("--backend auto: %s, since %s", chosen, reason)
     return chosen
 
@@ -99,16 +124,25 @@ def on_host(backend: str) -> bool:
     return backend in ("seq", "omp")
 
 
-def create(backend: str, layers, loss: str, dtype: str, threads: int | None):
-    """The engine of a resolved backend's name for a network."""
-    if backend == "cuda":
-        from .cuda import CudaEngine
+def create(
+    backend: str,
+    layers,
+    loss: str,
+    dtype: str,
+    threads: int | None = None,
+    *,
+    gpus: tuple[int, ...] = (),
+    tf32: bool = False,
+):
+    """The engine of a resolved backend's name for a network: on the first of `gpus`, by default on GPU 0; tf32: float32
+    products may be taken with 10 bits of mantissa."""
+    if on_host(backend):
+        from .cpu import CpuEngine
 
-        return CudaEngine(backend, layers, loss, dtype)
+        return CpuEngine(backend, layers, loss, dtype, threads)
+    device = gpus[0] if gpus else 0
     if backend == "cudnn":
-        from .cudnn import CudnnEngine
-
-        return CudnnEngine(backend, layers, loss, dtype)
-    from .cpu import CpuEngine
-
-    return CpuEngine(backend, layers, loss, dtype, threads)
+        from .cudnn import CudnnEngine as GpuEngine
+    else:
+        from .cuda import CudaEngine as GpuEngine
+    return GpuEngine(backend, layers, loss, dtype, device=device, tf32=tf32)

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..utils import UsageError
 from . import Step, small
+from .builder import Builder
 from .cublas import Cublas
 from .gpu import Phases, Runner, TimedPhases, WholeEpochs, batch_losses, check_device, cupy, processors, told
-from .program import Builder, Purpose
+from .program import Purpose
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once

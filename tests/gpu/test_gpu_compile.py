@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nn.backends import small
-from nn.backends.program import PRELUDE, Builder, Purpose, epoch_source, phases_source, sources
+from nn.backends.builder import Builder
+from nn.backends.program import PRELUDE, Purpose, epoch_source, phases_source, sources
 from nn.layers import parse
 
 ALL_LAYERS = (
