@@ -32,6 +32,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from .config import read_config
+from .history import Watchers
 from .layers import parse
 from .utils import DataError, InputNotFound, NnError, OutputError, UsageError, os_reason
 
@@ -280,20 +281,16 @@ def _network_facts(layers) -> dict:
     }
 
 
-class _EpochTimes:
-    """A watcher of the training (train.Silent) that keeps each epoch's time for a batch."""
+class _EpochTimes(Watchers):
+    """Watches a training and keeps each epoch's time for a batch."""
 
     def __init__(self):
+        super().__init__([])
         self.batch_ms: list[float] = []
 
-    def start(self, info) -> None: ...
-
-    def update(self, *_) -> None: ...
-
-    def close(self) -> None: ...
-
-    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
+    def epoch(self, *figures) -> None:
         """See train.Silent."""
+        us_per_batch = figures[-1]
         self.batch_ms.append(us_per_batch / 1e3)
 
 

@@ -111,6 +111,51 @@ def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     assert backends.resolve("auto", layers[LARGE], 32) == "cuda"
 
 
+def test_auto_knows_the_batch_of_a_training(monkeypatch):
+    """The flag's value decides, not the usual 32; what a model would be told by is the backend that was taken."""
+    monkeypatch.setattr(backends, "_choose", lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""))
+    net = nn.Network(SMALL, "binary")
+    net.expect_batches(1000)
+    assert net.backend == "omp" and net.engine.name == "omp"
+    net.expect_batches(32)  # it has computed already
+    assert net.backend == "omp"
+    assert nn.Network(SMALL, "binary").backend == "cuda"
+
+
+@pytest.mark.parametrize("text, numbers", [("2", (0, 1)), ("1", (0,)), ("2,", (2,)), ("0,3", (0, 3)), ("3,1", (3, 1))])
+def test_gpus_are_counted_or_named(text, numbers):
+    assert backends.device_numbers(text) == numbers
+    assert nn.Network(SMALL, "binary", backend="cuda", gpus=text).gpus == numbers
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "0,0", "a", "1,x", ",", "1.5"])
+def test_gpus_that_make_no_sense_are_wrong_use(text):
+    with pytest.raises(UsageError, match="--gpus .*how many GPUs"):
+        nn.Network(SMALL, "binary", gpus=text)
+    result = run("--train", "--dataset", "x.csv", "--model", "m.bin", f"--gpus={text}")
+    assert result.code == 2 and "--gpus" in result.err and result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp computes on the processor; use --backend cuda"),
+        ({"backend": "seq", "tf32": True}, "--tf32: --backend seq computes on the processor"),
+        ({"backend": "cuda", "tf32": True, "dtype": "float64"}, "--tf32: shortens float32, not float64"),
+        ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: unknown"),
+    ],
+)
+def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
+    with pytest.raises(UsageError, match=words):
+        nn.Network(SMALL, "binary", **given)
+
+
+@pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
+def test_auto_is_the_gpu_where_only_that_makes_sense(given, monkeypatch):
+    monkeypatch.setattr(gpu, "missing", lambda: None)
+    assert nn.Network(SMALL, "binary", **given).backend == "cuda"
+
+
 def test_auto_stays_on_the_processor_where_cupy_finds_no_gpu(monkeypatch, caplog):
     def none():
         raise UsageError("--backend cuda: there is no GPU; check nvidia-smi, or use --backend omp")
