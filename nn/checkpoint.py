@@ -8,8 +8,6 @@ the last epoch: going on from there only writes the model again.
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import hashlib
 import json
 import math
@@ -17,7 +15,6 @@ import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +24,6 @@ from .utils import DataError, InputNotFound, UsageError, check_writable, log
 
 FORMAT = 1
 LEAST_SECONDS = 1.0  # between two ends of epochs that are saved
-FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
 AUTO = "auto"
 
 _FILE = TensorFile(
@@ -153,15 +149,6 @@ class Checkpoint:
 
     def _write(self, arrays: dict[str, np.ndarray], facts: dict) -> None:
         _FILE.save(self.path, arrays, facts)
-        self._remove_forsaken()
-
-    def _remove_forsaken(self) -> None:
-        """What runs that were killed while they wrote have left beside the file."""
-        path = Path(self.path)
-        for name in glob.glob(glob.escape(str(path.parent / f".{path.name}.")) + "*.tmp"):
-            with contextlib.suppress(OSError):
-                if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
-                    os.remove(name)
 
     # ---- reading
 

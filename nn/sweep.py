@@ -34,7 +34,7 @@ from pathlib import Path
 from .config import read_config
 from .history import Watchers
 from .layers import parse
-from .utils import DataError, InputNotFound, NnError, OutputError, UsageError, os_reason
+from .utils import DataError, InputNotFound, NnError, OutputError, UsageError, available_memory, os_reason
 
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
 MOST_RECORDED = 20_000  # batches whose times are noted one by one
@@ -362,26 +362,6 @@ def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
     free = available_memory()
     if free is not None and needed > free:
         raise NnError(f"does not fit: {needed / 1e9:.1f} GB of memory needed, {free / 1e9:.1f} GB free")
-
-
-def available_memory() -> int | None:
-    """Bytes that this process may still take: the machine's free memory, cut to the control group's limit."""
-    free = None
-    try:
-        with open("/proc/meminfo") as file:
-            free = next(1024 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        try:
-            left = int(Path(limit).read_text()) - int(Path(used).read_text())
-        except (OSError, ValueError):  # "max": no limit
-            continue
-        free = left if free is None else min(free, left)
-    return free
 
 
 # ---------------------------------------------------------------- results

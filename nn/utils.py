@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import logging
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 log = logging.getLogger("nn")
+
+FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
 
 
 class NnError(Exception):
@@ -96,11 +100,20 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         os.replace(temporary, path)
         temporary = None
         _sync_folder(path.parent)
+        _remove_forsaken(path)
     except OSError as error:
         raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _remove_forsaken(path: Path) -> None:
+    """What runs that were killed while they wrote have left beside the file."""
+    for name in glob.glob(glob.escape(str(path.parent / f".{path.name}.")) + "*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
+                os.remove(name)
 
 
 def check_writable(path: str | os.PathLike) -> None:

@@ -404,9 +404,10 @@ def test_the_history_goes_on_where_it_was(folder):
     assert len(resumed) == 5
 
 
-def test_what_killed_runs_left_beside_the_file_goes_away(folder):
-    old, new = folder / ".c.ck.abc.tmp", folder / ".c.ck.def.tmp"
-    other = folder / ".x.ck.abc.tmp"
+@pytest.mark.parametrize("name", ["c.ck", "m.bin"])
+def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
+    old, new = folder / f".{name}.abc.tmp", folder / f".{name}.def.tmp"
+    other = folder / f".x{name}.abc.tmp"
     for path in (old, new, other):
         path.write_bytes(b"half a file")
     for path in (old, other):
