@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from .backends import device_numbers
 from .config import read_config
 from .history import Watchers
 from .layers import parse
@@ -41,7 +42,6 @@ MOST_RECORDED = 20_000  # batches whose times are noted one by one
 OK = "ok"
 STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
 
-LATER_KEYS = {"gpus", "distribute"}  # flags that a plan may name though this installation has them not
 NO_KEYS = {
     "self",
     "net",
@@ -74,7 +74,7 @@ DATA_KEYS = {
 
 COLUMNS = (
     "entry", "plan", "index", "status", "data", "layers", "kind", "depth", "width", "parameters", "rows",
-    "inputs", "batch_number", "epochs", "backend", "engine", "device", "cores", "threads", "gpus",
+    "inputs", "batch_number", "epochs", "backend", "engine", "device", "cores", "threads", "threads_used", "gpus",
     "distribute", "dtype", "train_s", "epoch_s", "batch_ms", "batch_p95_ms", *(f"infer_{n}_ms" for n in
     INFERENCE_ROWS), "network_bytes", "peak_bytes", "loss", "rmse", "mae", "r2", "skill", "accuracy", "nn",
     "numpy", "python", "when",
@@ -105,6 +105,7 @@ class Entry:
             key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")
         }
         told |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
+        told["gpus"] = _gpu_count(s.get("gpus"))
         told |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
         with contextlib.suppress(UsageError):
             told |= _network_facts(parse(s["layers"]))
@@ -115,6 +116,14 @@ class Entry:
         s = self.settings
         more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "batch_number") if key in s]
         return ", ".join([s["layers"], *more])
+
+
+def _gpu_count(gpus) -> int | str:
+    """How many GPUs an entry asks for, whichever they are; "" where it does not say."""
+    try:
+        return "" if gpus is None else len(device_numbers(gpus))
+    except ValueError:
+        return str(gpus)  # running it will say what is wrong
 
 
 def read_plan(path: str) -> list[Entry]:
@@ -131,7 +140,7 @@ def read_plan(path: str) -> list[Entry]:
 
 def _combinations(path: str, part: dict) -> Iterable[dict]:
     of_network, of_training = flag_names()
-    known = {*of_network, *of_training, *LATER_KEYS, "data", "batches"}
+    known = {*of_network, *of_training, "data", "batches"}
     for key in part:
         if key not in known:
             raise UsageError(f"{path}: no such key {key}{_suggestion(key, known)}")
@@ -257,7 +266,8 @@ def _measure(entry: Entry) -> dict:
         "engine": engine.describe(),
         "device": processor() if backends.on_host(net.backend) else engine.describe(),
         "cores": default_threads(),
-        "threads": result["threads"],
+        "threads": engine.threads,  # that it may use; a small batch is not worth all of them
+        "threads_used": result["threads"],
         "dtype": net.dtype,
         "train_s": result["seconds"],
         "epoch_s": result["seconds"] / result["epochs"],
