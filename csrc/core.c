@@ -25,5 +25,6 @@
 #include "pad.c"
 #include "flatten.c"
 #include "net.c"
+#include "ranks.c"
 #include "train.c"
 #include "test.c"

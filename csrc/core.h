@@ -26,11 +26,13 @@ typedef struct {
 typedef struct {
     team team;
     int64_t n;                          /* rows */
+    int64_t first_row;                  /* how many rows of the batch other ranks have before these */
     int training;                       /* dropout acts */
     uint32_t seed;
     int64_t step;
     void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
     const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
+    int64_t x_row;                      /* not 0: values from one row of x to the next, if not row_stride's */
 } batch;
 
 /* One layer kind: a row of the table in net.c. `x` is the layer's input, `dz` the gradient of its output before the
@@ -47,6 +49,9 @@ typedef struct {
     double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
     int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
     int64_t (*common)(const nn_layer *spec, int64_t n); /* and bytes that all threads share then */
+    int (*reads_any_row)(const nn_layer *spec);         /* forward heeds batch.x_row; NULL: it does not */
+    /* rows of a batch up to which backward_parameters applies b->update itself; NULL: it always keeps gradients */
+    int64_t (*most_stepped_rows)(const nn_layer *spec);
 } layer_kind;
 
 struct layer {
@@ -56,7 +61,7 @@ struct layer {
     int64_t inputs, outputs;            /* values of one row */
     int64_t weight_size, bias_size;     /* values in the vectors below, with padding; 0: the layer has none */
     int64_t weight_at, bias_at;         /* where they begin in each */
-    real *w, *b, *dw, *db;
+    real *w, *b, *dw, *db;              /* dw, db: NULL where nobody asked for gradients that are not kept */
     real *m, *v;                        /* the optimiser's moments of w (NULL until an optimiser needs them) */
     real *bm, *bv;                      /* and of b */
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
@@ -69,9 +74,11 @@ struct nn_net {
     int64_t batch;                      /* rows there is room for */
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the four below */
-    real *parameters, *gradients, *moment1, *moment2;
+    int64_t kept_size, gradients_size;  /* of layers that always keep their gradients, and what there is room for */
+    real *parameters, *gradients, *moment1, *moment2;   /* the first two with a value more: ranks.c */
     real *x, *y;                        /* the batch: (batch, row_stride(inputs)), (batch, row_stride(outputs)) */
     real *dx;                           /* gradient of x, only while asked for */
+    real *turn[2];                      /* the dz of images, layer by layer in turn */
     double *row_loss;                   /* (batch) */
     char *scratch;                      /* (threads, scratch_stride) */
     int64_t scratch_stride;
@@ -80,6 +87,7 @@ struct nn_net {
     barrier meet;
     int stop;                           /* what the first thread read after the last batch */
     nn_profile *profile;
+    const nn_ranks *ranks;              /* NULL: this process trains alone */
 };
 
 static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] * shape[1] * shape[2]; }

@@ -29,7 +29,8 @@ static void dropout_rows(const layer *l, real *to, const real *from, int64_t fir
         memcpy(to + first * stride, from + first * stride, (size_t)((last - first) * stride) * sizeof *to);
     else
         for (int64_t r = first; r < last; r++)
-            dropout_row(to + r * stride, from + r * stride, l->inputs, r * l->inputs, l->spec.rate, b, l->index);
+            dropout_row(to + r * stride, from + r * stride, l->inputs, (b->first_row + r) * l->inputs, l->spec.rate, b,
+                        l->index);
 }
 
 static void dropout_forward(layer *l, real *out, const real *x, const batch *b)

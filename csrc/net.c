@@ -26,20 +26,27 @@ static void *take(nn_net *net, int64_t bytes)
     return nn_alloc(bytes);
 }
 
-/* Where each layer's weight and bias stand, here and in the caller's parameter vector. */
-static void lay_out_parameters(nn_net *net)
+static void lay_out_layer(nn_net *net, layer *l)
 {
     const int64_t line = ALIGNMENT / (int64_t)sizeof(real);
-    for (int i = 0; i < net->count; i++) {
-        layer *l = &net->layers[i];
-        if (l->spec.weight < 0)
-            continue;
-        l->weight_size = l->kind->weights(&l->spec);
-        l->bias_size = row_stride(biases_of(l));
-        l->weight_at = net->engine_size;
-        l->bias_at = l->weight_at + (l->weight_size + line - 1) / line * line;
-        net->engine_size = l->bias_at + (l->bias_size + line - 1) / line * line;
-        net->size = max_i64(net->size, l->spec.bias + biases_of(l));
+    l->weight_size = l->kind->weights(&l->spec);
+    l->bias_size = row_stride(biases_of(l));
+    l->weight_at = net->engine_size;
+    l->bias_at = l->weight_at + (l->weight_size + line - 1) / line * line;
+    net->engine_size = l->bias_at + (l->bias_size + line - 1) / line * line;
+    net->size = max_i64(net->size, l->spec.bias + biases_of(l));
+}
+
+/* Where each layer's weight and bias stand, here and in the caller's parameter vector. Layers that can take a step
+ * without keeping gradients come last, so that the others' gradients are the first part of a vector. */
+static void lay_out_parameters(nn_net *net)
+{
+    for (int steps_at_once = 0; steps_at_once < 2; steps_at_once++) {
+        for (int i = 0; i < net->count; i++)
+            if (net->layers[i].spec.weight >= 0 && !!net->layers[i].kind->most_stepped_rows == steps_at_once)
+                lay_out_layer(net, &net->layers[i]);
+        if (!steps_at_once)
+            net->kept_size = net->engine_size;
     }
 }
 
@@ -50,7 +57,8 @@ static void point_layers(nn_net *net)
         if (!l->weight_size)
             continue;
         l->w = net->parameters + l->weight_at, l->b = net->parameters + l->bias_at;
-        l->dw = net->gradients + l->weight_at, l->db = net->gradients + l->bias_at;
+        int kept = l->weight_at < net->gradients_size;
+        l->dw = kept ? net->gradients + l->weight_at : NULL, l->db = kept ? net->gradients + l->bias_at : NULL;
         l->m = net->moment1 ? net->moment1 + l->weight_at : NULL;
         l->bm = net->moment1 ? net->moment1 + l->bias_at : NULL;
         l->v = net->moment2 ? net->moment2 + l->weight_at : NULL;
@@ -60,9 +68,10 @@ static void point_layers(nn_net *net)
 
 /* Everything whose size depends on the rows of a batch. */
 typedef struct {
-    real *x, *y, *dx;
+    real *x, *y;
     double *row_loss;
-    real **out, **dz;
+    real **out, **dz;                   /* dz: of layers that have one of their own */
+    real *turn[2];                      /* see shares_dz */
     void **work;
     char *scratch;
     int64_t scratch_stride;
@@ -76,16 +85,24 @@ static void room_free(room *r, int count)
         nn_free(r->dz ? r->dz[i] : NULL);
         nn_free(r->work ? r->work[i] : NULL);
     }
-    nn_free(r->x), nn_free(r->y), nn_free(r->dx), nn_free(r->row_loss), nn_free(r->scratch);
-    nn_free(r->common);
+    nn_free(r->x), nn_free(r->y), nn_free(r->row_loss), nn_free(r->scratch), nn_free(r->common);
+    nn_free(r->turn[0]), nn_free(r->turn[1]);
     free(r->out), free(r->dz), free(r->work);
+}
+
+/* The gradient of a layer's output is needed until that of its input is known, so two buffers serve all images in
+ * turn. Vectors have their own: products run over the zeros that fill them up, which must stay. */
+static int shares_dz(const nn_net *net, int i)
+{
+    const int32_t *out = net->layers[i].spec.out;
+    return i + 1 < net->count && out[1] * out[2] > 1;
 }
 
 static int room_new(nn_net *net, room *r, int64_t n)
 {
     int64_t inputs = row_stride(net->layers[0].inputs), outputs = row_stride(last_layer(net)->outputs);
-    int64_t common = 0;
-    int complete = 1;
+    int64_t common = 0, turn[2] = {0, 0};
+    int threads = FN(net_threads)(net, n), complete = 1;
     *r = (room){
         .x = take(net, n * inputs * (int64_t)sizeof(real)), .y = take(net, n * outputs * (int64_t)sizeof(real)),
         .row_loss = take(net, n * (int64_t)sizeof(double)),
@@ -98,22 +115,39 @@ static int room_new(nn_net *net, room *r, int64_t n)
             r->scratch_stride = max_i64(r->scratch_stride, l->kind->scratch(&l->spec, n));
         if (l->kind->common)
             common = max_i64(common, l->kind->common(&l->spec, n));
+        if (shares_dz(net, i))
+            turn[i % 2] = max_i64(turn[i % 2], n * row_stride(l->outputs) * (int64_t)sizeof(real));
     }
     r->scratch_stride = (r->scratch_stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    r->scratch = take(net, r->scratch_stride * net->threads);
+    r->scratch = take(net, r->scratch_stride * threads);
     r->common = take(net, common);
-    complete = r->scratch && r->common && r->x && r->y && r->row_loss && r->out && r->dz && r->work;
+    r->turn[0] = take(net, turn[0]), r->turn[1] = take(net, turn[1]);
+    complete = r->scratch && r->common && r->turn[0] && r->turn[1] && r->x && r->y && r->row_loss && r->out && r->dz && r->work;
     for (int i = 0; complete && i < net->count; i++) {
         const layer *l = &net->layers[i];
         int64_t bytes = n * row_stride(l->outputs) * (int64_t)sizeof(real);
         r->out[i] = take(net, bytes);
-        r->dz[i] = i + 1 < net->count ? take(net, bytes) : NULL;    /* the last layer's output becomes its dz */
-        r->work[i] = take(net, l->kind->workspace ? l->kind->workspace(&l->spec, n, net->threads) : 0);
-        complete = r->out[i] && (r->dz[i] || i + 1 == net->count) && r->work[i];
+        int own = i + 1 < net->count && !shares_dz(net, i);     /* the last layer's output becomes its dz */
+        r->dz[i] = own ? take(net, bytes) : NULL;
+        r->work[i] = take(net, l->kind->workspace ? l->kind->workspace(&l->spec, n, threads) : 0);
+        complete = r->out[i] && (r->dz[i] || !own) && r->work[i];
     }
     if (!complete)
         room_free(r, net->count);
     return complete;
+}
+
+/* Everything that net_reserve made, and dx. */
+static void leave_room(nn_net *net)
+{
+    for (int i = 0; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        nn_free(l->out), nn_free(l->work);
+        if (i + 1 < net->count && !shares_dz(net, i))
+            nn_free(l->dz);
+    }
+    nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
+    nn_free(net->common), nn_free(net->turn[0]), nn_free(net->turn[1]);
 }
 
 int FN(net_reserve)(nn_net *net, int64_t n)
@@ -122,22 +156,20 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     int64_t before = net->bytes;
     if (n <= net->batch)
         return 0;
-    net->bytes = net->engine_size * (int64_t)sizeof(real) * (2 + !!net->moment1 + !!net->moment2);
+    net->bytes = net->engine_size * (1 + !!net->moment1 + !!net->moment2) + net->gradients_size;
+    net->bytes *= (int64_t)sizeof(real);
     if (!room_new(net, &next, n)) {
         net->bytes = before;
         return -1;
     }
-    nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
-    nn_free(net->common);
+    leave_room(net);
     net->common = next.common, net->scratch = next.scratch, net->scratch_stride = next.scratch_stride;
     net->x = next.x, net->y = next.y, net->dx = NULL, net->row_loss = next.row_loss;
+    net->turn[0] = next.turn[0], net->turn[1] = next.turn[1];
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
-        nn_free(l->out), nn_free(l->work);
-        if (i + 1 < net->count)
-            nn_free(l->dz);
         l->out = next.out[i], l->work = next.work[i], l->common = next.common;
-        l->dz = i + 1 < net->count ? next.dz[i] : l->out;
+        l->dz = i + 1 == net->count ? l->out : shares_dz(net, i) ? next.turn[i % 2] : next.dz[i];
     }
     free(next.out), free(next.dz), free(next.work);
     net->batch = n;
@@ -161,9 +193,8 @@ nn_net *FN(net_new)(const nn_layer *specs, int count, int loss, int64_t n, int t
         l->inputs = values(specs[i].in), l->outputs = values(specs[i].out);
     }
     lay_out_parameters(net);
-    net->parameters = nn_alloc(net->engine_size * (int64_t)sizeof(real));
-    net->gradients = nn_alloc(net->engine_size * (int64_t)sizeof(real));
-    if (!net->parameters || !net->gradients || FN(net_reserve)(net, max_i64(n, 1))) {
+    net->parameters = nn_alloc((net->engine_size + 1) * (int64_t)sizeof(real));
+    if (!net->parameters || FN(net_reserve)(net, max_i64(n, 1))) {
         FN(net_free)(net);
         return NULL;
     }
@@ -175,14 +206,8 @@ void FN(net_free)(nn_net *net)
 {
     if (!net)
         return;
-    for (int i = 0; net->layers && i < net->count; i++) {
-        layer *l = &net->layers[i];
-        nn_free(l->out), nn_free(l->work);
-        if (i + 1 < net->count)
-            nn_free(l->dz);
-    }
-    nn_free(net->x), nn_free(net->y), nn_free(net->dx), nn_free(net->row_loss), nn_free(net->scratch);
-    nn_free(net->common);
+    if (net->layers)
+        leave_room(net);
     nn_free(net->parameters), nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2);
     nn_free(net->layers), nn_free(net);
 }
@@ -199,9 +224,31 @@ static int need_moments(nn_net *net, int first, int second)
     return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
 }
 
+/* The gradients of layers that do not take their step as they find them in a batch of that many rows; of all layers
+ * where rows is 0. The vector only grows. */
+static int need_gradients(nn_net *net, int64_t rows)
+{
+    int64_t size = rows ? net->kept_size : net->engine_size;
+    for (int i = 0; i < net->count; i++)
+        if (net->layers[i].weight_size && net->layers[i].weight_at >= net->kept_size
+            && rows > net->layers[i].kind->most_stepped_rows(&net->layers[i].spec))
+            size = net->engine_size;
+    if (size <= net->gradients_size)
+        return 0;
+    real *gradients = nn_alloc((size + 1) * (int64_t)sizeof(real));
+    if (!gradients)
+        return -1;
+    nn_free(net->gradients);
+    net->bytes += (size - net->gradients_size) * (int64_t)sizeof(real);
+    net->gradients = gradients, net->gradients_size = size;
+    point_layers(net);
+    return 0;
+}
+
 int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }
 
 void FN(net_profile)(nn_net *net, nn_profile *profile) { net->profile = profile; }
+void FN(net_ranks)(nn_net *net, const nn_ranks *ranks) { net->ranks = ranks; }
 
 /* A barrier costs about as much as some ten thousand multiplications, and a layer needs a handful of them. */
 int FN(net_threads)(const nn_net *net, int64_t rows)

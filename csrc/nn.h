@@ -59,11 +59,31 @@ typedef struct {
 
 /* When the steps of a batch ended, on nn_seconds' clock. A row a batch: its begin; rows gathered; forward of layer
  * 0, 1, ...; loss; of each layer from the last to the first: gradients, update (done with them where they are equal);
- * the batch's end. NULL in net_profile, or no room left, and nothing is written. */
+ * between ranks: gradients summed, update, parameters sent; the batch's end. A step that was not taken leaves its place
+ * as it was. NULL in net_profile, or no room left, and nothing is written. */
 typedef struct {
     int64_t capacity, batches;          /* rows there is room for, rows written */
-    double *stamps;                     /* (capacity, 4 + 3 layers) */
+    double *stamps;                     /* (capacity, 7 + 3 layers) */
 } nn_profile;
+
+/* The processes that train one network together over MPI: rank r of `size` takes the rows from n r / size up to
+ * n (r + 1) / size of each batch of n. The functions are MPI's own. Its handles are an int in MPICH and a pointer in
+ * Open MPI and in MPI's standard ABI; here they are an intptr_t, which goes for either: on x86-64 and AArch64 each
+ * travels in a register of its own, of which a function that wants an int reads the lower half. */
+typedef struct {
+    int32_t rank, size;
+    int32_t central;                    /* rank 0 alone takes the steps and has the moments, and sends the parameters */
+    int (*iallreduce)(const void *send, void *receive, int count, intptr_t type, intptr_t op, intptr_t comm,
+                      void *request);
+    int (*ireduce)(const void *send, void *receive, int count, intptr_t type, intptr_t op, int root, intptr_t comm,
+                   void *request);
+    int (*ibcast)(void *values, int count, intptr_t type, int root, intptr_t comm, void *request);
+    int (*iallgather)(const void *send, int count, intptr_t type, void *receive, int each, intptr_t of, intptr_t comm,
+                      void *request);
+    int (*test)(void *request, int *done, void *status);
+    intptr_t comm, sum, type, double_type;      /* MPI_SUM; MPI_FLOAT or MPI_DOUBLE as `real` is; MPI_DOUBLE */
+    void *in_place;                     /* MPI_IN_PLACE */
+} nn_ranks;
 
 typedef struct nn_net nn_net;
 
@@ -120,6 +140,8 @@ void FN(net_set)(nn_net *net, int what, const real *values);
 void FN(net_get)(nn_net *net, int what, real *values);
 /* From now on note in *profile when the steps of training's batches end; NULL: no longer. */
 void FN(net_profile)(nn_net *net, nn_profile *profile);
+/* From now on net_epoch trains together with the other ranks (*ranks stays the caller's); NULL: alone. */
+void FN(net_ranks)(nn_net *net, const nn_ranks *ranks);
 /* One batch's mean loss; grads (parameter vector) and dx (n, inputs), each may be NULL. Dropout acts as in
  * training with that seed and step where seed >= 0, and not at all where it is negative. */
 double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
@@ -130,7 +152,8 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
 /* Mean loss of data's rows[0 .. n-1]; no dropout. */
 double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64_t n);
 /* Train on data's rows order[progress->row .. n-1], batch after batch, the last one shorter. Updates progress.
- * 0, or -1 when memory runs out before the first batch. */
+ * With ranks all of them call it with the same order and progress, but for `stop`, which one is enough to set.
+ * 0, -1 when memory runs out before the first batch, -2 when a message between ranks fails. */
 int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_t n,
                   const nn_training *training, nn_progress *progress);
 #endif

@@ -1,18 +1,87 @@
 /* test.c - the network's outputs for rows of a data set. */
 #include "core.h"
 
+/* Whether a row needs nothing but itself: no layer keeps anything, or has anything that threads share. */
+static int rows_stand_alone(const nn_net *net)
+{
+    for (int i = 0; i < net->count; i++)
+        if (net->layers[i].kind->workspace || net->layers[i].kind->common)
+            return 0;
+    return 1;
+}
+
+/* Rows that a thread takes through all layers at a time: few enough that what a layer gives stays in the second-level
+ * cache for the next, and many enough that it pays to copy large weights for them. */
+static int64_t rows_at_a_time(const nn_net *net, int threads)
+{
+    const int64_t close_bytes = 256 * 1024, least = 256;
+    int64_t bytes = row_stride(net->layers[0].inputs) * (int64_t)sizeof(real);
+    for (int i = 0; i < net->count; i++)
+        bytes += row_stride(net->layers[i].outputs) * (int64_t)sizeof(real);
+    return max_i64(1, min_i64(net->batch / threads, max_i64(least, close_bytes / bytes)));
+}
+
+/* Rows as the caller has them, where the first layer can read them so; NULL where they must be gathered. */
+static const real *rows_as_they_lie(const nn_net *net, const nn_data *data, const int64_t *rows)
+{
+    const layer *l = &net->layers[0];
+    return l->kind->reads_any_row && l->kind->reads_any_row(&l->spec) && !rows && data->x_type == NN_SAME_TYPE ? data->x
+                                                                                                           : NULL;
+}
+
+/* Fewer rows a thread are better predicted by all threads together: large weights are read only once. */
+enum { LEAST_ALONE = 32 };
+
+/* Each thread takes the next rows through all layers, in its part of the batch's room: nobody waits for anybody. */
+static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t first, int64_t n,
+                          const nn_progress *progress)
+{
+    int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, next = 0;
+    int threads = FN(net_threads)(net, min_i64(n, net->batch));
+    int64_t size = rows_at_a_time(net, threads);
+    const real *given = rows_as_they_lie(net, data, rows);
+    #pragma omp parallel num_threads(threads)
+    {
+        team here = nn_team_here(NULL);
+        nn_net own = *net;                      /* with this thread's x */
+        own.x += here.id * size * row_stride(inputs);
+        for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
+            batch b = {.team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
+            const real *x = own.x;
+            if (progress && __atomic_load_n(&progress->stop, __ATOMIC_RELAXED))
+                break;
+            if (given)
+                x = given + (first + at) * inputs, b.x_row = inputs;
+            else
+                gather(&own, data, rows ? rows + first + at : NULL, first + at, (ahead){NULL, 0}, 0, &b);
+            for (int i = 0; i < net->count; i++, b.x_row = 0) {
+                layer *l = &net->layers[i];
+                real *to = l->out + here.id * size * row_stride(l->outputs);
+                l->kind->forward(l, to, x, &b);
+                x = to;
+            }
+            take_images(out + at * outputs, x, b.n, last_layer(net)->spec.out);
+        }
+    }
+}
+
 void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t first, int64_t n,
                      const nn_progress *progress)
 {
     const layer *output = last_layer(net);
     int64_t outputs = output->outputs;
     int stop = 0;
+    int64_t together = min_i64(n, net->batch);
+    if (rows_stand_alone(net) && together >= LEAST_ALONE * FN(net_threads)(net, together)) {
+        predict_alone(net, out, data, rows, first, n, progress);
+        return;
+    }
     #pragma omp parallel num_threads(FN(net_threads)(net, min_i64(n, net->batch))) firstprivate(stop)
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n && !stop; done += net->batch) {
-            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, scratch_of(net, here), NULL};
-            gather(net, data, rows ? rows + first + done : NULL, first + done, 0, 0, &b);
+            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0};
+            gather(net, data, rows ? rows + first + done : NULL, first + done, (ahead){NULL, 0}, 0, &b);
             feedforward(net, &b);
             if (here.id == 0) {
                 take_images(out + done * outputs, output->out, b.n, output->spec.out);
@@ -34,8 +103,8 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n; done += net->batch) {
-            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, scratch_of(net, here), NULL};
-            gather(net, data, rows + done, 0, 0, 1, &b);
+            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0};
+            gather(net, data, rows + done, 0, (ahead){NULL, 0}, 1, &b);
             feedforward(net, &b);
             loss_of_batch(net, &b, activation);
             for (int64_t r = 0; here.id == 0 && r < b.n; r++)

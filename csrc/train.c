@@ -18,8 +18,14 @@ static void fetch_ahead(const nn_data *data, int64_t row, int64_t inputs)
         __builtin_prefetch(from + at);
 }
 
-/* x (n, inputs) and, where asked for, y (n, outputs) of the given rows; `more` rows follow those of the batch. */
-static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, int64_t more,
+/* Rows of the data set that come next, as far as they are known. */
+typedef struct {
+    const int64_t *rows;
+    int64_t count;
+} ahead;
+
+/* x (n, inputs) and, where asked for, y (n, outputs) of the given rows. */
+static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, ahead next,
                    int targets, const batch *b)
 {
     int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, first, last;
@@ -27,8 +33,8 @@ static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_
     for (int64_t r = first; r < last; r++) {
         int64_t from = rows ? rows[r] : first_row + r;
         real *x = net->x + r * row_stride(inputs), *y = net->y + r * row_stride(outputs);
-        if (r < more)
-            fetch_ahead(data, rows[r + b->n], inputs);
+        if (r < next.count)
+            fetch_ahead(data, next.rows[r], inputs);
         if (data->x_type == NN_BYTES)
             image_in_bytes(x, (const uint8_t *)data->x + from * inputs, data->x_scale, net->layers[0].spec.in);
         else
@@ -49,7 +55,7 @@ static void stamp(const nn_net *net, const batch *b, int place)
 {
     nn_profile *p = net->profile;
     if (p && b->team.id == 0 && p->batches < p->capacity)
-        p->stamps[p->batches * (4 + 3 * net->count) + place] = nn_seconds();
+        p->stamps[p->batches * (7 + 3 * net->count) + place] = nn_seconds();
 }
 
 static const real *input_of(const nn_net *net, int i) { return i == 0 ? net->x : net->layers[i - 1].out; }
@@ -122,16 +128,40 @@ static void backpropagate(nn_net *net, const batch *b, real *dx)
     }
 }
 
-static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, int64_t more, const batch *b,
+static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, ahead next, const batch *b,
                         int activation)
 {
     stamp(net, b, 0);
-    gather(net, data, rows, 0, more, 1, b);
+    gather(net, data, rows, 0, next, 1, b);
     stamp(net, b, 1);
     feedforward(net, b);
     loss_of_batch(net, b, activation);
     stamp(net, b, 2 + net->count);
     backpropagate(net, b, NULL);
+}
+
+/* What train_batch does where this rank has no rows of the batch. */
+static void no_gradients(nn_net *net, const batch *b)
+{
+    if (b->team.id == 0)
+        memset(net->gradients, 0, (size_t)net->engine_size * sizeof(real));
+}
+
+/* One step with the gradients of all ranks. *stop: whether this rank is asked to, before; whether any is, after. */
+static int step_together(nn_net *net, const batch *b, int *stop)
+{
+    int failed = 0, place = 3 + 3 * net->count;
+    if (b->team.id == 0)
+        failed = sum_gradients(net, *stop);
+    team_wait(b->team);
+    stamp(net, b, place);
+    for (int i = 0; i < net->count && steps_here(net); i++)
+        apply_update(&net->layers[i], b);
+    stamp(net, b, place + 1);
+    if (b->team.id == 0)
+        failed |= same_parameters(net, stop);
+    stamp(net, b, place + 2);
+    return failed;
 }
 
 /* ---- one epoch ---- */
@@ -161,41 +191,79 @@ static update update_of(const nn_training *t, int64_t step, double done, int64_t
     return u;
 }
 
+/* The rows that this rank takes of the batch that follows `row` rows, if it is a whole one. */
+static ahead share_after(const nn_net *net, const int64_t *order, int64_t row, int64_t n, int64_t size)
+{
+    int64_t first, last;
+    rank_share(net, size, &first, &last);
+    return (ahead){order + row + first, min_i64(last, n - row) - first};
+}
+
+/* By the first thread: the losses of the batch's rows go to the epoch's. `last`: and nothing follows for now. */
+static int add_losses(const nn_net *net, loss_book *losses, const batch *b, int last, nn_progress *progress)
+{
+    double loss = 0;
+    if (!net->ranks) {
+        for (int64_t r = 0; r < b->n; r++)
+            progress->loss += net->row_loss[r];
+        return 0;
+    }
+    for (int64_t r = 0; r < b->n; r++)
+        loss += net->row_loss[r];
+    return loss_book_add(losses, net->ranks, loss, last, &progress->loss);
+}
+
 int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_t n,
                   const nn_training *training, nn_progress *progress)
 {
     layer *output = last_layer(net);
     int activation = output->spec.activation;
-    int adam = training->optimizer == NN_ADAM;
-    if (FN(net_reserve)(net, min_i64(training->batch, n)) || need_moments(net, adam || training->momentum != 0, adam))
+    int adam = training->optimizer == NN_ADAM, moments = steps_here(net);
+    int64_t most = largest_share(net, min_i64(training->batch, n));
+    loss_book losses;
+    if (FN(net_reserve)(net, most) || loss_book_open(&losses, net->ranks, progress->loss))
         return -1;
+    if (need_moments(net, moments && (adam || training->momentum != 0), moments && adam)
+        || need_gradients(net, net->ranks ? 0 : most)) {
+        nn_free(losses.mine);
+        return -1;
+    }
     output->spec.activation = NN_LINEAR;        /* the loss does it */
-    int stop = 0;
-    #pragma omp parallel num_threads(FN(net_threads)(net, training->batch)) firstprivate(stop)
+    int stop = 0, failed = 0;
+    #pragma omp parallel num_threads(FN(net_threads)(net, most)) firstprivate(stop)
     {
         team here = nn_team_here(&net->meet);
         for (int64_t row = progress->row, step = progress->step; row < n && !stop; step++) {
-            int64_t rows = min_i64(training->batch, n - row);
+            int64_t rows = min_i64(training->batch, n - row), first, last;
+            rank_share(net, rows, &first, &last);
             update u = update_of(training, step, (double)row / (double)n, rows);
-            batch b = {here, rows, 1, training->seed, step, scratch_of(net, here), &u};
-            train_batch(net, data, order + row, n - row - rows, &b, activation);
+            batch b = {here, last - first, first, 1, training->seed, step, scratch_of(net, here),
+                       net->ranks ? NULL : &u, 0};
+            if (b.n)
+                train_batch(net, data, order + row + first, share_after(net, order, row + rows, n, training->batch), &b,
+                            activation);
+            else
+                no_gradients(net, &b);
             row += rows;
+            b.update = &u;
+            int asked = __atomic_load_n(&progress->stop, __ATOMIC_RELAXED);
+            int lost = net->ranks ? step_together(net, &b, &asked) : 0;
             if (here.id == 0) {
-                for (int64_t r = 0; r < rows; r++)
-                    progress->loss += net->row_loss[r];
-                stamp(net, &b, 3 + 3 * net->count);
+                failed = lost || add_losses(net, &losses, &b, asked || row == n, progress);
+                stamp(net, &b, 6 + 3 * net->count);
                 if (net->profile && net->profile->batches < net->profile->capacity)
                     net->profile->batches++;
                 progress->step = step + 1;
                 __atomic_store_n(&progress->row, row, __ATOMIC_RELAXED);
-                __atomic_store_n(&net->stop, __atomic_load_n(&progress->stop, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+                __atomic_store_n(&net->stop, asked || failed, __ATOMIC_RELAXED);
             }
             team_wait(here);                    /* all threads see the same stop, or none does */
             stop = net->stop;
         }
     }
     output->spec.activation = activation;
-    return 0;
+    nn_free(losses.mine);
+    return failed ? -2 : 0;
 }
 
 /* ---- gradients of one batch ---- */
@@ -222,7 +290,7 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     int64_t inputs = net->layers[0].inputs;
     double loss = 0;
     nn_data data = {x, NN_SAME_TYPE, 1, y, NULL};
-    if (FN(net_reserve)(net, n))
+    if (FN(net_reserve)(net, n) || need_gradients(net, 0))
         return NAN;
     if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
         return NAN;
@@ -230,8 +298,8 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     #pragma omp parallel num_threads(FN(net_threads)(net, n))
     {
         team here = nn_team_here(&net->meet);
-        batch b = {here, n, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL};
-        gather(net, &data, NULL, 0, 0, 1, &b);
+        batch b = {here, n, 0, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL, 0};
+        gather(net, &data, NULL, 0, (ahead){NULL, 0}, 1, &b);
         feedforward(net, &b);
         loss_of_batch(net, &b, activation);
         backpropagate(net, &b, dx ? net->dx : NULL);

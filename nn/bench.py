@@ -112,7 +112,7 @@ class Training:
     def start(self, backend: str, threads: int | None = None) -> Run:
         """Ready to train; each measurement is one epoch."""
         net = self.model.network(self.dtype, backend, threads)
-        engine, order = net.engine, PhiloxOrder(self.rows, net.seed)
+        engine, order = net.engine, PhiloxOrder(self.rows, net.seed, ahead=not on_host(net.backend))
         data = engine.load(*self.data())
         settings = at_constant_rate(engine, self.optimizer, self.learning_rate, self.batch)
         epochs = itertools.count()
@@ -294,7 +294,9 @@ def bench(
             skipped.append({"case": None, "backend": name, "reason": str(error)})
     for case, name in itertools.product(cases, backends):
         if isinstance(case, Product) and not on_host(name):
-            continue  # the product by itself is the C core's
+            reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
+            skipped.append({"case": case.name, "backend": name, "reason": reason})
+            continue
         expected = case.operations / (PLAIN_RATE if name == "seq" else FAST_RATE)
         if not names and expected > LONGEST_SECONDS:
             reason = f"a {case.per} takes about {expected:.0f} s; --case {case.name} measures it"

@@ -71,7 +71,8 @@ _COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds")
 _ORDER = "order."
-_DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
+DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
+_SAID_AS = {"window": "--memory or --window"}  # which decides the other
 
 
 @dataclass(frozen=True)
@@ -197,10 +198,11 @@ def _check_agreement(path: str, facts: dict, run: Run) -> None:
             f"--dataset: {path} was written while training on other data; name that, or leave out --resume"
         )
     theirs, ours = facts["config"], json.loads(json.dumps(run.config))
-    for flag in dict.fromkeys([*_DECIDING, *ours]):
+    for flag in dict.fromkeys([*DECIDING, *ours]):
         if theirs.get(flag) != ours[flag]:
+            name = _SAID_AS.get(flag, f"--{flag}")
             raise UsageError(
-                f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
+                f"{name}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
                 f"{json.dumps(ours[flag])}; say the same, or leave out --resume to start afresh"
             )
     if facts["engine"] != run.engine:

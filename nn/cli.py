@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from . import console
+from . import cluster, console
 from .flags import parse, said
 from .layers import parse as parse_layers
 from .layers import to_spec
@@ -48,7 +48,8 @@ TRAIN_FLAGS |= {"scaling", "holdout", "threshold"}
 CHECKPOINT_FLAGS = {"checkpoint", "checkpoint_every", "resume"}
 WATCH_FLAGS = {"profile", "trace", "trace_batches", "history", "logdir"}
 DATA_FLAGS = {"dataset", "model", "target"}
-USE_FLAGS = DATA_FLAGS | {"scaling", "threshold", "reference"} | ENGINE_FLAGS
+PART_FLAGS = {"memory", "window"}
+USE_FLAGS = DATA_FLAGS | {"memory", "scaling", "threshold", "reference"} | ENGINE_FLAGS
 
 RUN_AGAIN = 75  # EX_TEMPFAIL: what a scheduler ended, and the same command goes on with
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -58,21 +59,27 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code. argv: what follows the program's name (sys.argv's)."""
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
+    return cluster.end(*_outcome(argv))
+
+
+def _outcome(argv: list[str]) -> tuple[int, str | None]:
+    """The exit code of the command, and the line with which it fails."""
     try:
         flags = parse(argv)
         if flags is not None:
             _run(flags)
         sys.stdout.flush()
-        return 0
+        return 0, None
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `nn --info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return 128 + signal.SIGPIPE, None
+    except cluster.Told as told:
+        return told.exit_code, None
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in argv:
             traceback.print_exc()
         line, code = _explain(error)
-        console.say(f"nn: {line}")
-        return code
+        return code, line
 
 
 def _mend_streams() -> None:
@@ -105,6 +112,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
 def _run(flags: SimpleNamespace) -> None:
     name = next(name for name in MODES if getattr(flags, name))
     mode = MODES[name]
+    if flags.train:
+        _join_ranks(flags)
     with _warnings_shown(flags.quiet):
         for flag in mode.needs:
             if getattr(flags, flag) is None:
@@ -140,10 +149,36 @@ def _check_reference(flags) -> None:
             )
 
 
+def _join_ranks(flags) -> None:
+    """Meet the other ranks of --distribute; those but rank 0 say and write nothing from now on."""
+    found = cluster.launch()
+    if not flags.distribute:
+        if found and found.size > 1 and not flags.force:
+            error = UsageError(
+                f"{found.by} started {found.size} trainings, each of which would write --model: add "
+                "--distribute mirrored to share the work, start one, or say --force if they are different ones"
+            )
+            raise error if found.rank == 0 else cluster.Told(str(error), error.exit_code)
+        return
+    if found is None:
+        if flags.backend in ("seq", "omp"):
+            cluster.expect_ranks()
+        return
+    team = cluster.join()
+    given = said(flags, sorted(NETWORK_FLAGS | TRAIN_FLAGS | PART_FLAGS | {"layers", "task", "target"} - {"threads"}))
+    team.agree(given, "give all ranks the same flags", "--{}")
+    if team.rank:
+        flags.quiet, flags.verbose, flags.json, flags.profile = True, False, False, False
+        flags.trace = flags.history = flags.logdir = None
+
+
 def _check_apart(read: str, written: str) -> None:
     """Nobody wants the file that is read to be replaced."""
-    if os.path.exists(written) and os.path.exists(read) and os.path.samefile(read, written):
-        raise UsageError(f"{written} would be read and written; choose another file to write")
+    from .source import data_files
+
+    for file in data_files(read) if os.path.exists(written) else ():
+        if os.path.exists(file) and os.path.samefile(file, written):
+            raise UsageError(f"{written} would be read and written; choose another file to write")
 
 
 # ---------------------------------------------------------------- --train
@@ -152,7 +187,8 @@ def _check_apart(read: str, written: str) -> None:
 def _train(flags) -> None:
     """Train on --dataset, write --model, tell the figures."""
     _check_apart(flags.dataset, flags.model)
-    check_writable(flags.model)
+    if cluster.current().rank == 0:
+        check_writable(flags.model)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
 
     stop = StopRequest()
@@ -161,7 +197,8 @@ def _train(flags) -> None:
             net, result, observers = _trained(flags, layers, stop)
         except KeyboardInterrupt:
             raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
-        net.export(flags.model)
+        if cluster.current().rank == 0:
+            net.export(flags.model)
     result["model"] = flags.model
     observers.finish(result, net.config["batch_number"])
     if flags.json:
@@ -194,9 +231,10 @@ def _trained(flags, layers, stop: StopRequest):
     try:
         return net, train(net, ds, **given, progress=watcher, stop=stop), observers
     except Stopped as stopped:
-        if flags.checkpoint is None:
-            raise _stopped(flags, stopped, _keep_part(net, flags.model)) from stopped
         kept = f"the training as it stands is in {flags.checkpoint}, --resume auto goes on from it"
+        if flags.checkpoint is None and cluster.current().rank == 0:
+            kept = _keep_part(net, flags.model)
+        cluster.current().gather(None)  # nobody leaves while rank 0 writes
         raise _stopped(flags, stopped, kept) from stopped
 
 
@@ -227,9 +265,11 @@ def _parsed_layers(flags):
 def _load_training_data(flags, layers):
     from .ds import load
 
-    given = said(flags, ("target", "task", "dtype"))
+    given = said(flags, ("target", "task", "dtype", *PART_FLAGS))
     if flags.reference:
         given["dtype"] = REFERENCE["dtype"]
+    if any(name in given for name in PART_FLAGS):
+        given |= said(flags, ("holdout", "seed"))
     if layers is None:
         return load(flags.dataset, **given)
     shape = layers[0].in_shape
@@ -242,7 +282,7 @@ def _load_training_data(flags, layers):
 
 
 def _usual_layers(ds) -> str:
-    return f"{'x'.join(map(str, ds.x.shape[1:]))},{HIDDEN},{ds.outputs}"
+    return f"{'x'.join(map(str, ds.row_shape))},{HIDDEN},{ds.outputs}"
 
 
 @contextlib.contextmanager
@@ -304,6 +344,10 @@ def _test(flags) -> None:
     from .model_data import held_out, load_for
     from .test import test
 
+    if flags.memory:
+        result = _test_in_parts(flags, net)
+        _tell_test(flags, net, result)
+        return
     if flags.dataset:
         ds = load_for(net, flags.dataset, target=flags.target)
     else:
@@ -314,6 +358,34 @@ def _test(flags) -> None:
         from . import report
 
         report.write(flags.report, report.of_test(result, net, ds, flags.model))
+    _tell_test(flags, net, result)
+
+
+def _test_in_parts(flags, net) -> dict:
+    """The figures of --test, the rows read while they are used."""
+    for flag in ("report", "scaling"):
+        if getattr(flags, flag):
+            raise UsageError(f"--{flag} needs all rows in memory; leave out --memory")
+
+    from .model_data import held_out_parts, parts_for
+    from .parts import check_answers
+    from .test import test_blocks
+
+    if flags.dataset:
+        ds, rows, blocks = parts_for(net, flags.dataset, target=flags.target, memory=flags.memory)
+    else:
+        ds, rows, blocks = held_out_parts(
+            net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory
+        )
+    check_answers(net, flags.memory, rows)
+    if not flags.quiet:
+        engine = net.engine
+        about = f"{console.about(ds)}; tested in parts: {rows} rows"
+        console.say_run(about, engine.describe(), engine.threads, net.dtype, net.seed)
+    return test_blocks(net, blocks, threshold=flags.threshold)
+
+
+def _tell_test(flags, net, result: dict) -> None:
     if flags.json:
         _print_json(result)
     else:
@@ -336,7 +408,7 @@ def _predict(flags) -> None:
         blocks = [load_for(net, flags.dataset, target=flags.target, labelled=False)]
         _fit_scaling(flags, net, blocks[0])
     else:
-        blocks = blocks_for(net, flags.dataset, target=flags.target, labelled=False)
+        blocks = blocks_for(net, flags.dataset, target=flags.target, labelled=False, memory=flags.memory)
     if not flags.quiet:
         about = f"{os.path.basename(flags.dataset)}: predicted by {flags.model}"
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
@@ -512,7 +584,7 @@ MODES = {
     "train": Mode(
         _train,
         ("dataset", "model"),
-        DATA_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS | WATCH_FLAGS | CHECKPOINT_FLAGS,
+        DATA_FLAGS | PART_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS | WATCH_FLAGS | CHECKPOINT_FLAGS,
     ),
     "test": Mode(_test, ("model",), USE_FLAGS | {"report"}),
     "predict": Mode(_predict, ("model", "dataset"), USE_FLAGS | {"output"}),

@@ -43,15 +43,17 @@ def say_run(about: str, backend: str, threads: int, dtype: str, seed: int) -> No
 
 def about(ds, rows: str = "rows") -> str:
     """A data set in one line: where from, its shape, its classes. rows: what to call its rows."""
-    if ds.y is None:
+    from .source import short_name
+
+    if ds.outputs is None:
         kind = "no targets"
     elif ds.classes is None:
         kind = f"regression of {', '.join(ds.targets) if ds.targets else ds.outputs}"
     else:
         counts = [f"{name} ({count})" for name, count in zip(ds.classes, ds.class_counts(), strict=True)]
         kind = f"{ds.task}, classes {listed(counts)}"
-    shape = "x".join(map(str, ds.x.shape[1:]))
-    return f"{os.path.basename(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
+    shape = "x".join(map(str, ds.row_shape))
+    return f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -86,6 +88,8 @@ class Lines:
         batches = "{epochs} epochs of {batches} batches of {batch_number}".format(**info)
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(**info)
         say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
+        if info["window"]:
+            say("reading in parts: windows of {rows} rows, {count} of them".format(**info["window"]))
         if info["resumed"]:
             say("going on from {file}: {epoch} epochs and {row} rows are done".format(**info["resumed"]))
 

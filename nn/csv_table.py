@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .backends.cpu import extension
-from .source import Pieces, Source, read_blocks
+from .source import Extents, Index, Pieces, Source, joint_digest, read_blocks
 from .utils import DataError
 
 ffi, lib = extension("seq")
@@ -41,20 +42,34 @@ class Head:
 
 
 @dataclass
+class Span:
+    """Rows of one file that follow each other in a table."""
+
+    at: int  # index of the first one in the table
+    line: int  # its line in the file, if no blank line comes in between
+    number: int  # its number among the rows of the file, from 1
+    path: str | None = None  # None: the only file
+    has_blank_lines: bool = False
+    word: str = "row"
+
+
+@dataclass
 class Table:
-    """The numbers of a CSV file; `names` are the class names that `targets` counts, None if it is numbers."""
+    """The numbers of a table; `names` are the class names that `targets` counts, None if it is numbers."""
 
     inputs: np.ndarray  # (rows, inputs) in the type asked for
     targets: np.ndarray  # (rows, targets) float64
     names: list[str] | None
     low: np.ndarray  # (inputs) float64, before any rounding to float32
     high: np.ndarray
-    first_line: int
-    has_blank_lines: bool
+    spans: list[Span]
 
     def row(self, index: int) -> str:
         """How messages call a row: by its line in the file, counted from 1 (unknown behind a blank line)."""
-        return f"data row {index + 1}" if self.has_blank_lines else f"row {index + self.first_line}"
+        span = [span for span in self.spans if span.at <= index][-1]
+        after = index - span.at
+        place = f"data row {span.number + after}" if span.has_blank_lines else f"{span.word} {span.line + after}"
+        return place if span.path is None else f"{place} of {span.path}"
 
 
 class NotBytes(Exception):
@@ -152,30 +167,102 @@ def _is_header(first: list[tuple[str, bool]], second: list[tuple[str, bool]] | N
 # -- the numbers ---------------------------------------------------------------------------------------------
 
 
-def read_table(
-    head: Head, inputs: list[int], targets: list[int], dtype: str, *, named_targets: bool = False, digest=None
-) -> Table:
-    """Read columns `inputs` and `targets` (indices) of all rows; other columns may hold anything.
+class CsvFiles:
+    """One CSV file, or several with the same columns, whose rows follow each other.
 
-    dtype: type of the inputs, uint8, float32 or float64. named_targets: the target is text, a class name.
-    Raises DataError, or NotBytes or TextInTarget where reading again in another way may help.
+    The columns are those of the first file's header; a further file may have none, as the parts have that a
+    program has cut from one file. A place in the files is a number of bytes, counted over all of them. Raises
+    DataError for columns that differ.
     """
-    reader = _Reader(head, inputs, targets, dtype, named_targets)
-    for text in _whole_lines(read_blocks(head.path, digest), head.path):
-        reader.read(text)
-    return reader.table()
 
+    def __init__(self, paths: list[str], path: str):
+        self.path, self._heads = path, [read_head(file) for file in paths]
+        self._first = first = self._heads[0]
+        self.names, self.columns, self.first_row = first.names, first.columns, first.first_row
+        self.column = first.column
+        for head in self._heads[1:]:
+            self._join(head)
+        self._extents = Extents(paths)
 
-def read_tables(
-    head: Head, inputs: list[int], targets: list[int], dtype: str, rows: int, *, named_targets: bool = False
-) -> Iterator[Table]:
-    """The same, so many rows at a time (the last ones fewer); `low`, `high` and `names` are those so far."""
-    reader = _Reader(head, inputs, targets, dtype, named_targets, rows)
-    for text in _whole_lines(read_blocks(head.path), head.path):
-        for _ in reader.full(text):
+    def _join(self, head: Head) -> None:
+        first = self._first
+        if head.columns != first.columns:
+            raise DataError(
+                f"{head.path}: {head.columns} columns, expected {first.columns} as in {first.path}; leave it out, "
+                f"or bring all files to the same columns"
+            )
+        if head.names is None:
+            head.names = first.names
+        if head.names != first.names:
+            if first.names is None:
+                raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove one or add the other")
+            at = next(i for i, names in enumerate(zip(head.names, first.names, strict=True)) if len({*names}) > 1)
+            raise DataError(
+                f"{head.path}: column {at + 1} is {_shown(head.names[at].encode())}, expected "
+                f"{_shown(first.names[at].encode())} as in {first.path}; bring the columns into one order"
+            )
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether reading cannot begin at any place."""
+        return any(map(is_gzip, self._extents.paths))
+
+    def read(self, inputs: list[int], targets: list[int], dtype: str, *, named_targets=False) -> tuple[Table, str]:
+        """(columns `inputs` and `targets` (indices) of all rows, the files' SHA-256).
+
+        Other columns may hold anything. dtype: type of the inputs, uint8, float32 or float64. named_targets: the
+        target is text, a class name. Raises DataError, or NotBytes or TextInTarget where reading again in another
+        way may help.
+        """
+        reader, index = self._reader(inputs, targets, dtype, named_targets), Index()
+        for text in self._texts(reader, index):
+            reader.read(text)
+        return reader.table(), joint_digest(index.digests)
+
+    def blocks(
+        self, inputs, targets, dtype: str, rows: int, *, named_targets=False, index: Index | None = None, step=None
+    ) -> Iterator[Table]:
+        """The same, so many rows at a time (the last ones fewer); `low`, `high` and `names` are those so far.
+
+        index: is told the files' digests, the place of every `step`th row (a divisor of `rows`) and the end.
+        """
+        index = Index() if index is None else index
+        reader = self._reader(inputs, targets, dtype, named_targets, rows, step)
+        for text in self._texts(reader, index):
+            for _ in reader.full(text):
+                yield reader.table()
+        if reader.rows:
             yield reader.table()
-    if reader.rows:
-        yield reader.table()
+        index.starts = [*reader.starts, reader.position]
+
+    def part(self, inputs, targets, dtype: str, start: int, stop: int, rows: int, *, named_targets=False) -> Table:
+        """The so many rows from place `start` to `stop`, which `blocks` has told. DataError if they have changed."""
+        reader = self._reader(inputs, targets, dtype, named_targets, rows)
+        for number, offset, text in self._extents.read(start, stop):
+            reader.begin(self._heads[number], within=offset > 0)
+            reader.read(memoryview(text))
+        if reader.rows != rows:
+            raise self._extents.changed(self.path)
+        return reader.table()
+
+    def _reader(self, inputs, targets, dtype, named_targets, rows=None, step=None) -> _Reader:
+        several = len(self._heads) > 1
+        return _Reader(self._first, inputs, targets, dtype, named_targets, rows, step, several)
+
+    def _texts(self, reader: _Reader, index: Index) -> Iterator[memoryview]:
+        """Whole lines of file after file, the reader told where each begins."""
+        for number, head in enumerate(self._heads):
+            if number:
+                reader.begin(head)
+            digest = hashlib.sha256()
+            yield from _whole_lines(read_blocks(head.path, digest), head.path)
+            index.digests.append(digest.digest())
+
+
+def is_gzip(path: str) -> bool:
+    """Whether a file is packed by gzip, as its first bytes say."""
+    with Source(path) as source:
+        return source.is_gzip
 
 
 def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
@@ -209,8 +296,12 @@ class _Reader:
         dtype: str,
         named_targets: bool,
         piece_rows: int | None = None,
+        step: int | None = None,
+        several: bool = False,
     ):
-        self._head = head
+        self._head, self._several = head, several
+        self._spans = [self._span(0)]
+        self.position, self.starts = 0, []  # bytes of all files read, and where each `step`th row began
         slots = np.full(head.columns, head.columns, np.intc)  # beyond all columns: ignored
         slots[inputs] = np.arange(len(inputs))
         slots[targets] = -1 - np.arange(len(targets))
@@ -218,7 +309,8 @@ class _Reader:
         self._x, self._y = Pieces((len(inputs),), dtype), Pieces((len(targets),), np.float64)
         self._x.capacity = piece_rows or self._x.capacity
         self._y.capacity = self._x.capacity  # both are filled row by row, together
-        self._full_rows = self._rows_given = 0
+        self._step = step
+        self._full_rows = 0
         self._csv = ffi.new(
             "struct csv *",
             {
@@ -249,6 +341,22 @@ class _Reader:
         """Rows read and not yet given away in a table."""
         return self._full_rows + self._csv.rows
 
+    def _span(self, at: int) -> Span:
+        return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
+
+    def begin(self, head: Head, within: bool = False) -> None:
+        """Go on with the rows of another file; `within`: behind its header and first rows."""
+        self._end_span()
+        self._head = head
+        self._csv.first_line, self._csv.line = head.first_line, head.first_line if within else 0
+        self._spans.append(self._span(self.rows))
+
+    def _end_span(self) -> Span:
+        span = self._spans[-1]
+        rows = self.rows - span.at
+        span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
+        return span
+
     def read(self, text: memoryview) -> None:
         """Take in the next lines of the file."""
         for _ in self.full(text):
@@ -264,9 +372,14 @@ class _Reader:
             if result != lib.CSV_FULL:
                 raise self._failure(result, bytes(text[at + csv.start : at + csv.stop]))
             at += csv.used
-            if csv.rows:
-                yield
-            self._make_room()
+            if csv.rows == self._x.capacity or not csv.capacity:
+                if csv.rows:
+                    yield
+                self._make_room()
+            else:
+                csv.capacity += self._step  # which divides that of the piece
+            self.starts.append(self.position + at)
+        self.position += len(text)
 
     def _make_room(self) -> None:
         csv = self._csv
@@ -275,24 +388,24 @@ class _Reader:
         self._full_rows += csv.rows
         self._point("x", self._x.room())
         self._point("y", self._y.room())
-        csv.rows, csv.capacity = 0, self._x.capacity
+        csv.rows, csv.capacity = 0, self._step or self._x.capacity
 
     def table(self) -> Table:
         """What has been read since the last table; the memory of the pieces is given back on the way."""
-        csv, head = self._csv, self._head
-        rows, first = self.rows, head.first_line + self._rows_given
+        csv, rows = self._csv, self.rows
         names = self._class_names() if csv.names else None
+        span = self._end_span()
+        spans, self._spans = self._spans, [self._span(0)]
+        self._spans[0].line, self._spans[0].number = csv.row_line + 1, span.number + rows - span.at
         if csv.capacity:
             del self._memory[-2:]
         self._full_rows = csv.rows = csv.capacity = 0
-        self._rows_given += rows
         inputs, targets = self._x.joined(rows), self._y.joined(rows)
         if names is not None:
             order = np.argsort(np.array(names))
             targets = np.argsort(order)[targets.astype(np.intp)].astype(np.float64)
             names = [names[i] for i in order]
-        has_gaps = csv.row_line != first + rows - 1
-        return Table(inputs, targets, names, self._low, self._high, first, has_gaps)
+        return Table(inputs, targets, names, self._low, self._high, spans)
 
     def _class_names(self) -> list[str]:
         ends = self._name_ends[: self._csv.name_count]

@@ -129,7 +129,14 @@ FLAGS = [
     _switch("bench", MODE, "Time training, predicting and products on every backend of this machine."),
     Flag("sweep", MODE, "Train and time the networks of a plan, a line each to --output.", TEXT, "PLAN"),
     Flag("plot", MODE, "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH"),
-    Flag("dataset", DATA, "CSV, IDX or CIFAR-10 (each also .gz), NPZ, or a folder of class folders.", TEXT, "PATH"),
+    Flag(
+        "dataset",
+        DATA,
+        "CSV or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder), IDX, CIFAR-10 (CSV and these also "
+        ".gz), NPZ, or a folder of class folders.",
+        TEXT,
+        "PATH",
+    ),
     Flag("model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH"),
     Flag("target", DATA, "Target column, from 0, negative from the end (the last).", TEXT, "NAME/INDEX"),
     _name_of("task", DATA, ["auto", *TASKS], "auto, by the target's values"),
@@ -197,6 +204,7 @@ FLAGS = [
     Flag("gpus", RUN, "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST"),
     _name_of("distribute", RUN, DISTRIBUTIONS, "mirrored; where the parameters are, of several GPUs or nodes"),
     _switch("tf32", RUN, "Let a GPU take float32 products with 10 bits of mantissa: faster, less exact."),
+    Flag("window", TRAINING, "Rows that are in memory and shuffled together (all, or by --memory).", _whole(1), "N"),
     Flag("memory", RUN, "Read data in parts, so that the program stays within this (2G, 500M).", BYTES, "SIZE"),
     _name_of("dtype", RUN, DTYPES, "float32"),
     _switch("verbose", RUN, "Say more: on a terminal a line an epoch too.", "-v"),

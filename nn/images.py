@@ -329,7 +329,9 @@ def _image_files(path: str) -> tuple[list[Path], list[str]]:
     """(the images, the class names), both in a fixed order: class folders called by numbers in theirs."""
     folders = [entry for entry in Path(path).iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     if not folders:
-        raise DataError(f"{path}: no folders in it, expected one folder of images for each class; make them")
+        raise DataError(
+            f"{path}: no folders in it, expected one folder of images for each class (or CSV or NPY files); make them"
+        )
     by_number = all(folder.name.isdecimal() for folder in folders)
     folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
     files, others = [], 0

@@ -7,9 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from .ds import Dataset, load, load_blocks, split_holdout
 from .nn import Network
+from .parts import Parts, block_rows, check_memory, program_bytes
+from .source import are_there
 from .utils import DataError, InputNotFound, UsageError, log
+
+LABEL_BYTES = 64  # of a row, to find those that were held out class by class
 
 
 def load_for(net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True) -> Dataset:
@@ -18,10 +24,14 @@ def load_for(net: Network, path: str | os.PathLike, *, target=None, labelled: bo
 
 
 def blocks_for(
-    net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True
+    net: Network, path: str | os.PathLike, *, target=None, labelled: bool = True, memory: int | None = None
 ) -> Iterator[Dataset]:
-    """The same in blocks of rows, one in memory at a time; see ds.load_blocks."""
-    return load_blocks(path, labelled=labelled, **_wanted(net, target))
+    """The same in blocks of rows, one in memory at a time; see ds.load_blocks.
+
+    memory: bytes that the whole program is to stay within. Raises UsageError if they are too few.
+    """
+    rows = None if memory is None else block_rows(net, memory)
+    return load_blocks(path, labelled=labelled, rows=rows, **_wanted(net, target))
 
 
 def _wanted(net: Network, target) -> dict:
@@ -49,35 +59,98 @@ def held_out(net: Network, model: str | os.PathLike, *, whole: bool = False, for
     since. Raises UsageError if nothing was held out or the model does not say what it was trained on,
     InputNotFound if the data is gone, DataError if it has changed.
     """
-    asked = net.config.get("holdout", net.holdout)
-    if not (asked or whole or net.config.get("reference")):
-        raise UsageError(
-            f"{model} was trained with --holdout 0, so no rows are left to test on; say --dataset"
-        )
-    ds = load_for(net, training_file(net, model))
-    if ds.sha256 != net.dataset["sha256"]:
-        changed = f"{ds.path} has changed since {model} was trained on it"
-        if not force:
-            raise DataError(
-                f"{changed}; bring the old file back, name another with --dataset, or train again"
-            )
-        log.warning("%s; --force uses it all the same", changed)
+    _check_any_held_out(net, model, whole)
+    path = training_file(net, model)
+    if net.config.get("window"):
+        parts = _parts_for(net, path)
+        _check_same(net, parts, model, force)
+        return parts.gathered(parts.held if parts.held.rows else _all_rows(net, parts, model))
+    ds = load_for(net, path)
+    _check_same(net, ds, model, force)
     rows = split_holdout(ds, net.holdout, net.seed)[1]
     if len(rows):
         return dataclasses.replace(ds, x=ds.x[rows], y=ds.y[rows])
-    if asked:
+    return _all_rows(net, ds, model)
+
+
+def held_out_parts(
+    net: Network, model: str | os.PathLike, *, whole: bool = False, force: bool = False, memory: int | None = None
+) -> tuple[Parts, int, Iterator[Dataset]]:
+    """The same rows, read from their files while they are used: (all the data, their number, the rows in pieces)."""
+    _check_any_held_out(net, model, whole)
+    parts = _parts_for(net, training_file(net, model), memory=memory)
+    _check_same(net, parts, model, force)
+    if net.config.get("window") and parts.held.rows:
+        return parts, parts.held.rows, parts.read(parts.held, 0, parts.held.rows)
+    everything = parts.everything
+    if not net.config.get("window"):
+        if memory is not None:
+            check_memory(memory, program_bytes(net, 1) + LABEL_BYTES * parts.rows, f"the labels of {parts.rows} rows")
+        y = np.concatenate([ds.y for ds in parts.read(everything, 0, parts.rows)])
+        labels = Dataset(y, y, parts.task, parts.classes)
+        rows = split_holdout(labels, net.holdout, net.seed)[1]
+        if len(rows):
+            return parts, len(rows), _picked(parts.read(everything, 0, parts.rows), rows)
+    _all_rows(net, parts, model)
+    return parts, parts.rows, parts.read(everything, 0, parts.rows)
+
+
+def parts_for(
+    net: Network, path: str | os.PathLike, *, target=None, memory: int | None = None
+) -> tuple[Parts, int, Iterator[Dataset]]:
+    """All rows of a table in the same way, as load_for reads them."""
+    parts = _parts_for(net, path, target, memory)
+    return parts, parts.rows, parts.read(parts.everything, 0, parts.rows)
+
+
+def _parts_for(net: Network, path, target=None, memory: int | None = None) -> Parts:
+    limit = {"window": 1} if memory is None else {"memory": memory}
+    return load(path, holdout=net.holdout, seed=net.seed, **limit, **_wanted(net, target))
+
+
+def _picked(pieces: Iterator[Dataset], rows: np.ndarray) -> Iterator[Dataset]:
+    """Those of the pieces' rows that have these indices, which ascend."""
+    first = 0
+    for ds in pieces:
+        low, high = np.searchsorted(rows, [first, first + ds.rows])
+        own = rows[low:high] - first
+        first += ds.rows
+        if len(own):
+            yield dataclasses.replace(ds, x=ds.x[own], y=ds.y[own])
+
+
+def _check_any_held_out(net: Network, model, whole: bool) -> None:
+    if not (net.config.get("holdout", net.holdout) or whole or net.config.get("reference")):
+        raise UsageError(
+            f"{model} was trained with --holdout 0, so no rows are left to test on; say --dataset"
+        )
+
+
+def _check_same(net: Network, ds: Dataset | Parts, model, force: bool) -> None:
+    if ds.sha256 == net.dataset["sha256"]:
+        return
+    changed = f"{ds.path} has changed since {model} was trained on it"
+    if not force:
+        raise DataError(f"{changed}; bring the old file back, name another with --dataset, or train again")
+    log.warning("%s; --force uses it all the same", changed)
+
+
+def _all_rows(net: Network, ds, model):
+    """What to test on where nothing was held out; of parts the blocks."""
+    if net.config.get("holdout", net.holdout):
         log.warning("%s held out no rows: all %d are used, and they were trained on", model, ds.rows)
-    return ds
+    return ds.everything if isinstance(ds, Parts) else ds
 
 
-def training_file(net: Network, model: str | os.PathLike) -> Path:
+def training_file(net: Network, model: str | os.PathLike) -> str:
     """Where the data is that `net` was trained on: at its recorded place, else beside the file `model`."""
     recorded = (net.dataset or {}).get("path")
     if recorded is None:
         raise UsageError(f"{model} does not say what it was trained on; say --dataset")
-    beside = Path(model).parent / Path(recorded).name
-    for path in (Path(recorded), beside):
-        if path.exists():
+    files = [recorded] if os.path.exists(recorded) else recorded.split(",")
+    beside = ",".join(str(Path(model).parent / Path(file).name) for file in files)
+    for path in (recorded, beside):
+        if are_there(path):
             return path
     raise InputNotFound(
         f"{recorded}: the data that {model} was trained on is not there, nor is {beside}; "

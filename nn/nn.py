@@ -246,8 +246,9 @@ class Network:
         if self._engine is None:
             loss = "reference" if self.reference else self.loss
             self._engine = backends.create(
-                self.backend, self.layers, loss, self.dtype, self.threads, **self._gpu_options()
-            )
+                self.backend, self.layers, loss, self.dtype, self.threads,
+                distribute=self.distribute, **self._gpu_options(),
+            )  # fmt: skip
             self._engine.set("parameters", self._vector)
         return self._engine
 

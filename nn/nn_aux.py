@@ -7,6 +7,7 @@ constant `NN_<NAME>` of csrc/nn.h; the formula is in csrc/nn_aux.c.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 ACTIVATIONS = {
     "relu": "max(z, 0)",
@@ -73,8 +74,8 @@ REFERENCE = {  # what --reference stands for; another value beside it contradict
 # Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
 # which stays below these, and the layer in word 3 (csrc/dropout.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
-STREAM_SHUFFLE = 0x53000000
-STREAM_HOLDOUT = 0x48000000
+STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
+STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (parts.py)
 
 
 def _core():
@@ -83,31 +84,36 @@ def _core():
     return extension("seq")
 
 
-def shuffled(n: int, seed: int, stream: int):
-    """A permutation of 0..n-1 (int64), the same on every machine for a seed and stream."""
+def shuffled(n: int, seed: int, stream: int, lane: int = 0):
+    """A permutation of 0..n-1 (int64), the same on every machine for a seed, stream and lane."""
     import numpy as np
 
     ffi, lib = _core()
     order = np.arange(n, dtype=np.int64)
-    lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, 0)
+    lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, lane)
     return order
 
 
 class PhiloxOrder:
-    """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so that any can be repeated."""
+    """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so that any can be repeated.
 
-    def __init__(self, rows: int, seed: int):
+    ahead: the next epoch's is drawn by a thread while this one is computed, which costs nothing where that happens
+    elsewhere than on the processor."""
+
+    def __init__(self, rows: int, seed: int, ahead: bool = False):
         self.rows, self.seed = rows, seed
+        self._worker, self._coming = ThreadPoolExecutor(1) if ahead else None, {}
 
     def epoch(self, number: int):
         """int64 permutation of 0..rows-1 for epoch `number`, from 0."""
-        import numpy as np
-
-        ffi, lib = _core()
-        order = np.arange(self.rows, dtype=np.int64)
-        pointer = ffi.cast("int64_t *", order.ctypes.data)
-        lib.nn_shuffle(pointer, self.rows, self.seed, STREAM_SHUFFLE, number)
+        coming = self._coming.pop(number, None)
+        order = coming.result() if coming else self._draw(number)
+        if self._worker:
+            self._coming = {number + 1: self._worker.submit(self._draw, number + 1)}
         return order
+
+    def _draw(self, number: int):
+        return shuffled(self.rows, self.seed, STREAM_SHUFFLE, number)
 
     def state(self) -> dict:
         """What the next order is drawn from, as arrays: nothing but the epoch's number."""

@@ -29,7 +29,7 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[Step]]) -> di
     times: dict[tuple, list[float]] = {}
     for batch in batches:
         spent: dict[tuple, float] = {}
-        for step in batch:
+        for step in (step for step in batch if step.lane == batch[0].lane):  # of several GPUs the first one's
             spent[step.name, step.layer] = spent.get((step.name, step.layer), 0.0) + step.end - step.begin
         for key, seconds in spent.items():
             times.setdefault(key, []).append(1e3 * seconds)
@@ -84,7 +84,13 @@ def report(result: dict) -> None:
     console.table(headers, rows, f"median of {result['batches']} batches of {result['rows']} rows", left=2)
 
 
-OTHERS = {"gather": "rows gathered", "loss": "loss", "communication": "communication", "end": "rest"}
+OTHERS = {  # steps of no layer
+    "gather": "rows gathered",
+    "loss": "loss",
+    "communication": "communication",
+    "update": "update",
+    "end": "rest",
+}
 
 
 def _ms(value: float) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from .nn_aux import SCALING_ALIASES, SCALINGS
 from .utils import DataError, UsageError, log
 
-_BLOCK_VALUES = 1 << 18  # values turned into doubles at a time
+_BLOCK_VALUES = 1 << 18  # values turned into doubles at a time; decides how sums are rounded
+_CACHED_VALUES = 1 << 15  # where nothing is added up: they stay in the processor's cache
 
 
 @dataclass
@@ -41,6 +42,18 @@ class Scaling:
         if kind in ("none", "pixel"):
             return cls(kind)
         low, high, mean = _low_high_mean(x, rows)
+        deviation = _deviation(x, rows, mean) if kind == "standardization" else None
+        return cls._of(kind, low, high, mean, deviation, columns, strict)
+
+    @classmethod
+    def of_moments(cls, kind: str, moments: Moments, *, columns: list[str] | None = None) -> Scaling:
+        """The same from what is known of the rows, which nobody has in memory; but for roundings."""
+        if kind in ("none", "pixel"):
+            return cls(kind)
+        return cls._of(kind, moments.low, moments.high, moments.mean, moments.deviation, columns, False)
+
+    @classmethod
+    def _of(cls, kind, low, high, mean, deviation, columns, strict) -> Scaling:
         constant = low == high
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
@@ -58,7 +71,7 @@ class Scaling:
         if kind == "normalization":
             shift, scale = low, high - low
         else:
-            shift, scale = mean, _deviation(x, rows, mean)
+            shift, scale = mean, deviation
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
     def apply(
@@ -72,11 +85,15 @@ class Scaling:
         if self.kind == "pixel" and x.dtype == np.uint8:
             levels = (np.arange(256) / 255).astype(out.dtype)
         shift, scale = self._shaped(x)
-        for target, block in zip(_row_blocks(out), _row_blocks(x, rows), strict=True):
+        blocks = (_row_blocks(out, size=_CACHED_VALUES), _row_blocks(x, rows, _CACHED_VALUES))
+        for target, block in zip(*blocks, strict=True):
             if levels is not None:
                 np.take(levels, block, out=target)
             elif len(shift):
-                target[...] = (block.astype(np.float64) - shift) / scale
+                block = block.astype(np.float64)
+                block -= shift
+                block /= scale
+                target[...] = block
             else:
                 target[...] = block
         return out
@@ -129,9 +146,37 @@ class Scaling:
         return self.shift[:, None, None], self.scale[:, None, None]
 
 
-def _row_blocks(x: np.ndarray, rows=None):
+class Moments:
+    """Smallest and largest value, mean and standard deviation (of the population) of each feature, from one block
+    of rows after another: those of two sets of rows make those of both (Chan, Golub and LeVeque 1983)."""
+
+    def __init__(self):
+        self.count, self.low, self.high = 0, np.inf, -np.inf
+        self.mean = self._squares = 0.0
+
+    def add(self, x: np.ndarray) -> None:
+        """Take in rows, (rows, features) or (rows, channels, height, width)."""
+        axes = _feature_axes(x)
+        for block in _row_blocks(x):
+            block = block.astype(np.float64)
+            self.low = np.minimum(self.low, block.min(axis=axes))
+            self.high = np.maximum(self.high, block.max(axis=axes))
+            count, mean = block.size // block.shape[1], block.mean(axis=axes)
+            block -= mean if block.ndim == 2 else mean[:, None, None]
+            step, total = mean - self.mean, self.count + count
+            self._squares += np.square(block, out=block).sum(axis=axes) + step * step * (self.count * count / total)
+            self.mean = self.mean + step * (count / total)
+            self.count = total
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """Of each feature."""
+        return np.sqrt(self._squares / self.count)
+
+
+def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
     """x, or the given rows of it, in blocks of rows small enough to be turned into doubles in passing."""
-    step = max(1, _BLOCK_VALUES // max(1, math.prod(x.shape[1:])))
+    step = max(1, size // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
         yield x[start : start + step] if rows is None else x[rows[start : start + step]]
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from .parts import Parts
 from .utils import DataError, NnError, UsageError
 
 log = logging.getLogger("nn")
@@ -30,11 +31,14 @@ def test(net, ds, *, threshold: float | None = None) -> dict:
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc
       multiclass  rows accuracy macro confusion per_class
       regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
-    threshold: score from which a row counts as class 1; None takes the network's own.
+    ds: a Dataset, or Parts, which are read while they are used. threshold: score from which a row counts as class 1;
+    None takes the network's own.
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
     Raises DataError if the data do not fit the network, UsageError for a threshold or task that cannot be,
     and NnError if a score is not finite.
     """
+    if isinstance(ds, Parts):
+        return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
         raise DataError(f"{_name(ds)}: found no rows to test, expected at least one")
     threshold = _checked_threshold(net, threshold)
@@ -46,6 +50,31 @@ def test(net, ds, *, threshold: float | None = None) -> dict:
         return regression_report(truth, scores, ds.targets, ds.persistence())
     if net.task == "multiclass":
         return multiclass_report(truth, scores, net.classes or ds.classes)
+    return binary_report(truth, scores[:, 0], threshold)
+
+
+def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dict:
+    """The same figures of rows that come in blocks (Datasets), of which only the answers are kept; of several
+    classes only their counts."""
+    threshold, confusion, kept, ds = _checked_threshold(net, threshold), 0, [], None
+    for ds in blocks:
+        truth, scores = _truth(net, ds), net.predict(ds.x)
+        _check_fit(net, ds, truth, scores.shape[1])
+        _check_finite(ds, scores)
+        if net.task == "multiclass":
+            confusion = confusion + confusion_matrix(truth, decide(scores), scores.shape[1])
+        else:
+            kept.append((truth, scores, ds.persistence()))
+    if ds is None:
+        raise DataError("no rows to test, expected at least one")
+    if net.task == "multiclass":
+        return _of_confusion(confusion, net.classes or ds.classes)
+    truth, scores, persistence = (
+        None if part[0] is None else np.concatenate(part) for part in zip(*kept, strict=True)
+    )
+    kept.clear()
+    if net.task == "regression":
+        return regression_report(truth, scores, ds.targets, persistence)
     return binary_report(truth, scores[:, 0], threshold)
 
 
@@ -79,14 +108,17 @@ def multiclass_report(truth: np.ndarray, scores: np.ndarray, classes: Sequence[s
     classes: their names; without one for each output they are named by number. `macro` is the plain mean over
     all classes of the network, whether the data hold them or not.
     """
-    outputs = scores.shape[1]
+    return _of_confusion(confusion_matrix(truth, decide(scores), scores.shape[1]), classes)
+
+
+def _of_confusion(confusion: np.ndarray, classes: Sequence[str] | None) -> dict:
+    outputs = len(confusion)
     names = [str(name) for name in (classes if classes and len(classes) == outputs else range(outputs))]
-    confusion = confusion_matrix(truth, decide(scores), outputs)
     per_class = class_rates(confusion, names)
     _warn_zero_classes(confusion, names)
     return {
-        "rows": len(truth),
-        "accuracy": ratio(int(confusion.trace()), len(truth)),
+        "rows": int(confusion.sum()),
+        "accuracy": ratio(int(confusion.trace()), int(confusion.sum())),
         "macro": {
             rate: sum(row[rate] for row in per_class) / len(per_class)
             for rate in ("precision", "recall", "f1")

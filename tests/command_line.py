@@ -48,7 +48,8 @@ def succeed(*arguments) -> Result:
 
 def environment(**variables) -> dict[str, str]:
     """This process's environment with the package under test in front of the path."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **variables}
 
 
 def start(*arguments, **options) -> subprocess.Popen:

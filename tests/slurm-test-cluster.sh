@@ -16,12 +16,14 @@ configure() {
         ln -sfn /dev/null "$dir/run/gpu$i"
         echo "Name=gpu File=$dir/run/gpu$i"
     done >"$dir/etc/gres.conf"
+    # FirstJobId: MPICH names shared memory by the job, and what a killed one has left must not meet a later cluster's.
     # cred_expire: so long (and a second) a requeued job waits. DefMemPerCPU: else a job takes all memory.
     # config_overrides: processors and memory as they stand here. JobCompType: a line a job, for want of sacct.
     cat >"$SLURM_CONF" <<CONF
 ClusterName=test
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$port
+FirstJobId=$((port * 100 + RANDOM % 100))
 SrunPortRange=$((port + 100))-$((port + 199))
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 SlurmUser=root

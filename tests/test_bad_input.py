@@ -86,7 +86,7 @@ TRAIN = "--train --dataset two.csv --model new.bin"
         (f"{TRAIN} --learning-rates 3", ["did you mean --learning_rate?"]),
         (f"{TRAIN} --zzzz", ["--zzzz", "--help"]),
         (f"{TRAIN} -x", ["-x"]),
-        (f"{TRAIN} surplus", ["surplus", "--help"]),
+        (f"{TRAIN} banana", ["banana", "--help"]),
         ("train --dataset two.csv", ["unexpected argument train", "did you mean --train?"]),
         (f"{TRAIN} --epochs", ["--epochs"]),
         ("--train --dataset two.csv --model --json", ["--model", "--json"]),

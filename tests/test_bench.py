@@ -1,6 +1,8 @@
 """The benchmark: its cases, its measurements, and that what it times is right."""
 
+import os
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from nn.bench import CASES, CC, Forward, Product, Training, select
 from nn.utils import UsageError
 
 sys.path.append(str(REPOSITORY))
-from tests.bench.compare import TARGETS  # noqa: E402 - of the checkout, which need not be installed
+from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout, which need not be installed
+from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
+from tests.bench.growth import WIDTHS, width_case  # noqa: E402
 from tests.bench.sides import Nn  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
@@ -104,6 +108,30 @@ def test_the_timed_loop_steps_along_the_true_gradient(name):
     """1e-5, 1e-12: what design asks of one batch's gradients; the step's difference loses less."""
     case = select([name])[0]
     assert error(Nn().gradients(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
+
+
+@pytest.mark.parametrize("case", [*TRAINING, *map(width_case, WIDTHS)], ids=lambda case: case.name)
+def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
+    """On 2 threads, after an epoch. The step needs: parameters, the optimiser's moments (Adam: two vectors as long
+    as they), and one batch's input and the output of every layer but flatten. The engine holds beside these gradients,
+    packed operands, zeros that fill rows up to whole vectors, the targets: all it has but the data set itself."""
+    run = replace(case, batches=1).start("omp", threads=2)
+    run.once()
+    parameters = run.network.engine.get("parameters")
+    moments = 2 if case.optimizer == "adam" else 0
+    layers = [layer for layer in run.network.layers if layer.kind != "flatten"]
+    values = layers[0].inputs + sum(layer.outputs for layer in layers)
+    needed = parameters.itemsize * ((1 + moments) * parameters.size + case.batch * values)
+    assert needed == case.needed_bytes
+    assert needed < run.network.engine.bytes() <= MEMORY_TARGET * needed
+
+
+def test_a_limited_instruction_set_is_said_to_every_side(monkeypatch):
+    monkeypatch.setattr(os, "environ", {})
+    limit_isa("avx2")
+    assert os.environ == ISAS["avx2"] and os.environ["NN_ISA"] == "avx2"
+    with pytest.raises(UsageError, match="--isa mmx"):
+        limit_isa("mmx")
 
 
 def test_truth_of_a_product_is_numpys():

@@ -121,6 +121,20 @@ def test_a_model_predicts_the_same_on_both_backends(datasets, tmp_path):
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
 
+@pytest.mark.parametrize("spec", ["30,60:sigmoid,10:tanh,1", "64,33,5", "3,1:sigmoid", "600,2000,600,2:softplus"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
+    """Threads take blocks of rows as they come: which rows lie in one, and who computes it, must not show."""
+    x = np.random.default_rng(7).normal(size=(301, int(spec.split(",")[0]))).astype(dtype)
+    many = nn.Network(spec, "regression", backend="omp", dtype=dtype, threads=4).predict(x)
+    assert not np.array_equal(many[0], many[1])
+    for rows, threads in ((slice(0, 1), 4), (slice(70, 77), 1), (slice(100, 200), 3), (slice(299, 301), 2)):
+        few = nn.Network(spec, "regression", backend="omp", dtype=dtype, threads=threads)
+        np.testing.assert_array_equal(few.predict(x[rows]), many[rows])
+    seq = nn.Network(spec, "regression", backend="seq", dtype=dtype).predict(x)
+    assert distance(seq, many) < {"float32": 1e-5, "float64": 1e-12}[dtype]
+
+
 def available_sets():
     """The instruction sets this processor can run, best first."""
     ffi, lib = extension("omp")
@@ -137,6 +151,7 @@ def test_lesser_instruction_sets_are_right_too(isa):
         "test_one_batch_has_the_gradients_of_seq",
         "test_three_epochs_of_float64_end_where_seq_ends",
         "test_omp_gives_the_same_bits_for_any_thread_count",
+        "test_a_row_is_predicted_the_same_alone_and_among_many",
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += [f"{__file__}::{name}" for name in tests]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -57,9 +58,7 @@ class Slurm:
         self.env, self.project = env, project
 
     def run(self, *command) -> str:
-        done = subprocess.run(
-            command, env=self.env, cwd=self.project, text=True, capture_output=True, timeout=60
-        )
+        done = subprocess.run(command, env=self.env, cwd=self.project, text=True, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -128,9 +127,7 @@ def project(folder: Path) -> Path:
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
     command = programs / "nn"
-    command.write_text(
-        f'#!/bin/sh\nPYTHONPATH={environment()["PYTHONPATH"]} exec {sys.executable} -m nn "$@"\n'
-    )
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={environment()["PYTHONPATH"]} exec {sys.executable} -m nn "$@"\n')
     command.chmod(0o755)
     (programs / "activate").write_text(f"PATH={programs}:$PATH\n")
     plan = {"data": {"path": "datasets/CC.csv"}, "layers": ["30,4,1", "30,8,4,1", "30,9"], "epochs": 1}
@@ -213,3 +210,101 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slu
     assert slurm.result(job)[::2] == ("CANCELLED", 1)
     assert "nn: stopped by SIGTERM: the training as it stands is in" in slurm.output(job)
     assert not saved.with_suffix(".bin").exists()
+
+
+# ---------------------------------------------------------------- several ranks
+
+
+SHARED = ["--train", "--dataset", "datasets/CC.csv", "--distribute", "mirrored", "--quiet"]
+TWO = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem=500M"]  # of the cluster's one node
+
+
+@pytest.fixture(scope="module")
+def mpi():
+    if not importlib.util.find_spec("mpi4py"):
+        pytest.skip("mpi4py is not installed (pip install mpi4py mpich)")
+
+
+def srun(slurm, *arguments):
+    """srun on two processors; how it ended, and after how many seconds."""
+    began = time.monotonic()
+    own = {"UCX_TLS": "self,sysv,posix", "UCX_NET_DEVICES": "lo", "FI_PROVIDER": "tcp"}  # nothing leaves this machine
+    done = subprocess.run(
+        ["srun", "--ntasks=2", "--mem=500M", *map(str, arguments)],
+        env={**slurm.env, **own, "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}"},
+        cwd=slurm.project, text=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    return done, time.monotonic() - began
+
+
+def test_srun_starts_ranks_that_train_one_model(slurm, mpi):
+    done, _ = srun(slurm, "--mpi=pmi2", "nn", *SHARED, "--epochs", 3, "--model", "srun.bin", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["ranks"] == 2
+    alone = ["--train", "--dataset", slurm.project / "datasets/CC.csv", "--epochs", 3, "--json", "--quiet"]
+    assert result["loss"] == pytest.approx(succeed(*alone, "--model", slurm.project / "one.bin").json["loss"], rel=1e-4)
+
+
+def test_srun_without_mpi_is_refused_with_the_fix(slurm, mpi):
+    done, seconds = srun(slurm, "nn", *SHARED, "--model", "plain.bin")
+    assert done.returncode == 2 and seconds < 30
+    assert (
+        done.stderr.startswith("nn: srun speaks of rank 0 of 2, but to mpi4py's ") and "srun --mpi=pmi2" in done.stderr
+    )
+    assert done.stderr.count("nn:") == 1 and not (slurm.project / "plain.bin").exists()
+
+
+def test_srun_without_distribute_is_refused(slurm):
+    done, _ = srun(slurm, "nn", "--train", "--dataset", "datasets/CC.csv", "--model", "plain.bin")
+    assert done.returncode == 2 and "nn: srun started 2 trainings" in done.stderr
+    assert not (slurm.project / "plain.bin").exists()
+
+
+def test_ranks_of_srun_that_disagree_or_do_not_come_are_named(slurm, mpi):
+    command = " ".join(map(str, ["exec nn", *SHARED, "--model", "wrong.bin"]))
+    done, seconds = srun(slurm, "--mpi=pmi2", "sh", "-c", f"{command} --seed $SLURM_PROCID")
+    assert done.returncode == 2 and seconds < 30
+    assert done.stderr.startswith("nn: --seed: rank 1 has 1, rank 0 has 0")
+    late = f"[ $SLURM_PROCID = 0 ] || exec sleep 6; NN_RENDEZVOUS_SECONDS=2 {command}"
+    done, seconds = srun(slurm, "--mpi=pmi2", "sh", "-c", late)
+    assert done.returncode == 1 and seconds < 30
+    assert done.stderr.startswith("nn: rank 1 has not come to 127.0.0.1 port ")
+    assert "within 2 s, of 2 that srun speaks of" in done.stderr
+
+
+def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, mpi):
+    command = " ".join(map(str, ["nn", *SHARED, "--epochs", 10**6, "--model", "k.bin", "--checkpoint", "k.ck"]))
+    killed = f"{command} & [ $SLURM_PROCID = 0 ] || {{ until [ -e k.ck ]; do sleep 0.1; done; kill -9 $!; }}; wait $!"
+    done, seconds = srun(slurm, "--mpi=pmi2", "bash", "-c", killed)
+    assert done.returncode != 0 and seconds < 60
+    assert position(slurm.project / "k.ck")["step"] > 0 and not (slurm.project / "k.bin").exists()
+
+
+def test_nodes_train_and_test_one_model(slurm, mpi):
+    job = slurm.submit(*TWO, "slurm/nodes.sbatch", "--epochs", 5)
+    assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
+    output = slurm.output(job)
+    assert ", 2 ranks, 1 thread," in output and output.count("epoch 5/5") == 1 and "F1 " in output
+
+
+def test_nodes_that_were_interrupted_queue_themselves_and_end_in_the_same_bytes(slurm, mpi):
+    given = [*TWO, "slurm/nodes.sbatch", "--epochs", 2000, "--quiet"]
+    job, peace = slurm.submit("--job-name=again", *given), slurm.submit("--job-name=peace", *given)
+    saved = slurm.project / f"again-{job}.ck"
+    slurm.wait(job, lambda _: saved.exists())
+    slurm.run("scancel", "--batch", "--signal=USR1", job)
+    assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
+    assert "nn: stopped by SIGUSR1: the training as it stands is in" in slurm.output(job)
+    assert slurm.result(peace) == ("COMPLETED", 0, 0), slurm.output(peace)
+    models = [slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_nodes_that_are_cancelled_save_and_do_not_start_again(slurm, mpi):
+    job = slurm.submit("--job-name=cancelled", *TWO, "slurm/nodes.sbatch", "--epochs", 10**6, "--quiet")
+    saved = slurm.project / f"cancelled-{job}.ck"
+    slurm.wait(job, lambda _: saved.exists())
+    slurm.run("scancel", job)
+    assert slurm.result(job)[::2] == ("CANCELLED", 0)
+    assert position(saved)["step"] > 0 and not saved.with_suffix(".bin").exists()

@@ -6,6 +6,8 @@
 #include "../core.h"
 #include "vector.h"
 
+enum { BIAS_WIDE = 4 };                 /* vectors of a row that are added up together */
+
 static int64_t dense_weights(const nn_layer *spec)
 {
     int64_t i = values(spec->in), o = values(spec->out);
@@ -61,7 +63,7 @@ static product weight_product(const nn_layer *spec, int64_t n)
 static int64_t dense_scratch(const nn_layer *spec, int64_t n)
 {
     if (is_narrow(spec))
-        return 0;
+        return narrow_scratch(spec);
     product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
     int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
     product whole = weight;
@@ -77,6 +79,8 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
     }
     product p = forward_product(&l->spec, b->n);
     p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b;
+    if (b->x_row)
+        p.a_row = b->x_row;
     if (p.end.activation == NN_SOFTMAX)
         p.end.activation = NN_LINEAR;   /* needs the whole row */
     multiply(&p, b->team, b->scratch);
@@ -101,20 +105,33 @@ static void dense_backward_input(layer *l, real *dx, const real *dz, const real 
     multiply(&p, b->team, b->scratch);
 }
 
-/* db (o) = column sums of dz, and its step if asked for. */
-static void bias_gradient(layer *l, const real *dz, int step, const batch *b)
+/* db of `wide` vectors of columns: sums of dz (n, stride), or the step they make. */
+INLINE void bias_columns(const int wide, layer *l, const real *dz, int64_t stride, int64_t k, int64_t n,
+                         const step_constants *step)
+{
+    vec sum[BIAS_WIDE] = {{0}};
+    for (int64_t r = 0; r < n; r++)
+        for (int s = 0; s < wide; s++)
+            sum[s] += load(dz + r * stride + k + s * VECTOR);
+    for (int s = 0; s < wide; s++, k += VECTOR)
+        if (step)
+            step_v(l->b + k, sum[s], l->bm ? l->bm + k : NULL, l->bv ? l->bv + k : NULL, step);
+        else
+            store(l->db + k, sum[s]);
+}
+
+static void bias_gradient(layer *l, const real *dz, int steps, const batch *b)
 {
     int64_t stride = row_stride(l->outputs), first, last;
+    step_constants constants, *step = NULL;
+    if (steps)
+        constants = step_of(b->update, 0), step = &constants;
     team_share(b->team, stride, VECTOR, &first, &last);
-    for (int64_t k = first; k < last; k += VECTOR) {
-        vec sum = {};
-        for (int64_t r = 0; r < b->n; r++)
-            sum += load(dz + r * stride + k);
-        store(l->db + k, sum);
-    }
-    if (step && first < last)
-        optimizer_step(l->b + first, l->db + first, l->bm ? l->bm + first : NULL, l->bv ? l->bv + first : NULL,
-                       last - first, 0, b->update);
+    int64_t k = first;
+    for (; k + BIAS_WIDE * VECTOR <= last; k += BIAS_WIDE * VECTOR)
+        bias_columns(BIAS_WIDE, l, dz, stride, k, b->n, step);
+    for (; k < last; k += VECTOR)
+        bias_columns(1, l, dz, stride, k, b->n, step);
 }
 
 static int dense_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
@@ -140,10 +157,14 @@ static int dense_backward_parameters(layer *l, const real *dz, const real *x, co
     return fused;
 }
 
+static int dense_reads_any_row(const nn_layer *spec) { return !is_narrow(spec); }
+static int64_t dense_most_stepped_rows(const nn_layer *spec) { return is_narrow(spec) ? INT64_MAX : MOST_FUSED_ROWS; }
+
 static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
 
 static const layer_kind dense_kind = {
     .weights = dense_weights, .scratch = dense_scratch, .import = dense_import, .export = dense_export,
     .forward = dense_forward, .backward_input = dense_backward_input,
     .backward_parameters = dense_backward_parameters, .flops = dense_flops,
+    .most_stepped_rows = dense_most_stepped_rows, .reads_any_row = dense_reads_any_row,
 };

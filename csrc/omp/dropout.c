@@ -81,7 +81,7 @@ static int64_t dropout_scratch(const nn_layer *spec, int64_t n)
 
 static void dropout_row(const layer *l, real *to, const real *from, int64_t r, const batch *b)
 {
-    int64_t n = l->inputs, e = r * n;
+    int64_t n = l->inputs, e = (b->first_row + r) * n;
     real *drawn = b->scratch, *factor = drawn + e % 4;
     draw_factors(drawn, n + e % 4, (uint64_t)(e / 4), l->spec.rate, b, l->index);
     if (!same_layout(l->spec.in)) {

@@ -15,7 +15,7 @@ enum { ROWS = 12, COLUMNS = 2 };        /* 24 sums of 32 registers */
 enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
 #endif
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR > 1024 ? 1024 : 64 * COLUMNS * VECTOR };
-enum { PANEL = COLUMNS * VECTOR };
+enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, NARROW = 4 * PANEL };
 enum { ROWS_COPIED = (ROWS + VECTOR - 1) / VECTOR * VECTOR };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
                                          * apart, are read where they lie: few pages, no set of the cache overused */
@@ -48,22 +48,38 @@ typedef struct {
 
 /* ---- the micro-kernel ---- */
 
+INLINE void activate_sums(const int activation, const real *sums, int rows, int width, real *c, int64_t c_row,
+                          const real *bias)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < width; s += VECTOR)
+            store(c + r * c_row + s, activation_v(activation, load(sums + r * width + s) + load(bias + s)));
+}
+
+INLINE void slope_sums(const int activation, const real *sums, int rows, int width, real *c, int64_t c_row,
+                       const real *x, int64_t x_row)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < width; s += VECTOR)
+            store(c + r * c_row + s, slope_v(activation, load(x + r * x_row + s), load(sums + r * width + s)));
+}
+
 /* The rarer ends of a tile, out of line: sums (rows, width) lie on the stack. */
 static void finish_slowly(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
 {
     const epilogue *end = &p->end;
-    for (int r = 0; r < rows; r++)
-        for (int s = 0; s < width; s += VECTOR) {
-            int64_t at = r * p->c_row + s;
-            vec sum = load(sums + r * width + s);
-            if (end->kind == ACTIVATE)
-                store(c + at, activation_v(end->activation, sum + load(end->bias + j + s)));
-            else if (end->kind == SLOPE)
-                store(c + at, slope_v(end->activation, load(end->x + (i + r) * end->x_row + j + s), sum));
-            else
-                step_v(c + at, sum, end->m ? end->m + (i + r) * p->c_row + j + s : NULL,
-                       end->v ? end->v + (i + r) * p->c_row + j + s : NULL, end->step);
-        }
+    const real *x = end->x ? end->x + i * end->x_row + j : NULL;
+    if (end->kind == ACTIVATE)
+        FOR_ACTIVATION(end->activation, activate_sums, sums, rows, width, c, p->c_row, end->bias + j)
+    else if (end->kind == SLOPE)
+        FOR_ACTIVATION(end->activation, slope_sums, sums, rows, width, c, p->c_row, x, end->x_row)
+    else
+        for (int r = 0; r < rows; r++)
+            for (int s = 0; s < width; s += VECTOR) {
+                int64_t at = (i + r) * p->c_row + j + s;
+                step_v(c + r * p->c_row + s, load(sums + r * width + s), end->m ? end->m + at : NULL,
+                       end->v ? end->v + at : NULL, end->step);
+            }
 }
 
 /* rows x columns vectors of c, from row i and column j of the product on; `more`: c holds the sums so far,
@@ -171,7 +187,14 @@ INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VEC
 /* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, PANEL), columns past the end of b as 0. */
 static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_t j0, int64_t width)
 {
-    for (int64_t j = 0; j < width; j += PANEL, to += depth * PANEL) {
+    int64_t j = 0;
+    if (p->b_col == 1 && !p->b_width)       /* row by row, as they lie */
+        for (; j + NARROW <= width && j0 + j + NARROW <= p->n; j += NARROW, to += depth * NARROW)
+            for (int64_t q = 0; q < depth; q++)
+                for (int s = 0; s < NARROW; s += VECTOR)
+                    store(to + s / PANEL * depth * PANEL + q * PANEL + s % PANEL,
+                          load(p->b + (p0 + q) * p->b_row + j0 + j + s));
+    for (; j < width; j += PANEL, to += depth * PANEL) {
         int64_t there = max_i64(0, min_i64(PANEL, (p->b_width ? p->b_width : p->n) - j0 - j));
         const real *from = p->b + p0 * p->b_row + (j0 + j) * p->b_col;
         if (there < PANEL)
@@ -259,16 +282,17 @@ static int lies_well(int64_t count, int64_t stride)
     return count * (int64_t)sizeof(real) <= SMALL_BYTES || stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
 }
 
-/* (a of one row is read once; so is b, for the few rows of a that one or two tiles hold.) */
+/* (a of one row is read once; b, for few rows of a, so few times that a copy would not pay.) */
 static blocking blocks_of(const product *p)
 {
     blocking is;
     is.depth = max_i64(1, p->end.kind == STEP ? p->k : min_i64(p->k, DEPTH));   /* a step needs whole sums */
-    is.width = max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
-    is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
     is.read_a = lies_well(p->m * p->k, p->a_row * p->a_col) || p->m == 1;
-    is.read_b = p->b_col == 1 && p->n % VECTOR == 0 && (lies_well(p->k * p->n, p->b_row) || p->m <= 2 * ROWS);
+    int a_once = is.read_a || (p->m <= is.height && p->k <= is.depth);      /* then b needs no wide blocks */
+    is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
+    is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
+    is.read_b = p->b_col == 1 && p->n % VECTOR == 0 && (lies_well(p->k * p->n, p->b_row) || p->m <= FEW_ROWS);
     return is;
 }
 
@@ -276,8 +300,9 @@ static blocking blocks_of(const product *p)
 static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p);
-    return ((is.read_a ? 0 : is.height * is.depth + ROWS_COPIED) + (is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL))
-         * (int64_t)sizeof(real);
+    int64_t a = is.read_a ? 0 : is.height * is.depth + ROWS_COPIED;
+    int64_t b = is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL;
+    return (a + b) * (int64_t)sizeof(real);
 }
 
 /* The part of c in rows [i0, i1) and columns [j0, j1). */
@@ -285,6 +310,7 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
 {
     blocking is = blocks_of(p);
     real *b_block = scratch, *a_block = b_block + (is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL);
+    int a_stays = i1 - i0 <= is.height && p->k <= is.depth;
     if (is.read_b)
         is.width = max_i64(PANEL, (j1 - j0 + PANEL - 1) / PANEL * PANEL);
     for (int64_t j = j0; j < j1; j += is.width) {
@@ -300,7 +326,8 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
                 int64_t height = min_i64(is.height, i1 - i);
                 const real *a = p->a + i * p->a_row + q * p->a_col;
                 if (!is.read_a) {
-                    pack_a(a_block, p, i, height, q, depth);
+                    if (j == j0 || !a_stays)
+                        pack_a(a_block, p, i, height, q, depth);
                     a = a_block;
                 }
                 multiply_block(p, a, !is.read_a, b, !is.read_b, i, height, j, width, depth, q > 0,

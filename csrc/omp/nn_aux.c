@@ -31,6 +31,18 @@ static void softmax(real *a, int64_t width)
         store(a + k, load(a + k) * scale);
 }
 
+INLINE void activate_values(const int activation, real *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VECTOR)
+        store(a + i, activation_v(activation, load(a + i)));
+}
+
+INLINE void slope_values(const int activation, real *dx, const real *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VECTOR)
+        store(dx + i, slope_v(activation, load(a + i), load(dx + i)));
+}
+
 static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width)
 {
     int64_t stride = row_stride(width);
@@ -40,16 +52,14 @@ static void activation_forward(real *a, int activation, int64_t first, int64_t l
         for (int64_t r = first; r < last; r++)
             softmax(a + r * stride, width);
     else
-        for (int64_t i = first * stride; i < last * stride; i += VECTOR)
-            store(a + i, activation_v(activation, load(a + i)));
+        FOR_ACTIVATION(activation, activate_values, a + first * stride, (last - first) * stride)
 }
 
 static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width)
 {
-    if (activation == NN_LINEAR)
-        return;
-    for (int64_t i = first * row_stride(width); i < last * row_stride(width); i += VECTOR)
-        store(dx + i, slope_v(activation, load(a + i), load(dx + i)));
+    int64_t stride = row_stride(width);
+    if (activation != NN_LINEAR)
+        FOR_ACTIVATION(activation, slope_values, dx + first * stride, a + first * stride, (last - first) * stride)
 }
 
 static void clear_past(real *row, int64_t width)

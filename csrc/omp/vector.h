@@ -23,6 +23,7 @@ INLINE vec pick(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | 
 INLINE vec larger(vec a, vec b) { return pick(a > b, a, b); }
 INLINE vec positive_part(vec a) { return (vec)((a > (vec){}) & (ivec)a); }
 INLINE vec size_of(vec a) { return (vec)((ivec)a & ~(ivec)splat((real)-0.0)); }
+INLINE vec minus_size_of(vec a) { return (vec)((ivec)a | (ivec)splat((real)-0.0)); }
 INLINE vec sign_of(vec a) { return (vec)((ivec)a & (ivec)splat((real)-0.0)); }
 
 INLINE vec root(vec a)
@@ -54,19 +55,22 @@ INLINE vec polynomial(vec x, const real *coefficients, int count)
 }
 #define POLYNOMIAL(x, ...) polynomial(x, (const real[]){__VA_ARGS__}, sizeof((real[]){__VA_ARGS__}) / sizeof(real))
 
-/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; a polynomial in r, then the exponent moved by n in two steps, so that
- * results down to the smallest subnormal number and up to the largest come out right. */
+/* exp of a number that is not positive, which is all that is asked for here: x = n ln 2 + r, |r| <= ln 2 / 2; a
+ * polynomial in r, then the exponent moved by n. What is added to round n leaves n + bias + spare in the lowest bits,
+ * an exponent's field as soon as it is moved there; `spare` keeps it above 0, and is taken back by a multiplication,
+ * so that results down to the smallest subnormal number come out right. */
 INLINE vec exp_v(vec x)
 {
 #ifdef REAL_IS_FLOAT
-    const real most = 89, least = -104, shift = 0x1.8p23f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
-    const int mantissa = 23, bias = 127;
+    const real least = -104, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+    const real shift = 0x1.8p23f + 127 + 24, without_spare = 0x1p-24f;
+    const int mantissa = 23;
 #else
-    const real most = 710, least = -746, shift = 0x1.8p52, ln2_high = 0x1.62e42fee00000p-1,
-               ln2_low = 0x1.a39ef35793c76p-33;
-    const int mantissa = 52, bias = 1023;
+    const real least = -746, ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
+    const real shift = 0x1.8p52 + 1023 + 54, without_spare = 0x1p-54;
+    const int mantissa = 52;
 #endif
-    vec clipped = pick(x > most, splat(most), pick(x < least, splat(least), x)); /* a NaN passes through both */
+    vec clipped = pick(x < least, splat(least), x);         /* a NaN stays one */
     vec shifted = clipped * (real)1.4426950408889634 + shift;
     vec n = shifted - shift;
     vec r = (clipped - n * ln2_high) - n * ln2_low;
@@ -78,17 +82,14 @@ INLINE vec exp_v(vec x)
                        1 / 40320.0, 1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5);
 #endif
     p = (p * r) * r + r + 1;
-    ivec exponent = (ivec)shifted - (ivec)splat(shift), half = exponent >> 1;
-    return p * (vec)((half + bias) << mantissa) * (vec)((exponent - half + bias) << mantissa);
+    return p * (vec)((ivec)shifted << mantissa) * without_spare;
 }
 
-/* exp of a negative number only, so that small results do not become 0 by way of an overflow; where e is small,
- * e / (1 + e) as e less a correction, whose rounding does not show. */
+/* With e = exp(-|z|): e / (1 + e) or 1 / (1 + e), the numerator less a correction, whose rounding shows less. */
 INLINE vec sigmoid_v(vec z)
 {
-    vec e = exp_v(-size_of(z));
-    vec share = pick(z < 0, e, splat(1)) / (1 + e);
-    return pick((z < 0) & (e < (real)0.25), e - e * share, share);
+    vec e = exp_v(minus_size_of(z)), share = e / (1 + e), top = pick(z < 0, e, splat(1));
+    return top - top * share;
 }
 
 /* log(1 + e) for 0 <= e <= 1, as 2 atanh(s), s = e / (2 + e): its series in s^2 <= 1/9. Since 2 s = e - e s,
@@ -105,7 +106,7 @@ INLINE vec log1p_v(vec e)
     return e - s * (e - 2 * (q * p));
 }
 
-INLINE vec softplus_v(vec z) { return positive_part(z) + log1p_v(exp_v(-size_of(z))); }
+INLINE vec softplus_v(vec z) { return positive_part(z) + log1p_v(exp_v(minus_size_of(z))); }
 
 /* Near 0 a polynomial (Cephes), elsewhere (1 - e) / (1 + e) with e = exp(-2 |x|). */
 INLINE vec tanh_v(vec x)
@@ -136,6 +137,17 @@ INLINE vec activation_v(int activation, vec z)
     default: return z;
     }
 }
+
+/* A call with the activation as a constant, so that a loop in it does not ask at every vector; not for softmax. */
+#define FOR_ACTIVATION(activation, call, ...) \
+    switch (activation) { \
+    case NN_SIGMOID: call(NN_SIGMOID, __VA_ARGS__); break; \
+    case NN_TANH: call(NN_TANH, __VA_ARGS__); break; \
+    case NN_RELU: call(NN_RELU, __VA_ARGS__); break; \
+    case NN_LRELU: call(NN_LRELU, __VA_ARGS__); break; \
+    case NN_SOFTPLUS: call(NN_SOFTPLUS, __VA_ARGS__); break; \
+    default: call(NN_LINEAR, __VA_ARGS__); \
+    }
 
 /* f'(z) from a = f(z), times d. */
 INLINE vec slope_v(int activation, vec a, vec d)

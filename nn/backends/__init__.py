@@ -10,6 +10,7 @@ An engine is given the layers and the loss once and then offers, for parameter v
     loss(data, rows) -> mean loss
     record(batches), recorded() -> steps        when each step of the next batches of training was done
     threads_for(rows), bytes()
+    team                                        the ranks that share its batches (cluster.py), most often one alone
 """
 
 from __future__ import annotations
@@ -101,22 +102,23 @@ def _operations(layers, rows: int) -> float:
 
 
 def processor_microseconds(layers, rows: int, cores: int) -> float:
-    """A training step on omp, roughly: 10^5 operations a microsecond and core, and a core more for each 10^6 operations
-    of the forward pass. Measured (AVX-512, 2 cores of Zen 4): cc at batch 10 2.1 us, at 1000 120 us, digits at 32
-    255 us."""
+    """A training step on omp, roughly: 5 10^4 operations a microsecond and core, of many 10^5, and a core more for each
+    10^6 operations of the forward pass. Measured (AVX-512, 2 cores of Zen 4): cc at batch 10 2.2 to 3 us, at 1000
+    158 us, digits at 32 264 us, cnn0 at 32 1.3 ms, solar-deep at 1000 13.7 ms."""
     operations = _operations(layers, rows)
-    return 0.5 + operations / (1e5 * max(1.0, min(cores, operations / 3e6)))
+    rate = 5e4 if operations < 3e7 else 1e5
+    return 0.5 + operations / (rate * max(1.0, min(cores, operations / 3e6)))
 
 
 def gpu_microseconds(layers, rows: int) -> float:
-    """A training step on cuda, roughly: 3.5 us and 0.01 a row for small dense networks (small.py); else some four
-    phases of 2.5 us a layer, and 10^7 operations a microsecond. Measured on an H200: cc at batch 10 3.6 us, at 1000
-    13 us, digits at 32 39 us, cnn0 at 32 87 us, solar-deep at 1000 167 us."""
+    """A training step on cuda, roughly: 3.5 us and 0.01 a row for small dense networks (small.py); else two or three
+    phases of 2.5 us a layer, and 1.5 10^7 operations a microsecond, of many 4 10^7. Measured on an H200: cc at batch 10
+    3.6 us, at 1000 13 us, digits at 32 31 us, cnn0 at 32 70 us, solar-deep at 1000 160 us, solar-cnn at 512 3.9 ms."""
     operations = _operations(layers, rows)
     dense = all(layer.kind == "dense" for layer in layers)
     if dense and sum(layer.parameters for layer in layers) <= 6000:
         return 3.5 + 0.01 * rows
-    return 10.0 * len(layers) + operations / 1e7
+    return 6.0 * len(layers) + min(operations / 1.5e7, 300 + operations / 4e7)
 
 
 def on_host(backend: str) -> bool:
@@ -133,16 +135,19 @@ def create(
     *,
     gpus: tuple[int, ...] = (),
     tf32: bool = False,
+    distribute: str | None = None,
 ):
-    """The engine of a resolved backend's name for a network: on the first of `gpus`, by default on GPU 0; tf32: float32
-    products may be taken with 10 bits of mantissa."""
+    """The engine of a resolved backend's name for a network. gpus: none, GPU 0, or one for each rank of this host;
+    tf32: float32 products may be taken with 10 bits of mantissa; distribute: where the parameters are, of several GPUs,
+    or of the ranks that share batches."""
     if on_host(backend):
         from .cpu import CpuEngine
 
-        return CpuEngine(backend, layers, loss, dtype, threads)
-    device = gpus[0] if gpus else 0
+        return CpuEngine(backend, layers, loss, dtype, threads, distribute)
     if backend == "cudnn":
         from .cudnn import CudnnEngine as GpuEngine
     else:
         from .cuda import CudaEngine as GpuEngine
-    return GpuEngine(backend, layers, loss, dtype, device=device, tf32=tf32)
+    from . import group
+
+    return group.create(GpuEngine, backend, layers, loss, dtype, gpus=gpus, distribute=distribute, tf32=tf32)

@@ -30,7 +30,7 @@ struct control {
     int64 capacity;                     /* rows there is room for */
     const void *x, *y;                  /* the data set: inputs, targets or int labels */
     const int64 *order;                 /* its rows in the order to take them; NULL: as they lie */
-    int64 count;                        /* rows of that order */
+    int64 count;                        /* rows of that order, those of all members */
     int64 batch;                        /* rows of a batch, the last one has what is left */
     double *row_loss;                   /* one a row of the order */
     const update *updates;              /* one a batch */
@@ -39,22 +39,33 @@ struct control {
     real *input_gradient;               /* and the gradient of the inputs */
     unsigned *arrivals;                 /* of the grid's barrier */
     int64 seed, step;                   /* of dropout; the first batch's */
+    int64 rank, size;                   /* which member of how many shares each batch; with SHARED only */
     int64 row, index;                   /* the batch at hand begins there; its number since the host filled this in */
 };
 
-/* The batch at hand. */
+/* The batch at hand, or a member's share of it. */
 struct batch {
     int n;                              /* rows, 0 after the last */
     int64 row;                          /* its first in the order */
+    int64 first;                        /* that row's number in the whole batch, which members of a group share */
     unsigned step, seed;
     const update *u;
 };
 
+/* Where a member's share of so many rows begins: the rule of cluster.py's Team. */
+__device__ inline int64 share_begin(const control &c, int64 rows, int64 rank) { return rows * rank / c.size; }
+
 __device__ inline batch batch_of(const control &c, int64 row, int64 index)
 {
-    int64 left = c.count - row;
-    batch b = {(int)(left < 0 ? 0 : left < c.batch ? left : c.batch), row, (unsigned)(c.step + index),
+    int64 left = c.count - row, rows = left < 0 ? 0 : left < c.batch ? left : c.batch;
+#ifdef SHARED                           /* the order holds this member's rows only, of whole batches up to this one */
+    int64 each = share_begin(c, c.batch, c.rank + 1) - share_begin(c, c.batch, c.rank);
+    int64 first = share_begin(c, rows, c.rank);
+    batch b = {(int)(share_begin(c, rows, c.rank + 1) - first), index * each, first, (unsigned)(c.step + index),
                (unsigned)c.seed, c.updates + index};
+#else
+    batch b = {(int)rows, row, 0, (unsigned)(c.step + index), (unsigned)c.seed, c.updates + index};
+#endif
     return b;
 }
 

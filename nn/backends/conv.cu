@@ -170,6 +170,14 @@ __device__ void conv_backward_parameters(real *g, const real *dz, const real *x,
 template <int F, int PIXELS, int ACTIVATION>
 __device__ void conv_finish(real *out, const real *b, int n, team t)
 {
-    for (int e = t.first(); e < n * F * PIXELS; e += t.stride())
-        out[e] = activate<ACTIVATION>(out[e] + b[e / PIXELS % F]);
+    enum { LENGTH = PIXELS % WHOLE == 0 ? (int)WHOLE : 1 };     /* side by side, of one filter */
+    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
+    for (int e = t.first(); e < n * F * PIXELS / LENGTH; e += t.stride()) {
+        side values = ((side *)out)[e];
+        real bias = b[e * LENGTH / PIXELS % F];
+        #pragma unroll
+        for (int v = 0; v < LENGTH; v++)
+            values.v[v] = activate<ACTIVATION>(values.v[v] + bias);
+        ((side *)out)[e] = values;
+    }
 }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
 
+from .. import cluster
 from ..utils import NnError, UsageError, default_threads
 from . import Step
 
 SUFFIXES = {"float32": "f32", "float64": "f64"}
+LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
 C_TYPES = {  # NumPy's character for a type -> the C array of it
     np.dtype(name).char: f"{c}[]"
@@ -61,14 +64,26 @@ class CpuData:
 class CpuEngine:
     """A network in the C core. `layers` as layers.parse gives them, `loss` a name of LOSSES or `reference`."""
 
-    def __init__(self, backend: str, layers, loss: str, dtype: str, threads: int | None = None):
+    team = cluster.ALONE
+
+    def __init__(
+        self,
+        backend: str,
+        layers,
+        loss: str,
+        dtype: str,
+        threads: int | None = None,
+        distribute: str | None = None,
+    ):
         self.name, self.dtype = backend, np.dtype(dtype)
         self._suffix = "_" + SUFFIXES[self.dtype.name]
         self.ffi, self.lib = extension(backend)
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
         threaded = backend != "seq" and self.lib.nn_has_openmp()
-        self.threads = (threads or default_threads()) if threaded else 1
+        if distribute:
+            self.team = cluster.expect_ranks()
+        self.threads = (threads or self._usual_threads()) if threaded else 1
         specs = self._specs(layers)
         net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
         if net == self.ffi.NULL:
@@ -78,7 +93,21 @@ class CpuEngine:
         self._net = self.ffi.gc(net, self._function("net_free"))
         self._layers, self._profile = len(layers), None
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
-        self._block_rows = min(max(BLOCK_BYTES // row_bytes, 32), 4096)
+        images = any(layer.kind == "conv" for layer in layers)
+        self._block_rows = min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
+        self._ranks, self._has_moments = None, True
+        if self.team.size > 1:
+            from . import mpi
+
+            self._ranks = mpi.ranks(self.ffi, dtype, distribute, self.team)
+            self._has_moments = distribute == "mirrored" or self.team.rank == 0
+            self._call("net_ranks", self._net, self._ranks)
+
+    def _usual_threads(self) -> int:
+        """The cores this process may use, shared with the ranks that may use the same."""
+        mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+        here = [platform.node(), mask]
+        return max(1, default_threads() // self.team.gather(here).count(here))
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
@@ -108,9 +137,10 @@ class CpuEngine:
         return specs
 
     def describe(self) -> str:
-        """Backend, instruction set and threads, as the first line of a run says them."""
+        """Backend, instruction set and ranks, as the first line of a run says them."""
         isa = self.ffi.string(self.lib.nn_isa()).decode()
-        return self.name if self.name == "seq" else f"{self.name} ({isa})"
+        name = self.name if self.name == "seq" else f"{self.name} ({isa})"
+        return f"{name}, {self.team.size} ranks" if self.team.size > 1 else name
 
     def threads_for(self, rows: int) -> int:
         """Threads that a batch of that many rows is worth."""
@@ -126,8 +156,9 @@ class CpuEngine:
             raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a parameter vector in; what: parameters, moment1, moment2."""
-        self._call("net_set", self._net, self._constant(what), self._pointer(vector, (self.size,)))
+        """Copy a parameter vector in; what: parameters, moment1, moment2 (nothing where another rank has those)."""
+        if what == "parameters" or self._has_moments:
+            self._call("net_set", self._net, self._constant(what), self._pointer(vector, (self.size,)))
 
     def get(self, what: str) -> np.ndarray:
         """Copy a parameter vector out."""
@@ -174,12 +205,14 @@ class CpuEngine:
             training,
             progress,
         )
-        if failed:
+        if failed == -1:
             raise NnError(f"out of memory for batches of {training.batch} rows; use a smaller --batch_number")
+        if failed:
+            raise NnError("a message between ranks failed in MPI; see the other ranks' output")
 
     def record(self, batches: int) -> None:
         """From now on note when the steps of training's batches begin and end, of so many batches."""
-        self._stamps = np.zeros((batches, 4 + 3 * self._layers))
+        self._stamps = np.zeros((batches, 7 + 3 * self._layers))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
         self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "stamps": stamps})
         self._call("net_profile", self._net, self._profile)
@@ -190,18 +223,25 @@ class CpuEngine:
             return []
         count = self._layers
         layers = range(count)
+        between = [("communication", None), ("update", None)]  # what ranks do, and one alone does not
         backwards = [(name, layer) for layer in reversed(layers) for name in ("backward", "update")]
         steps = [
             ("gather", None),
             *(("forward", i) for i in layers),
             ("loss", None),
             *backwards,
+            *between,
+            between[0],
             ("end", None),
         ]
         # layers that need no gradients leave no stamps: they took no time
         times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
         return [
-            [Step(*step, begin, end) for step, begin, end in zip(steps, row, row[1:], strict=False)]
+            [
+                Step(*step, begin, end)
+                for step, begin, end in zip(steps, row, row[1:], strict=False)
+                if end > begin or step not in between
+            ]
             for row in times
         ]
 

@@ -52,7 +52,7 @@ class Cublas:
     """What program.py's builder hands over: dense layers' large products. tf32: their float32 products may be taken
     by tensor cores with 10 bits of mantissa."""
 
-    SMALLEST = 2**28  # operations; below, our own kernels are as fast and take the bias and activation along
+    SMALLEST = 2**30  # operations; below, our own kernels are as fast and take the bias and activation along
 
     def __init__(self, dtype, stream, tf32: bool = False):
         self.ffi, self.lib = library()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,18 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..cluster import ALONE, Team
 from ..utils import UsageError
 from . import Step, small
 from .builder import Builder
 from .cublas import Cublas
-from .gpu import Phases, Runner, TimedPhases, WholeEpochs, batch_losses, check_device, cupy, processors, told
+from .gpu import Phases, Runner, TimedPhases, WholeEpochs, check_device, cupy, processors, told
+from .group import Member, members_engines, most_rows, own_rows
 from .program import Purpose
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
 MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # Operations of a batch up to which whole epochs run in one launch. Measured, microseconds a batch, one launch and
-# graph: digits 38 and 43 (3e7), cnn0 90 and 88 (4e8), cnn1 126 and 113, cnn2 149 and 133.
+# graph: digits 31 and 36 (3e7), cnn0 77 and 71 (4e8), cnn1 93 and 85, cnn2 109 and 102.
 WHOLE_EPOCH_FLOPS = 3e8
 SHARE_FOR_DATA = 0.6  # of the free memory that a data set may take; a larger one is streamed
 BLOCK_BYTES = 64 << 20  # of a streamed data set, at a time
@@ -63,12 +66,14 @@ class Progress:
 
 @dataclass
 class Segment:
-    """Rows that lie on the GPU, in the order in which they are taken; order 0: as they lie."""
+    """Rows that lie on the GPU, in the order in which they are taken; order 0: as they lie. Of whole batches, of which
+    a member has its `own` rows."""
 
     x: int
     y: int
     order: int
     rows: int
+    own: int
 
 
 class CudaData:
@@ -84,29 +89,33 @@ class CudaData:
             cp = cupy()
             self.on_gpu = cp.asarray(x), None if y is None else cp.asarray(y)
 
-    def segments(self, order: np.ndarray | None, batch: int) -> Iterator[Segment]:
-        """The rows of an order (None: all), in pieces of whole batches."""
+    def segments(self, order: np.ndarray | None, batch: int, team: Team = ALONE) -> Iterator[Segment]:
+        """The rows of an order (None: all), in pieces of whole batches; a member's are its shares of these."""
         if not self.resident:
-            yield from self._streamed(np.arange(self.rows) if order is None else order, batch)
+            yield from self._streamed(np.arange(self.rows) if order is None else order, batch, team)
             return
         x, y = self.on_gpu
-        indices = None if order is None else cupy().asarray(order)
+        own = None if order is None else own_rows(order, batch, team)
+        indices = None if own is None else cupy().asarray(own)
+        rows = self.rows if order is None else len(order)
         yield Segment(
-            x.data.ptr, 0 if y is None else y.data.ptr, 0 if indices is None else indices.data.ptr,
-            self.rows if order is None else len(order),
+            x.data.ptr, 0 if y is None else y.data.ptr, 0 if indices is None else indices.data.ptr, rows,
+            rows if own is None else len(own),
         )  # fmt: skip
 
-    def _streamed(self, order: np.ndarray, batch: int) -> Iterator[Segment]:
+    def _streamed(self, order: np.ndarray, batch: int, team: Team) -> Iterator[Segment]:
         """Two blocks take turns: while the GPU works on one, a thread gathers the next and sends it over."""
         row_bytes = self.x[0].nbytes + (0 if self.y is None else self.y[0].nbytes)
-        rows = max(1, BLOCK_BYTES // (row_bytes * batch)) * batch
-        slots = [_Slot(self.x, self.y, min(rows, len(order))) for _ in range(2)]
+        each = max(1, most_rows(len(order), batch, team))
+        batches = max(1, BLOCK_BYTES // (row_bytes * each))
+        rows = batches * batch
+        slots = [_Slot(self.x, self.y, min(batches * each, len(order))) for _ in range(2)]
         device, starts = cupy().cuda.Device(), range(0, len(order), rows)
         with ThreadPoolExecutor(1) as worker:
 
             def fill(number: int):
-                start = starts[number]
-                return worker.submit(slots[number % 2].fill, order[start : start + rows], device)
+                piece = order[starts[number] : starts[number] + rows]
+                return worker.submit(slots[number % 2].fill, own_rows(piece, batch, team), len(piece), device)
 
             coming = fill(0) if starts else None
             for number in range(len(starts)):
@@ -131,15 +140,15 @@ class _Slot:
         self.stream, self.copied = cp.cuda.Stream(non_blocking=True), cp.cuda.Event()
         cp.cuda.get_current_stream().synchronize()  # the memory's last user may still be at work
 
-    def fill(self, rows: np.ndarray, device) -> Segment:
-        """Gather rows, and begin to send them over."""
+    def fill(self, rows: np.ndarray, whole: int, device) -> Segment:
+        """Gather rows, a member's of so many, and begin to send them over."""
         with device:
             for source, pinned, target in zip(self.sources, self.pinned, self.on_gpu, strict=True):
                 np.take(source, rows, axis=0, out=pinned[: len(rows)])
                 target[: len(rows)].set(pinned[: len(rows)], stream=self.stream)
             self.copied.record(self.stream)
         addresses = [array.data.ptr for array in self.on_gpu]
-        return Segment(addresses[0], addresses[1] if len(addresses) > 1 else 0, 0, len(rows))
+        return Segment(addresses[0], addresses[1] if len(addresses) > 1 else 0, 0, whole, len(rows))
 
     def wait_for_copy(self) -> None:
         """What is computed from now on finds the rows there."""
@@ -147,24 +156,34 @@ class _Slot:
 
 
 class CudaEngine:
-    """A network on a GPU; the interface of backends/__init__.py. `layers` as layers.parse gives them."""
+    """A network on a GPU; the interface of backends/__init__.py. `layers` as layers.parse gives them.
+
+    member: its place where several GPUs train together (group.py). All members then call `epoch` and `gradients` alike,
+    with the whole batches' rows; each computes its share. Forward passes are each one's own.
+    """
 
     library = Cublas
     threads = 1
 
-    def __init__(self, backend: str, layers, loss: str, dtype: str, *, device: int = 0, tf32: bool = False):
+    def __init__(
+        self, backend: str, layers, loss: str, dtype: str, *, device: int = 0, tf32: bool = False,
+        member: Member | None = None,
+    ):  # fmt: skip
         if loss == "reference":
             raise UsageError("--reference computes on seq; leave out --backend")
         check_device(device)
         self.name, self.dtype, self.layers, self.loss_name = backend, np.dtype(dtype), layers, loss
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
-        self.device, self.tf32 = device, tf32
+        self.device, self.tf32, self.member = device, tf32, member
+        self.team = member.team if member else ALONE
+        if member:
+            members_engines.add(self)
         self.data_room: int | None = None  # bytes a data set may take on the GPU; None: by what is free
         self._runners: dict[Purpose, Runner] = {}
         self._chunks: dict[Purpose, int] = {}
         self._library = None
-        self._to_record, self._recorder, self._clock = 0, None, 0.0
+        self._to_record, self._recorder = 0, None
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
             self.stream = cupy().cuda.Stream(non_blocking=True)
@@ -181,8 +200,13 @@ class CudaEngine:
 
     def describe(self) -> str:
         """Backend and the GPU's name, as the first line of a run says them."""
-        properties = cupy().cuda.runtime.getDeviceProperties(self.device)
-        return f"{self.name} ({properties['name'].decode()})"
+        if self.member is None:
+            return f"{self.name} ({self.gpu_name()})"
+        return f"{self.name} ({self.team.size} x {self.gpu_name()}, {self.member.distribute})"
+
+    def gpu_name(self) -> str:
+        """What its maker calls this GPU."""
+        return cupy().cuda.runtime.getDeviceProperties(self.device)["name"].decode()
 
     def threads_for(self, rows: int) -> int:
         """Threads of the processor that a batch is worth."""
@@ -209,7 +233,9 @@ class CudaEngine:
         return self._vectors[what]
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a parameter vector in; what: parameters, moment1, moment2."""
+        """Copy a parameter vector in; what: parameters, moment1, moment2 (nothing where another member has those)."""
+        if what != "parameters" and not self._steps:
+            return
         if vector.shape != (self.size,) or vector.dtype != self.dtype:
             raise ValueError(f"expected {self.dtype} ({self.size},), got {vector.dtype} {vector.shape}")
         with self._here("the parameters"):
@@ -225,6 +251,12 @@ class CudaEngine:
     def load(self, x: np.ndarray, y: np.ndarray | None = None) -> CudaData:
         """Rows: x (rows, ...) of the engine's type, or uint8 that becomes x / 255; y (rows, outputs) of the
         engine's type, int32 labels (rows,), or None."""
+        x, y = self.checked(x, y)
+        with self._here("the data set", "use a smaller data set"):
+            return CudaData(x, y, self._room())
+
+    def checked(self, x: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows as `load` wants them: x (rows, inputs), y or None. Raises ValueError for what does not fit."""
         x = np.ascontiguousarray(x).reshape(len(x), -1)
         if x.shape[1] != self.inputs or x.dtype not in (self.dtype, np.uint8):
             raise ValueError(f"expected {self.dtype} or uint8 (rows, {self.inputs}), got {x.dtype} {x.shape}")
@@ -233,8 +265,7 @@ class CudaEngine:
             fits = y.shape == (len(x),) if y.dtype == np.int32 else y.shape == (len(x), self.outputs)
             if not fits or y.dtype not in (np.int32, self.dtype):
                 raise ValueError(f"targets {y.dtype} {y.shape} do not fit {len(x)} rows of {self.outputs} outputs")
-        with self._here("the data set", "use a smaller data set"):
-            return CudaData(x, y, self._room())
+        return x, y
 
     def _room(self) -> int:
         if self.data_room is not None:
@@ -252,18 +283,49 @@ class CudaEngine:
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
+        # members make theirs at about the same time: one of them compiles, and the others find its work on disk
+        together = self._together(purpose)
+        with _compiling:
+            return self._made(purpose, together)
+
+    def _made(self, purpose: Purpose, together: dict) -> Runner:
         parameters = self._vector("parameters")
-        if not purpose.timed and small.fits(self.layers, purpose, self.dtype):
+        alone = not (purpose.timed or purpose.distribute)
+        if alone and small.fits(self.layers, purpose, self.dtype):
             return small.Small(self.layers, self.loss_name, purpose, self.dtype, parameters)
-        whole = self._flops(purpose) <= WHOLE_EPOCH_FLOPS and not self.calls_library(purpose)
+        whole = (
+            not purpose.distribute
+            and self._flops(purpose) <= WHOLE_EPOCH_FLOPS
+            and not self.calls_library(purpose)
+        )
         if not whole and self._library is None:
             self._library = self.library(self.dtype, self.stream, self.tf32)
         builder = Builder(
             self.layers, self.loss_name, self.dtype.itemsize, processors(), None if whole else self._library
         )
         program = builder.build(purpose)
-        kind = TimedPhases if purpose.timed else WholeEpochs if whole and program.only_kernels else Phases
-        return kind(program, self.dtype, parameters)
+        if alone and whole and program.only_kernels:
+            return WholeEpochs(program, self.dtype, parameters)
+        return (TimedPhases if purpose.timed else Phases)(program, self.dtype, parameters, **together)
+
+    def _together(self, purpose: Purpose) -> dict:
+        """What a program needs that members run together."""
+        return {"team": self.team, "communicator": self.member.communicator()} if purpose.distribute else {}
+
+    def forget_programs(self) -> None:
+        """Give up all programs, and the graphs that were captured of them."""
+        for runner in self._runners.values():
+            runner.graphs.clear()
+        self._runners.clear()
+        self._recorder = None
+
+    @property
+    def _distribute(self) -> str:
+        return self.member.distribute if self.member else ""
+
+    @property
+    def _steps(self) -> bool:
+        return self.member is None or self.member.steps
 
     def calls_library(self, purpose: Purpose) -> bool:
         """Layers of this network are a library's business, whatever their size."""
@@ -294,9 +356,10 @@ class CudaEngine:
         if not len(left):
             return
         with self._here(f"batches of {batch} rows"):
+            rows = max(1, most_rows(len(left), batch, self.team))
             purpose = Purpose(
-                "train", min(batch, len(left)), data.labels, data.bytes, self._has_dropout(), training.rule,
-                timed=self._to_record > 0,
+                "train", rows, data.labels, data.bytes, self._has_dropout(), training.rule,
+                timed=self._to_record > 0, distribute=self._distribute, steps=self._steps,
             )  # fmt: skip
             runner = self._runner(purpose)
             if purpose.timed:
@@ -306,30 +369,37 @@ class CudaEngine:
             moments = {
                 name: self._vector(name).data.ptr
                 for name, needed in (("moment1", training.rule != "SGD"), ("moment2", training.rule == "ADAM"))
-                if needed
+                if needed and self._steps
             }
             done = 0
-            for segment in data.segments(left, batch):
-                row_loss = cupy().empty(segment.rows)
+            for segment in data.segments(left, batch, self.team):
+                row_loss = cupy().empty(max(1, segment.own))
                 runner.set(
                     x=segment.x, y=segment.y, order=segment.order, count=segment.rows, batch=batch,
                     row_loss=row_loss.data.ptr, updates=updates.data.ptr + done * updates[0].nbytes,
                     seed=training.seed, step=progress.step, **moments,
                 )  # fmt: skip
-                done += self._batches(runner, row_loss, progress)
-                if progress.stop:
+                batches = -(-segment.rows // batch)
+                done_here = self._batches(runner, batches, progress)
+                done += done_here
+                if done_here < batches:
                     break
 
-    def _batches(self, runner: Runner, row_loss, progress: Progress) -> int:
+    def _batches(self, runner: Runner, batches: int, progress: Progress) -> int:
         """All batches of what the runner was set to, in so large pieces that waiting for each costs nothing, and so
-        small ones that `progress.stop` is seen soon. Returns how many were done."""
-        purpose, done, batches = runner.program.purpose, 0, -(-runner.count // runner.batch)
-        while done < batches and not progress.stop:
+        small ones that `progress.stop` is seen soon; members agree on both. Returns how many were done."""
+        purpose, done = runner.program.purpose, 0
+        if purpose.distribute:
+            runner.prepare()
+        while done < batches and not self.team.any(progress.stop):
             chunk = min(self._chunks.get(purpose, FIRST_BATCHES), batches - done)
             began = time.perf_counter()
             runner.run(done, chunk)
-            losses = batch_losses(row_loss, done, chunk, runner.batch, runner.count)
-            if time.perf_counter() - began < LONGEST_WAIT / 2:
+            if purpose.distribute:
+                self.stream.synchronize()  # see prepare: what comes next takes memory
+            losses = runner.batch_losses(done, chunk)
+            quick, losses = self._agreed(time.perf_counter() - began < LONGEST_WAIT / 2, losses)
+            if quick:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             first, last = done * runner.batch, min((done + chunk) * runner.batch, runner.count)
             # one after the other, so that the sum does not depend on the pieces
@@ -338,6 +408,13 @@ class CudaEngine:
             progress.step += chunk
             done += chunk
         return done
+
+    def _agreed(self, quick: bool, losses: np.ndarray) -> tuple[bool, np.ndarray]:
+        """Whether a chunk of batches was quick for all members, and the sums of their losses, in member order."""
+        if self.team.size == 1:
+            return quick, losses
+        everyone = self.team.gather([quick, losses.tolist()])
+        return all(was_quick for was_quick, _ in everyone), sum(np.array(own) for _, own in everyone)
 
     def _updates(self, t: Training, progress: Progress, rows: int) -> np.ndarray:
         """(batches, numbers): what the optimiser must know of each batch from progress on (train.c, update_of)."""
@@ -365,21 +442,26 @@ class CudaEngine:
     def record(self, batches: int) -> None:
         """From now on note when the steps of training's batches begin and end, of so many batches: each op is started
         by itself then, which is slower than training without."""
-        self._to_record, self._recorder, self._clock = batches, None, time.perf_counter()
+        self._to_record, self._recorder = batches, None
 
     def recorded(self) -> list[list[Step]]:
         """The steps of each batch since `record`, in the order of time."""
         if self._recorder is None:
             return []
+        recorder = self._recorder
         with self._here("timing"):
-            times = self._recorder.times()
-        names = [phase[0].step for phase in self._recorder.program.phases]
+            times = recorder.times()
+        names = [phase[0].step for phase in recorder.program.phases]
+        messages = [step for step in names if step[0] == "communication" and step[1] is not None]
+        lane = f"gpu {self.device}" if self.member else "gpu"
+
+        def step_of(step, begin: float, end: float, lane: str) -> Step:
+            return Step(*step, recorder.began + begin, recorder.began + end, lane)
+
         return [
-            [
-                Step(*name, self._clock + begin, self._clock + end, "gpu")
-                for name, begin, end in zip(names, batch, batch[1:], strict=False)
-            ]
-            for batch in times
+            [step_of(*step, lane) for step in zip(names, stamps, stamps[1:], strict=False)]
+            + [step_of(step, *when, f"{lane} nccl") for step, when in zip(messages, sent, strict=False)]
+            for stamps, sent in times
         ]
 
     # ---- one batch's gradients
@@ -388,21 +470,32 @@ class CudaEngine:
         """(mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
         data, rows = self.load(x, y), len(x)
         with self._here(f"a batch of {rows} rows"):
-            cp = cupy()
+            cp, own = cupy(), most_rows(rows, rows, self.team)
             dropout = seed >= 0 and self._has_dropout()
-            runner = self._runner(Purpose("gradients", rows, data.labels, data.bytes, dropout))
-            out, row_loss = cp.empty(max(1, self.size), self.dtype), cp.empty(rows)
-            runner.input_gradient = cp.empty((rows, self.inputs), self.dtype)
-            for segment in data.segments(None, rows):
+            purpose = Purpose(
+                "gradients", max(1, own), data.labels, data.bytes, dropout, distribute=self._distribute
+            )
+            runner = self._runner(purpose)
+            out, row_loss = cp.empty(max(1, self.size), self.dtype), cp.zeros(max(1, own))
+            runner.input_gradient = cp.empty((own, self.inputs), self.dtype)
+            order = None if self.team.size == 1 else np.arange(rows)
+            for segment in data.segments(order, rows, self.team):
                 runner.set(
                     x=segment.x, y=segment.y, order=segment.order, count=rows, batch=rows, out=out.data.ptr,
                     input_gradient=runner.input_gradient.data.ptr, row_loss=row_loss.data.ptr, seed=max(seed, 0),
                     step=step,
                 )  # fmt: skip
                 runner.graphs.clear()  # they hold the address of another input_gradient
+                if self._distribute:
+                    runner.prepare()
+                    self.team.gather(None)
                 runner.run(0, 1)
+                self.stream.synchronize()
             losses, vector, dx = row_loss.get(), out[: self.size].get(), runner.input_gradient.get()
-        return float(losses.sum()) / rows, vector / self.dtype.type(rows), dx / self.dtype.type(rows)
+        loss = self.team.sum(float(losses.sum()))
+        if self.team.size > 1:
+            dx = np.array(sum(self.team.gather(dx.tolist()), []), self.dtype).reshape(rows, self.inputs)
+        return loss / rows, vector / self.dtype.type(rows), dx / self.dtype.type(rows)
 
     # ---- forward passes
 
@@ -441,6 +534,10 @@ class CudaEngine:
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
         """Mean loss of data's rows."""
+        return float(np.cumsum(self.row_losses(data, rows))[-1]) / len(rows)
+
+    def row_losses(self, data: CudaData, rows: np.ndarray | None = None) -> np.ndarray:
+        """Each row's loss (rows,), of all rows by default."""
 
         def make(count):
             losses = cupy().empty(count)
@@ -448,7 +545,10 @@ class CudaEngine:
 
         with self._here("a forward pass", "use a smaller network"):
             pieces = list(self._forward("loss", data, rows, make))
-        return float(np.cumsum(np.concatenate(pieces))[-1]) / len(rows)
+        return np.concatenate(pieces) if pieces else np.empty(0)
+
+
+_compiling = threading.Lock()
 
 
 def _check_rows(rows: np.ndarray, count: int) -> None:

@@ -44,11 +44,20 @@ __device__ void dense_forward(real *out, real *parts, const real *x, const real 
 template <int SPLITS, int O, int ACTIVATION>
 __device__ void dense_finish(real *out, const real *parts, const real *b, int n, team t)
 {
-    for (int e = t.first(); e < n * O; e += t.stride()) {
-        real sum = SPLITS == 0 ? out[e] : 0;
-        for (int s = 0; s < SPLITS; s++)
-            sum += parts[(size_t)s * n * O + e];
-        out[e] = activate<ACTIVATION>(sum + b[e % O]);
+    enum { LENGTH = O % WHOLE == 0 ? (int)WHOLE : 1 };  /* side by side */
+    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
+    for (int e = t.first(); e < n * O / LENGTH; e += t.stride()) {
+        side sum = SPLITS == 0 ? ((side *)out)[e] : side();
+        for (int s = 0; s < SPLITS; s++) {
+            side part = ((const side *)(parts + (size_t)s * n * O))[e];
+            #pragma unroll
+            for (int v = 0; v < LENGTH; v++)
+                sum.v[v] += part.v[v];
+        }
+        #pragma unroll
+        for (int v = 0; v < LENGTH; v++)
+            sum.v[v] = activate<ACTIVATION>(sum.v[v] + b[e * LENGTH % O + v]);
+        ((side *)out)[e] = sum;
     }
 }
 
@@ -83,11 +92,20 @@ __device__ void dense_backward_input(real *dx, real *parts, const real *dz, cons
 template <int SPLITS, int I, int BELOW>
 __device__ void input_finish(real *dx, const real *parts, const real *x, int n, team t)
 {
-    for (int e = t.first(); e < n * I; e += t.stride()) {
-        real sum = SPLITS == 0 ? dx[e] : 0;
-        for (int s = 0; s < SPLITS; s++)
-            sum += parts[(size_t)s * n * I + e];
-        dx[e] = sum * slope<BELOW>(x[e]);
+    enum { LENGTH = I % WHOLE == 0 ? (int)WHOLE : 1 };  /* side by side */
+    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
+    for (int e = t.first(); e < n * I / LENGTH; e += t.stride()) {
+        side sum = SPLITS == 0 ? ((side *)dx)[e] : side(), below = ((const side *)x)[e];
+        for (int s = 0; s < SPLITS; s++) {
+            side part = ((const side *)(parts + (size_t)s * n * I))[e];
+            #pragma unroll
+            for (int v = 0; v < LENGTH; v++)
+                sum.v[v] += part.v[v];
+        }
+        #pragma unroll
+        for (int v = 0; v < LENGTH; v++)
+            sum.v[v] *= slope<BELOW>(below.v[v]);
+        ((side *)dx)[e] = sum;
     }
 }
 
@@ -112,6 +130,43 @@ template <class T, int SPLITS, int I, int O>
 __device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
 {
     by_columns<O> rows = {dz};
+    by_columns_and_ones<I> columns = {x};
+    put_gradient<I, O> gradient = {g};
+    gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, t);
+}
+
+/* dz (n,O) below a last layer of one output, worked out as d[r] w[j] f'(a[r][j]) from that layer's dz d (n), its weights w
+ * (O) and its input a (n,O). */
+template <int O, int BELOW>
+struct dz_of_one_output {
+    enum { ALONG_K = 0, VECTOR = O % WHOLE == 0 ? (int)WHOLE : 1 };
+    struct place {
+        const real *a;
+        real w[VECTOR];
+        __device__ real value(int v, real a, real d) const { return d * w[v] * slope<BELOW>(a); }
+    };
+    const real *a, *w, *d;
+    __device__ place find(int j) const
+    {
+        place found = {a + j};
+        #pragma unroll
+        for (int v = 0; v < VECTOR; v++)
+            found.w[v] = load_or_zero(j + v < O ? w + j + v : 0);
+        return found;
+    }
+    __device__ const real *at(const place &here, int r) const { return here.a + (size_t)r * O; }
+    __device__ const real *factor(int r) const { return d + r; }
+};
+
+template <int O, int BELOW>
+struct worked_out<dz_of_one_output<O, BELOW>> {
+    enum { YES = 1 };
+};
+
+template <class T, int SPLITS, int I, int O, int BELOW>
+__device__ void dense_backward_parameters(real *g, const real *a, const real *w, const real *d, const real *x, int n, team t)
+{
+    dz_of_one_output<O, BELOW> rows = {a, w, d};
     by_columns_and_ones<I> columns = {x};
     put_gradient<I, O> gradient = {g};
     gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, t);
@@ -217,4 +272,79 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
         }
         __syncthreads();
     }
+}
+
+/* ---- the last layer of a network that learns, if it has few outputs: WARPS warps a row ---- */
+
+/* The threads of one row meet. */
+template <int WARPS>
+__device__ inline void row_barrier()
+{
+    if (WARPS == 1)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
+/* The row's loss, dz (n,O), and dx (n,I) if DX. With PARTS x still comes in that many parts, to be added up to
+ * x = f(their sum + under_bias). */
+template <int LOSS, int ACTIVATION, int LABELS, int WARPS, int I, int O, int PARTS, int UNDER, int DX, int BELOW>
+__device__ void last_layer(real *dx, real *dz, real *x, const real *parts, const real *under_bias, const real *w,
+                           const real *bias, const control &c, const batch &b, team t)
+{
+    /* warps share the outputs, or with fewer of those than warps the inputs */
+    enum { LANES = WARPS * 32, SHARE = O < WARPS, MINE = SHARE ? O : (O + WARPS - 1) / WARPS, STEP = SHARE ? 1 : WARPS };
+    real *z = (real *)BLOCK_MEMORY + threadIdx.x / LANES * (WARPS * O);
+    int lane = threadIdx.x % LANES, warp = lane / 32;
+    for (int r = t.first() / LANES; r < b.n; r += t.stride() / LANES) {
+        real *row = x + (size_t)r * I;
+        int64 from = data_row(c, b, r);
+        if (PARTS) {
+            for (int i = lane; i < I; i += LANES) {
+                real sum = strided_sum(parts + (size_t)r * I + i, 0, 1, PARTS, (int64)b.n * I);
+                row[i] = activate<UNDER>(sum + under_bias[i]);
+            }
+            row_barrier<WARPS>();
+        }
+        real sum[MINE] = {};
+        int first = SHARE ? 0 : warp;
+        #pragma unroll 8
+        for (int i = SHARE ? lane : lane % 32; i < I; i += SHARE ? LANES : 32) {
+            real value = row[i];
+            #pragma unroll
+            for (int m = 0; m < MINE; m++)
+                if (first + m * STEP < O)
+                    sum[m] += value * w[(first + m * STEP) * I + i];
+        }
+        #pragma unroll
+        for (int m = 0; m < MINE; m++) {
+            real whole_sum = lanes_sum<32>(sum[m]);
+            int j = first + m * STEP;
+            if (lane % 32 == 0 && j < O)
+                z[(SHARE ? warp * O : 0) + j] = whole_sum + (warp == 0 || !SHARE ? bias[j] : 0);
+        }
+        row_barrier<WARPS>();
+        if (SHARE && lane < O)
+            for (int other = 1; other < WARPS; other++)
+                z[lane] += z[other * O + lane];
+        if (SHARE)
+            row_barrier<WARPS>();
+        if (warp == 0) {
+            real loss = loss_row<LOSS, ACTIVATION, O, LABELS, 32>(z, c, from, lane);
+            if (lane == 0)
+                c.row_loss[b.row + r] = loss;
+        }
+        row_barrier<WARPS>();
+        for (int j = lane; j < O; j += LANES)
+            dz[(size_t)r * O + j] = z[j];
+        for (int i = lane; DX && i < I; i += LANES) {
+            real back = 0;
+            #pragma unroll
+            for (int j = 0; j < O; j++)
+                back += z[j] * w[j * I + i];
+            dx[(size_t)r * I + i] = back * slope<BELOW>(row[i]);
+        }
+        row_barrier<WARPS>();
+    }
+    __syncthreads();                    /* before the block's memory serves another op */
 }

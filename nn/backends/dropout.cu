@@ -1,18 +1,23 @@
 /* dropout.cu - while training, sets a share of the values to 0 and scales the others by 1 / (1 - share).
  *
- * Which values: the rule of csrc/dropout.c, a function of the value's number in the batch, the step and the layer. The
- * backward pass draws the same mask again. A thread takes the four values that one Philox block decides.
+ * Which values: the rule of csrc/dropout.c, a function of the value's number in the whole batch, the step and the layer.
+ * The backward pass draws the same mask again. A thread takes the four values that one Philox block decides, or those of
+ * them that are in this member's share of the batch.
  */
 
 template <int WIDTH, int LAYER, class F>
 __device__ inline void for_each_kept(double rate, const batch &b, team t, const F &f)
 {
     const double threshold = rate * 4294967296.0;
-    for (int block = t.first(); block < (b.n * WIDTH + 3) / 4; block += t.stride()) {
+    const int64 begin = b.first * WIDTH, end = begin + (int64)b.n * WIDTH;
+    for (int64 block = begin / 4 + t.first(); block < (end + 3) / 4; block += t.stride()) {
         unsigned word[4];
-        philox(word, b.seed, (unsigned)block, 0, b.step, LAYER);
-        for (int i = 0; i < 4 && block * 4 + i < b.n * WIDTH; i++)
-            f.take(block * 4 + i, word[i] >= threshold);
+        philox(word, b.seed, (unsigned)block, (unsigned)(block >> 32), b.step, LAYER);
+        for (int i = 0; i < 4; i++) {
+            int64 e = block * 4 + i;
+            if (e >= begin && e < end)
+                f.take((int)(e - begin), word[i] >= threshold);
+        }
     }
 }
 

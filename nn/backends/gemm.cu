@@ -34,6 +34,12 @@ struct tile {
     };
 };
 
+/* Whether a matrix's values are worked out from what lies in memory, and from one more value for each step along k. */
+template <class MATRIX>
+struct worked_out {
+    enum { YES = 0 };
+};
+
 /* This thread's share of SIZE x TK values of a matrix on their way to shared memory, in registers. Neighbouring threads
  * take neighbouring addresses: along k or across it, as the matrix says, VECTOR values each. What stays the same from
  * one step along k to the next is worked out once, in `places`. */
@@ -42,7 +48,7 @@ struct slice {
     enum { V = MATRIX::VECTOR, ALONG_K = MATRIX::ALONG_K, SIDE = (ALONG_K ? TK : SIZE) / V, RUNS = SIZE * TK / V };
     enum { COUNT = (RUNS + THREADS - 1) / THREADS };
     typename MATRIX::place places[COUNT];
-    real values[COUNT][V];
+    real values[COUNT][V], factors[COUNT];
 
     __device__ static int number(int i) { return i * THREADS + threadIdx.x; }
     __device__ static int row(int i) { return ALONG_K ? number(i) / SIDE : number(i) % SIDE * V; }
@@ -65,7 +71,17 @@ struct slice {
                 load_whole_or_zero(values[i], from);
             else
                 values[i][0] = load_or_zero(from);
+            if constexpr (worked_out<MATRIX>::YES)
+                factors[i] = load_or_zero(there ? a.factor(k + step(i)) : 0);
         }
+    }
+
+    __device__ real value(int i, int v) const
+    {
+        if constexpr (worked_out<MATRIX>::YES)
+            return places[i].value(v, values[i][v], factors[i]);
+        else
+            return values[i][v];
     }
 
     template <int ROW>
@@ -78,12 +94,12 @@ struct slice {
                     whole all;
                     #pragma unroll
                     for (int v = 0; v < V; v++)
-                        all.v[v] = values[i][v];
+                        all.v[v] = value(i, v);
                     *(whole *)&to[step(i)][row(i)] = all;
                 } else
                     #pragma unroll
                     for (int v = 0; v < V; v++)
-                        to[step(i) + v][row(i)] = values[i][v];
+                        to[step(i) + v][row(i)] = value(i, v);
             }
     }
 };
@@ -125,9 +141,9 @@ __device__ inline void put_run(const C &c, const real *sum, const real *extra, i
     }
 }
 
-/* One tile, k from k_first to k_end. c says what becomes of a sum
- * and an extra value from memory, a bias or what a derivative is taken from, and where it goes. While one slice is multiplied, the
- * next one is on its way from global memory. */
+/* One tile, k from k_first to k_end. c says what becomes of a sum and an extra value from memory, a bias or what a
+ * derivative is taken from, and where it goes. While one slice is multiplied, the next one is on its way from global
+ * memory. */
 template <class T, class A, class B, class C>
 __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int n0, int m_size, int n_size,
                                  int k_first, int k_end, int split)

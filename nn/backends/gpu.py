@@ -9,13 +9,16 @@ import functools
 import importlib.util
 import os
 import sys
+import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from ..cluster import ALONE, Team
 from ..utils import NnError, UsageError
-from .program import PRELUDE, THREADS, Program, blocks_of, epoch_source, phases_source, sources
+from .program import THREADS, Program, blocks_of, epoch_source, losses_source, phases_source
 
 CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of this package
 OLDEST = 12
@@ -25,7 +28,8 @@ CONTROL = np.dtype(  # struct control in common.cu
         (name, np.int64)
         for name in (
             "parameters", "gradients", "moment1", "moment2", "rows", "capacity", "x", "y", "order", "count", "batch",
-            "row_loss", "updates", "parts", "out", "input_gradient", "arrivals", "seed", "step", "row", "index",
+            "row_loss", "updates", "parts", "out", "input_gradient", "arrivals", "seed", "step", "rank",
+            "size", "row", "index",
         )
     ]
 )  # fmt: skip
@@ -35,14 +39,30 @@ CONTROL = np.dtype(  # struct control in common.cu
 
 
 @functools.cache
-def _driver_version() -> int | None:
-    """The CUDA version that the driver can run, e.g. 13000; None without a driver."""
+def _driver():
+    """(ffi, lib) of the NVIDIA driver. OSError where there is none."""
     import cffi
 
     ffi = cffi.FFI()
-    ffi.cdef("int cuDriverGetVersion(int *version);")
+    ffi.cdef(DRIVER)
+    return ffi, ffi.dlopen("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+DRIVER = """
+int cuDriverGetVersion(int *version);
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags);
+int cuGraphUpload(void *executable, void *stream);
+int cuGraphLaunch(void *executable, void *stream);
+int cuGraphDestroy(void *graph);
+int cuGraphExecDestroy(void *executable);
+"""
+
+
+@functools.cache
+def _driver_version() -> int | None:
+    """The CUDA version that the driver can run, e.g. 13000; None without a driver."""
     try:
-        library = ffi.dlopen("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        ffi, library = _driver()
     except OSError:
         return None
     version = ffi.new("int *")
@@ -96,11 +116,23 @@ def _line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def device_count() -> int:
+    """GPUs that this process may use."""
+    return cupy().cuda.runtime.getDeviceCount()
+
+
 def check_device(number: int) -> None:
     """Raise UsageError if there is no GPU of that number."""
-    count = cupy().cuda.runtime.getDeviceCount()
+    count = device_count()
     if not 0 <= number < count:
-        raise UsageError(f"GPU {number}: there is no such GPU; this machine has 0 to {count - 1}")
+        there = f"this machine has 0 to {count - 1}"
+        raise UsageError(f"GPU {number}: there is no such GPU; {there}; change --gpus, or see CUDA_VISIBLE_DEVICES")
+
+
+def place_of(number: int) -> str:
+    """Where in its machine that GPU is: no other has the same. Raises UsageError if there is none of that number."""
+    check_device(number)
+    return cupy().cuda.runtime.deviceGetPCIBusId(number)
 
 
 def library_path(name: str, package: str) -> list[str]:
@@ -143,6 +175,7 @@ class Runner:
 
     def __init__(self, program: Program, dtype: np.dtype, parameters, code: str):
         self.program, self.dtype, self.parameters = program, dtype, parameters
+        self.team = ALONE  # whose members share each batch
         cp, rows = cupy(), program.purpose.rows
         self.rows = cp.zeros(max(1, rows * program.row_values), dtype)
         self.gradients = cp.zeros(max(1, program.gradient_values), dtype)
@@ -177,6 +210,7 @@ class Runner:
         for name, array in own.items():
             control[name] = array.data.ptr
         control["capacity"] = self.program.purpose.rows
+        control["rank"], control["size"] = self.team.rank, self.team.size
         for name, value in members.items():
             control[name] = value
         self.control.set(np.frombuffer(control.tobytes(), np.uint8), stream=cp.cuda.get_current_stream())
@@ -185,6 +219,14 @@ class Runner:
     def run(self, first: int, batches: int) -> None:
         """Batches first .. first + batches - 1 of those that `set` described, one after the other."""
         raise NotImplementedError
+
+    def batch_losses(self, first: int, batches: int) -> np.ndarray:
+        """The sums of so many batches' row losses, of this member's rows; waits for them."""
+        sums = cupy().empty(batches)
+        module = compiled(losses_source(self.program.purpose), "float64", False)
+        arguments = (sums, self.control, np.int64(first))
+        module.get_function("batch_losses")((batches,), (THREADS,), arguments, shared_mem=THREADS * 8)
+        return sums.get()
 
 
 class WholeEpochs(Runner):
@@ -204,18 +246,28 @@ class WholeEpochs(Runner):
 
 
 class Phases(Runner):
-    """A kernel a phase, and libraries: for programs with large products. Captured once as a graph for each number of
-    rows that a batch may have, and replayed."""
+    """A kernel a phase, and libraries: for programs with large products, and for members of a group. Captured once as
+    a graph for each number of rows that a batch may have, and replayed.
+
+    communicator: of a member, see nccl.py. What members do together happens on a second stream, beside what is computed
+    meanwhile; it begins with `send` and is waited for by `meet`.
+    """
 
     cooperative = False
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters):
+    def __init__(self, program: Program, dtype: np.dtype, parameters, team: Team = ALONE, communicator=None):
         super().__init__(program, dtype, parameters, phases_source(program))
         self.kernels = [
             self.module.get_function(f"phase{index}") if blocks_of(phase) else None
             for index, phase in enumerate(program.phases)
         ]
         self.advance = self.module.get_function("advance")
+        self.team, self.communicator = team, communicator
+        self._connected = False
+        if communicator is not None:
+            cuda = cupy().cuda
+            self.second = cuda.Stream(non_blocking=True, priority=FIRST)
+            self.ready, self.sent = (cuda.Event(disable_timing=True) for _ in range(2))
 
     def run(self, first: int, batches: int) -> None:
         """See Runner."""
@@ -227,20 +279,53 @@ class Phases(Runner):
             else:
                 self.graphs[rows].launch()
 
+    def prepare(self) -> None:
+        """Of a member, before the first of the batches that `set` described: whatever may take memory or load code.
+
+        CUDA lets that wait for all GPUs of the process, and for ever where one of them waits for what another member
+        has yet to send. So all of it is done before any member sends, and none of it before all have received.
+        """
+        for rows in sorted({min(self.batch, self.count), self.count % self.batch or self.batch}):
+            if rows not in self.graphs:
+                self._try(rows, lambda name: name not in TOGETHER)
+                if not self._connected:
+                    self.team.gather(None)
+                    self._try(rows, lambda name: name == "communication")
+                    self._connected = True
+                self.graphs[rows] = self._capture(rows)
+
+    def _try(self, rows: int, wanted: Callable[[str], bool]) -> None:
+        """The wanted steps of a batch, which will be taken again: only what they leave in libraries is of use."""
+        own_rows = self._own(rows)
+        for index, phase in enumerate(self.program.phases):
+            if wanted(phase[0].step[0]):
+                self._launch_phase(index, own_rows)
+        cupy().cuda.get_current_stream().synchronize()
+
     def _capture(self, rows: int):
         stream = cupy().cuda.get_current_stream()
         stream.begin_capture()
         self._launch(rows)
-        return stream.end_capture()
+        return stream.end_capture() if self.communicator is None else Graph(stream)
+
+    def _own(self, rows: int) -> int:
+        """A member's share of a batch of that many rows."""
+        own = self.team.share(rows)
+        return own.stop - own.start
 
     def _launch(self, rows: int) -> None:
-        """One batch of that many rows."""
+        """One batch of that many rows, of which a member takes its share."""
+        own_rows = self._own(rows)
+        if not own_rows:
+            self.gradients.data.memset_async(0, self.gradients.nbytes)
         for index in range(len(self.program.phases)):
-            self._launch_phase(index, rows)
+            self._launch_phase(index, own_rows)
         self.advance((1,), (1,), (self.control,))
 
     def _launch_phase(self, index: int, rows: int) -> None:
         phase, kernel = self.program.phases[index], self.kernels[index]
+        if not rows and phase[0].step[0] not in TOGETHER:
+            return
         for op in phase:
             if op.host:
                 op.host(self, rows)
@@ -248,49 +333,113 @@ class Phases(Runner):
             blocks = max(1, min(blocks_of(phase), MOST_BLOCKS))
             kernel((blocks,), (THREADS,), (self.control,), shared_mem=self.program.shared_bytes)
 
+    def send(self, how: str, address: int, values: int) -> None:
+        """Communicate values at an address, once all that was started up to now is done."""
+        self.ready.record(cupy().cuda.get_current_stream())
+        self.second.wait_event(self.ready)
+        self._communicate(how, address, values)
 
+    def _communicate(self, how: str, address: int, values: int) -> None:
+        getattr(self.communicator, how)(address, values, self.dtype, self.second)
+
+    def meet(self) -> None:
+        """What is started from now on waits for all that was sent."""
+        self.sent.record(self.second)
+        cupy().cuda.get_current_stream().wait_event(self.sent)
+
+
+TOGETHER = ("communication", "update")  # the steps that a member takes part in which has no row of a batch
+FIRST = -1  # priority of a stream whose kernels are started before others that wait
 MOST_BLOCKS = 1 << 16
 
 
-class TimedPhases(Phases):
-    """The same without graphs, an event after each phase; `times` has a list of seconds a batch."""
+class Graph:
+    """What a stream has captured. As CuPy's, but what other streams captured keeps their priorities: messages are sent
+    while a product fills the GPU, not after it."""
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters):
-        super().__init__(program, dtype, parameters)
-        self.events: list[list] = []
+    def __init__(self, stream):
+        self.ffi, self.driver = _driver()
+        graph = self.ffi.cast("void *", cupy().cuda.runtime.streamEndCapture(stream.ptr))
+        pointer = self.ffi.new("void **")
+        try:
+            self._check(self.driver.cuGraphInstantiateWithFlags(pointer, graph, NODE_PRIORITIES))
+        finally:
+            self.driver.cuGraphDestroy(graph)
+        self._executable = self.ffi.gc(pointer[0], self.driver.cuGraphExecDestroy)
+        self._check(self.driver.cuGraphUpload(self._executable, self._stream()))
+        stream.synchronize()
+
+    def launch(self) -> None:
+        """Run it on the current stream."""
+        self._check(self.driver.cuGraphLaunch(self._executable, self._stream()))
+
+    def _stream(self):
+        return self.ffi.cast("void *", cupy().cuda.get_current_stream().ptr)
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise cupy().cuda.driver.CUDADriverError(code)
+
+
+NODE_PRIORITIES = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+
+
+class TimedPhases(Phases):
+    """The same without graphs, an event after each phase, and on the second stream before and after what is sent."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         self.room = 0  # batches still to be timed
+        self._timing = False  # a batch is under way that counts
+        self.began = 0.0  # when the first of them did, on the clock of time.perf_counter
+        self._phases: list[list] = []  # an event at the beginning of each batch and after each phase
+        self._sent: list[list] = []  # and two for each message
 
     def run(self, first: int, batches: int) -> None:
         """See Runner."""
         for index in range(first, first + batches):
-            self.events.append([self._event()])
+            if not self._phases:
+                cupy().cuda.get_current_stream().synchronize()
+                self.began = time.perf_counter()
+            self._phases.append([self._event()])
+            self._sent.append([])
+            self._timing = True
             self._launch(min(self.batch, self.count - index * self.batch))
-            if len(self.events) > self.room:
-                self.events.pop()
+            self._timing = False
+            if len(self._phases) > self.room:
+                self._phases.pop()
+                self._sent.pop()
 
-    def _event(self):
+    def _capture(self, rows: int) -> None:
+        """There are no graphs."""
+
+    def _event(self, stream=None):
         event = cupy().cuda.Event()
-        event.record(cupy().cuda.get_current_stream())
+        event.record(stream or cupy().cuda.get_current_stream())
         return event
 
     def _launch_phase(self, index: int, rows: int) -> None:
         super()._launch_phase(index, rows)
-        if len(self.events) <= self.room:
-            self.events[-1].append(self._event())
+        if self._timing:
+            self._phases[-1].append(self._event())
 
-    def times(self) -> list[list[float]]:
-        """Seconds since the first timed batch began, at the beginning and after each phase of each batch."""
-        elapsed = cupy().cuda.get_elapsed_time
-        return [[elapsed(self.events[0][0], event) / 1e3 for event in batch] for batch in self.events]
+    def _communicate(self, how: str, address: int, values: int) -> None:
+        before = self._event(self.second)
+        super()._communicate(how, address, values)
+        if self._timing:
+            self._sent[-1].append((before, self._event(self.second)))
 
+    def times(self) -> list[tuple[list[float], list[tuple[float, float]]]]:
+        """For each timed batch the seconds since the first one began at its beginning and after each phase, and those
+        at the beginning and end of each message."""
 
-def batch_losses(row_loss, first: int, batches: int, batch: int, count: int) -> np.ndarray:
-    """The sums of so many batches' row losses (losses.cu); waits for them."""
-    sums = cupy().empty(batches)
-    kernel = compiled(PRELUDE + sources("common", "losses"), "float64", False).get_function("batch_losses")
-    arguments = (sums, row_loss, *map(np.int64, (batch, count, first)))
-    kernel((batches,), (THREADS,), arguments, shared_mem=THREADS * 8)
-    return sums.get()
+        def at(event) -> float:
+            return cupy().cuda.get_elapsed_time(self._phases[0][0], event) / 1e3
+
+        return [
+            ([at(event) for event in phases], [(at(begin), at(end)) for begin, end in sent])
+            for phases, sent in zip(self._phases, self._sent, strict=True)
+        ]
 
 
 def processors() -> int:

@@ -16,11 +16,33 @@ __device__ inline real stepped(real w, real g, real *m, real *v, real decay, con
     return w - (decay * w + u.rate * *m / (sqrt(*v) * u.root_scale + u.epsilon));
 }
 
-/* Parameter i's gradient: the parts of its sum, added up in order. */
-template <int SPLITS, int SIZE>
-__device__ inline real gradient_sum(const real *g, int64 i)
+enum { FEW_SPLITS = 16 };               /* parts that one thread adds up; as in layer_ops.py */
+
+/* take(i, sum) for each of SIZE parameters: its gradient's SPLITS parts at g, added up in order; one thread each, or where
+ * there are many parts 32 parameters a block, 8 threads each, whose sums are added up in order. */
+template <int SPLITS, int SIZE, class TAKE>
+__device__ inline void each_gradient(const real *g, team t, const TAKE &take)
 {
-    return SPLITS == 1 ? g[i] : strided_sum(g + i, 0, 1, SPLITS, SIZE);
+    if (SPLITS <= FEW_SPLITS) {
+        for (int64 i = t.first(); i < SIZE; i += t.stride())
+            take(i, SPLITS == 1 ? g[i] : strided_sum(g + i, 0, 1, SPLITS, SIZE));
+        return;
+    }
+    enum { SHARES = THREADS / 32 };
+    real *part = (real *)BLOCK_MEMORY;
+    int column = threadIdx.x % 32, share = threadIdx.x / 32;
+    for (int first = t.id * 32; first < SIZE; first += t.count * 32) {
+        int i = first + column;
+        real sum = i < SIZE ? strided_sum(g + i, share, SHARES, SPLITS, SIZE) : 0;
+        part[threadIdx.x] = sum;
+        __syncthreads();
+        if (share == 0 && i < SIZE) {
+            for (int s = 1; s < SHARES; s++)
+                sum += part[s * 32 + column];
+            take(i, sum);
+        }
+        __syncthreads();
+    }
 }
 
 /* Parameter i of a layer, in the vector at `at + i`, takes its step. */
@@ -40,36 +62,13 @@ template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
 __device__ void update_layer(int64 at, const real *g, const control &c, const batch &b, team t)
 {
     const update u = *b.u;
-    for (int64 i = t.first(); i < SIZE; i += t.stride())
-        update_parameter<OPTIMIZER, WEIGHTS>(at, i, gradient_sum<SPLITS, SIZE>(g, i), c, u);
+    each_gradient<SPLITS, SIZE>(
+        g, t, [&](int64 i, real sum) { update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u); });
 }
 
-/* The same with many parts: 32 parameters a block, 8 threads each, whose sums are added up in order. */
-template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
-__device__ void update_layer_shared(int64 at, const real *g, const control &c, const batch &b, team t)
-{
-    enum { SHARES = THREADS / 32 };
-    const update u = *b.u;
-    real *part = (real *)BLOCK_MEMORY;
-    int column = threadIdx.x % 32, share = threadIdx.x / 32;
-    for (int first = t.id * 32; first < SIZE; first += t.count * 32) {
-        int i = first + column;
-        real sum = i < SIZE ? strided_sum(g + i, share, SHARES, SPLITS, SIZE) : 0;
-        part[threadIdx.x] = sum;
-        __syncthreads();
-        if (share == 0 && i < SIZE) {
-            for (int s = 1; s < SHARES; s++)
-                sum += part[s * 32 + column];
-            update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u);
-        }
-        __syncthreads();
-    }
-}
-
-/* The layer's gradients, sums over the batch, for the host. */
+/* to[i] = the layer's gradient i, a sum over the batch: for the host, or for the other members of a group */
 template <int SPLITS, int SIZE>
-__device__ void keep_gradients(int64 at, const real *g, const control &c, team t)
+__device__ void put_gradients(real *to, const real *g, team t)
 {
-    for (int64 i = t.first(); i < SIZE; i += t.stride())
-        c.out[at + i] = gradient_sum<SPLITS, SIZE>(g, i);
+    each_gradient<SPLITS, SIZE>(g, t, [&](int64 i, real sum) { to[i] = sum; });
 }

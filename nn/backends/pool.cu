@@ -23,13 +23,44 @@ __device__ inline int first_maximum(const real *plane, int y, int x)
     return best;
 }
 
+/* A window that is read a row at once, where windows stand side by side and rows of the image are whole windows. */
+template <class S>
+struct whole_window {
+    enum { FITS = S::STRIDE == S::K && S::K <= 4 && S::IW % S::K == 0, TILED = FITS && S::IH % S::K == 0 };
+    struct alignas((S::K == 2 || S::K == 4 ? S::K : 1) * sizeof(real)) line { real v[S::K]; };
+    line lines[S::K];
+
+    __device__ explicit whole_window(const real *corner)
+    {
+        #pragma unroll
+        for (int i = 0; i < S::K; i++)
+            lines[i] = *(const line *)(corner + i * S::IW);
+    }
+    /* the maximum, and the number of the first one in row-major order */
+    __device__ real maximum(int *first) const
+    {
+        real largest = lines[0].v[0];
+        *first = 0;
+        #pragma unroll
+        for (int i = 1; i < S::K * S::K; i++)
+            if (lines[i / S::K].v[i % S::K] > largest)
+                largest = lines[i / S::K].v[i % S::K], *first = i;
+        return largest;
+    }
+};
+
 template <class S, int ACTIVATION>
 __device__ void maxpool_forward(real *out, const real *x, int n, team t)
 {
     for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
-        int p = e % (S::OH * S::OW);
+        int p = e % (S::OH * S::OW), y = p / S::OW * S::STRIDE, column = p % S::OW * S::STRIDE, first;
         const real *plane = x + (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW);
-        out[e] = activate<ACTIVATION>(plane[first_maximum<S>(plane, p / S::OW * S::STRIDE, p % S::OW * S::STRIDE)]);
+        real value;
+        if constexpr (whole_window<S>::FITS)
+            value = whole_window<S>(plane + y * S::IW + column).maximum(&first);
+        else
+            value = plane[first_maximum<S>(plane, y, column)];
+        out[e] = activate<ACTIVATION>(value);
     }
 }
 
@@ -108,22 +139,50 @@ __device__ void pool_backward_apart(real *dx, const real *dz, const real *x, int
     }
 }
 
+/* The same where they cover the whole image: each pixel is read once, and a row of a window written at once. */
+template <class S, int MAX, int BELOW>
+__device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int n, team t)
+{
+    typedef whole_window<S> window;
+    for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
+        int p = e % (S::OH * S::OW), best;
+        size_t corner = (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW) + p / S::OW * S::K * S::IW + p % S::OW * S::K;
+        window values(x + corner);
+        real d = MAX ? dz[e] : dz[e] / (S::K * S::K);
+        values.maximum(&best);
+        #pragma unroll
+        for (int i = 0; i < S::K; i++) {
+            #pragma unroll
+            for (int j = 0; j < S::K; j++) {
+                real sum = MAX && i * S::K + j != best ? 0 : d;
+                values.lines[i].v[j] = sum * slope<BELOW>(values.lines[i].v[j]);
+            }
+            *(typename window::line *)(dx + corner + i * S::IW) = values.lines[i];
+        }
+    }
+}
+
+template <class S, int MAX, int BELOW>
+__device__ inline void pool_backward_any(real *dx, const real *dz, const real *x, int n, team t)
+{
+    if constexpr (whole_window<S>::TILED)
+        pool_backward_tiled<S, MAX, BELOW>(dx, dz, x, n, t);
+    else if constexpr (S::STRIDE >= S::K)
+        pool_backward_apart<S, MAX, BELOW>(dx, dz, x, n, t);
+    else
+        pool_backward<S, MAX, BELOW>(dx, dz, x, n, t);
+}
+
 template <class S, int BELOW>
 __device__ void maxpool_backward(real *dx, const real *dz, const real *x, int n, team t)
 {
-    if (S::STRIDE >= S::K)
-        pool_backward_apart<S, 1, BELOW>(dx, dz, x, n, t);
-    else
-        pool_backward<S, 1, BELOW>(dx, dz, x, n, t);
+    pool_backward_any<S, 1, BELOW>(dx, dz, x, n, t);
 }
 
 template <class S, int BELOW>
 __device__ void avgpool_backward(real *dx, const real *dz, const real *x, int n, team t)
 {
-    if (S::STRIDE >= S::K)
-        pool_backward_apart<S, 0, BELOW>(dx, dz, x, n, t);
-    else
-        pool_backward<S, 0, BELOW>(dx, dz, x, n, t);
+    pool_backward_any<S, 0, BELOW>(dx, dz, x, n, t);
 }
 
 /* ---- pad: (C,IH,IW) in the middle of (C,OH,OW) ---- */

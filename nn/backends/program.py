@@ -15,7 +15,7 @@ from importlib.resources import files
 from ..layers import Layer
 
 SOURCES = [
-    "common", "activation", "gemm", "dense", "conv", "direct", "pool", "dropout", "rows", "optimizer",
+    "common", "activation", "gemm", "dense", "conv", "direct", "winograd", "pool", "dropout", "rows", "optimizer",
 ]  # fmt: skip
 THREADS = 256
 LINE = 32  # values; buffers begin at multiples of it
@@ -28,6 +28,7 @@ class Op:
     call: str = ""
     blocks: int = 1
     host: Callable[[object, int], None] | None = None
+    learns: bool = False  # gives gradients of parameters: the others of its phase can wait where these are to be sent
     step: tuple[str, int | None] = ("", None)  # what it is part of, as backends.Step names it
 
 
@@ -58,6 +59,8 @@ class Purpose:
     dropout: bool = False  # dropout acts
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
     timed: bool = False  # every op is a phase of its own, so that it can be timed
+    distribute: str = ""  # mirrored, central: the batch is shared by the members of a group; "": it is not
+    steps: bool = True  # the parameters take their step here, not on another member
 
     @property
     def backward(self) -> bool:
@@ -80,6 +83,12 @@ class Step:
     below: str = "linear"
     gradient: Buffer | str = ""
     splits: int = 1  # parts that its gradients come in
+    last: bool = False  # its outputs, the loss and dx are one op (layer_ops.Last)
+    under: Step | None = None  # the step below
+    above: Step | None = None
+    parts: int = 0  # that the sums of its outputs come in, which the last layer adds up
+    turned: Buffer | str = ""  # where its kernels, turned round, stand ready
+    sum: Buffer | str = ""  # of these parts, where members of a group add theirs up
 
 
 @dataclass
@@ -92,6 +101,8 @@ class Program:
     gradient_values: int = 0
     part_values: int = 0
     shared_bytes: int = 0
+    sum_values: int = 0  # of the gradients, at their beginning: what members of a group add up
+    sent: list[tuple[str, int]] = field(default_factory=list)  # how members communicate, and how many values at a time
 
     @property
     def only_kernels(self) -> bool:
@@ -124,7 +135,17 @@ extern __shared__ __align__(16) char block_memory[];
 def phases_source(program: Program) -> str:
     """CUDA source of a program, a kernel a phase: phase0, phase1, ..., and advance, which goes on to the next batch."""
     kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
-    return PRELUDE + sources() + "\n".join(kernels) + ADVANCE
+    return shared_or_not(program.purpose) + PRELUDE + sources() + "\n".join(kernels) + ADVANCE
+
+
+def shared_or_not(purpose: Purpose) -> str:
+    """What tells common.cu that a batch is shared by the members of a group."""
+    return "#define SHARED\n" if purpose.distribute else ""
+
+
+def losses_source(purpose: Purpose) -> str:
+    """CUDA source of batch_losses."""
+    return shared_or_not(purpose) + PRELUDE + sources("common", "losses")
 
 
 def epoch_source(program: Program) -> str:

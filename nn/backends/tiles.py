@@ -14,6 +14,7 @@ LATENCY = 800  # cycles: no step is faster, since its values come from the secon
 START = 2500  # cycles before the first and after the last step of a tile
 MOST_SPLITS = 256
 CYCLES = 1800  # a microsecond
+CROWD = (1.0, 1.4)  # times as long as one block's step those of one and of two blocks on a multiprocessor take
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,13 @@ def _candidates(itemsize: int):
 
 
 @cache
-def choose(m: int, n: int, k: int, itemsize: int, processors: int, fixed: float, part: float) -> Tile:
+def choose(
+    m: int, n: int, k: int, itemsize: int, processors: int, fixed: float, part: float, resident: int = 1
+) -> Tile:
     """The tile and splits of the product (m, k) (k, n) that should take the shortest time.
 
     fixed, part: microseconds that splitting the sums costs at all (infinite: they must stay whole), and each part.
+    resident: blocks that a multiprocessor runs side by side.
     """
     best, shortest = None, inf
     for tile in _candidates(itemsize):
@@ -70,7 +74,7 @@ def choose(m: int, n: int, k: int, itemsize: int, processors: int, fixed: float,
         splits = 1
         while splits <= min(steps, MOST_SPLITS):
             chosen = Tile(tile.m, tile.n, tile.k, splits)
-            time = _cycles(chosen, m, n, steps, itemsize, processors)
+            time = _cycles(chosen, m, n, steps, itemsize, processors, resident)
             if splits > 1:
                 time += CYCLES * (fixed + part * splits)
             if time < shortest:
@@ -81,7 +85,12 @@ def choose(m: int, n: int, k: int, itemsize: int, processors: int, fixed: float,
     return best
 
 
-def _cycles(tile: Tile, m: int, n: int, steps: int, itemsize: int, processors: int) -> float:
-    """One block a multiprocessor takes its tiles one after the other; a step is no shorter than its loads take."""
-    each = -(-steps // tile.splits) * max(tile.step_cycles(itemsize), LATENCY)
-    return -(-tile.count(m, n) // processors) * (each + START)
+def _cycles(tile: Tile, m: int, n: int, steps: int, itemsize: int, processors: int, resident: int) -> float:
+    """A multiprocessor takes its tiles one after the other, `resident` side by side; a step is no shorter than its
+    loads take."""
+    rounds, rest = divmod(-(-tile.count(m, n) // processors), resident)
+
+    def time(blocks: int) -> float:
+        return -(-steps // tile.splits) * max(CROWD[blocks - 1] * tile.step_cycles(itemsize), LATENCY) + START
+
+    return rounds * time(resident) + (time(rest) if rest else 0)

@@ -3,6 +3,7 @@
     python -m tests.bench                     all cases
     python -m tests.bench cc digits           the cases whose names begin so
     python -m tests.bench --peers torch cnn0  beside PyTorch alone
+    python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
     python -m tests.bench program             the whole program on a file like the credit-card data
     python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
 """
@@ -10,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Annotated
 
@@ -22,6 +24,19 @@ from nn.utils import NnError, UsageError, default_threads
 from .compare import MEMORY_TARGET, QUIET, Side, compare
 from .sides import PEERS
 
+# What tells each side to use no more than an instruction set: nn, PyTorch and the MKL and oneDNN in it, NumPy's
+# OpenBLAS, JAX's compiler. They read it when they are loaded.
+ISAS = {
+    "avx2": {
+        "NN_ISA": "avx2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    },
+}
+
 
 def main(
     cases: Annotated[
@@ -31,6 +46,7 @@ def main(
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
     wait: Annotated[float, typer.Option(help="Seconds a case may wait for other programs to be quiet.")] = 0,
+    isa: Annotated[str, typer.Option(help="Most that all sides may use: avx2 (all that there is).")] = "",
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")
     ] = "growth.png",
@@ -38,6 +54,7 @@ def main(
 ):
     """Time the cases of nn.bench beside the libraries that are installed."""
     try:
+        limit_isa(isa)
         result, show = _result(cases or [], _names(peers), threads, seconds, wait, output)
     except NnError as failure:
         say(f"bench: {failure}")
@@ -59,6 +76,13 @@ def _result(cases: list[str], peers: list[str], threads: int, seconds: float, wa
 
         return measure(output, peers, threads, wait), report
     return _comparison(select(cases), peers, threads, seconds, wait), _report
+
+
+def limit_isa(name: str) -> None:
+    """Let the sides' processes, which begin after this, use no more than that instruction set; "" for all."""
+    if name and name not in ISAS:
+        raise UsageError(f"--isa {name}: there is {', '.join(ISAS)}")
+    os.environ.update(ISAS.get(name, {}))
 
 
 def _names(peers: str) -> list[str]:

@@ -234,11 +234,11 @@ class Jax:
 
     name = "jax"
 
-    def __init__(self):
+    def __init__(self, platform: str = "cpu"):
         import jax
 
-        jax.config.update("jax_platforms", "cpu")
-        jax.config.update("jax_enable_x64", True)
+        jax.config.update("jax_platforms", platform)
+        jax.config.update("jax_enable_x64", platform == "cpu")  # for the cases in float64
         self.jax, self.version = jax, jax.__version__
 
     def start(self, case):
@@ -295,16 +295,26 @@ class Jax:
         return ((z - y) ** 2).mean()
 
     def start_training(self, case: Training):
-        jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
+        jnp = self.jax.numpy
         net = case.model.network(case.dtype)
         parameters = [jnp.asarray(value) for value in net.parameters().values()]
-        gradient_of = jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
+        gradient_of = self.gradient_of(net)
         gradients = [
             np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
             for checked in checked_batches(case)
         ]
+        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()))
+        run()  # compiles
+        return epoch_timer(run, case.batches), np.stack(gradients), {}
 
-        x, y = map(jnp.asarray, case.data())
+    def gradient_of(self, net):
+        """A function from parameters, rows and targets to the loss's gradients."""
+        return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
+
+    def epochs(self, case: Training, net, parameters: list, x, y):
+        """A function that trains one epoch and waits for its end."""
+        jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
+        gradient_of = self.gradient_of(net)
         rate, beta1, beta2, epsilon = case.learning_rate, ADAM["beta1"], ADAM["beta2"], ADAM["epsilon"]
 
         def sgd(w, g, m, v, step):
@@ -317,17 +327,17 @@ class Jax:
 
         update = {"adam": adam, "sgd": sgd}[case.optimizer]
 
-        def batch(state, rows):
-            parameters, m, v, step, key = state
-            key, now = jax.random.split(key)
-            step = step + 1
-            gradients = gradient_of(parameters, x[rows], y[rows], now)
-            new = [update(*each, step) for each in zip(parameters, gradients, m, v, strict=True)]
-            parameters, m, v = map(list, zip(*new, strict=True))
-            return (parameters, m, v, step, key), None
-
         @jax.jit
-        def epoch(state):
+        def epoch(state, x, y):  # arguments, for constants would become part of the program
+            def batch(state, rows):
+                parameters, m, v, step, key = state
+                key, now = jax.random.split(key)
+                step = step + 1
+                gradients = gradient_of(parameters, x[rows], y[rows], now)
+                new = [update(*each, step) for each in zip(parameters, gradients, m, v, strict=True)]
+                parameters, m, v = map(list, zip(*new, strict=True))
+                return (parameters, m, v, step, key), None
+
             *others, key = state
             key, now = jax.random.split(key)
             order = jax.random.permutation(now, len(x)).reshape(-1, case.batch)
@@ -338,10 +348,9 @@ class Jax:
 
         def run():
             nonlocal state
-            state = jax.block_until_ready(epoch(state))
+            state = jax.block_until_ready(epoch(state, x, y))
 
-        run()  # compiles
-        return epoch_timer(run, case.batches), np.stack(gradients), {}
+        return run
 
     def start_forward(self, case: Forward):
         jax, jnp = self.jax, self.jax.numpy

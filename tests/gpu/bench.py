@@ -1,26 +1,39 @@
-"""Microseconds a training step takes on the GPU, beside PyTorch's there: `python tests/gpu/bench.py [case ...]`.
+"""How long training steps and forward passes take on the GPU, beside PyTorch and JAX there.
 
-Every side trains the same networks on the same rows: gathered in a new order each epoch, forward, loss, backward,
-update. PyTorch runs as its users write it (eager), and with its step captured in a CUDA graph; TF32 is off on all
-sides unless a column says so. Each figure is the median of several epochs. `--json FILE` writes all of them.
+    python tests/gpu/bench.py                    all cases on all sides
+    python tests/gpu/bench.py digits cnn         the cases whose names begin so
+    python tests/gpu/bench.py --layers cnn0      the time of each layer, cuda and cudnn side by side
+
+A training step is what users write: rows gathered in a new order each epoch, forward, loss, backward, update. PyTorch
+runs as it is (eager), and with its step captured in a CUDA graph; JAX runs an epoch as one jitted scan. TF32 is off on
+all sides whose name does not say so. A forward pass begins with rows on the GPU and ends with outputs in the computer's
+memory. Each figure is a median; the error is the distance from PyTorch in float64, relative to the whole: of a batch's
+gradients, or of the outputs, the median of three batches.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
+import itertools
 import json
+import multiprocessing
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from gpu_sides import LARGEST_CHECKED, OURS, SIDES, TRUTH, Ours, make, network
 
 from nn.bench import CC, CNN0, CNN1, CNN2, DIGITS, SOLAR_50, SOLAR_CNN, SOLAR_DEEP, SOLAR_WIDE, Model, Training
-from nn.layers import parse
-from nn.nn_aux import TASKS, PhiloxOrder
-from nn.train import ADAM
+from nn.console import table
 
 HUGE = Model("solar-huge", "50,6400,3200,1664,1", "regression")
 GIANT = Model("solar-giant", "50,25600,12800,6656,1", "regression")
@@ -38,202 +51,193 @@ CASES = [
     Training("solar-giant-b1000", GIANT, 1000, 3),
     Training("solar-cnn-b512", SOLAR_CNN, 512, 4),
 ]
-MEASUREMENTS = 5
-SECONDS = 3.0  # a side's time for one case, first run aside
-
-
-def rows_of(case: Training, layers):
-    """x (rows, inputs), and labels (rows,) or y (rows, 1)."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((case.rows, layers[0].inputs), case.dtype)
-    if case.model.task == "regression":
-        return x, rng.standard_normal((case.rows, layers[-1].outputs), case.dtype)
-    labels = rng.integers(0, max(2, layers[-1].outputs), case.rows)
-    return x, labels.astype(np.int32) if case.model.task == "multiclass" else labels[:, None].astype(case.dtype)
-
-
-def ours(case: Training, backend: str, tf32: bool = False):
-    """A function that trains one epoch and returns its seconds."""
-    from nn.backends.cuda import CudaEngine
-    from nn.backends.cudnn import CudnnEngine
-
-    output, loss = TASKS[case.model.task]
-    layers = parse(case.model.layers, "relu", output)
-    kind = CudnnEngine if backend == "cudnn" else CudaEngine
-    engine = kind(backend, layers, loss, case.dtype, tf32=tf32)
-    start = [
-        np.random.default_rng(0).standard_normal(layer.parameters, case.dtype) / np.sqrt(layer.fan_in)
-        for layer in layers
-        if layer.weight_shape
-    ]
-    engine.set("parameters", np.concatenate(start).astype(case.dtype))
-    data = engine.load(*rows_of(case, layers))
-    order, number = PhiloxOrder(case.rows, 0), [0]
-    rates = [case.learning_rate] * 9
-    settings = engine.training(optimizer=case.optimizer, batch=case.batch, rates=rates, seed=0, **ADAM)
-
-    def epoch() -> float:
-        rows = order.epoch(number[0])
-        began = time.perf_counter()
-        engine.epoch(data, rows, settings, engine.progress(step=number[0] * case.batches))
-        number[0] += 1
-        return time.perf_counter() - began
-
-    return epoch
-
-
-def torch_network(torch, layers):
-    """The network in PyTorch; `same` padding and valid one, pooling, dropout, dense."""
-    modules = []
-    for layer in layers:
-        if layer.kind == "conv":
-            (height, width), k, s = layer.in_shape[1:], layer.kernel, layer.stride
-            below = max(0, (layer.out_shape[1] - 1) * s + k - height - layer.pad_top)
-            right = max(0, (layer.out_shape[2] - 1) * s + k - width - layer.pad_left)
-            padding = 0
-            if (below, right) == (layer.pad_top, layer.pad_left):
-                padding = (layer.pad_top, layer.pad_left)
-            else:
-                modules.append(torch.nn.ZeroPad2d((layer.pad_left, right, layer.pad_top, below)))
-            modules.append(torch.nn.Conv2d(layer.in_shape[0], layer.out_shape[0], k, s, padding))
-        elif layer.kind == "dense":
-            modules.append(torch.nn.Linear(layer.inputs, layer.outputs))
-        elif layer.kind == "maxpool":
-            modules.append(torch.nn.MaxPool2d(layer.kernel, layer.stride))
-        elif layer.kind == "dropout":
-            modules.append(torch.nn.Dropout(layer.rate))
-        elif layer.kind == "flatten":
-            modules.append(torch.nn.Flatten())
-        activation = {"relu": torch.nn.ReLU, "sigmoid": torch.nn.Sigmoid}.get(layer.activation)
-        if activation and not (layer is layers[-1] and layer.activation == "sigmoid"):  # the loss takes logits
-            modules.append(activation())
-    return torch.nn.Sequential(*modules).cuda()
-
-
-def pytorch(case: Training, graph: bool, tf32: bool = False):
-    """As `ours`."""
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    layers = parse(case.model.layers, "relu", TASKS[case.model.task][0])
-    model = torch_network(torch, layers)
-    x, y = (torch.from_numpy(array).cuda() for array in rows_of(case, layers))
-    x = x.reshape(len(x), *layers[0].in_shape) if layers[0].in_shape[1:] != (1, 1) else x
-    y = y.long() if case.model.task == "multiclass" else y
-    loss_of = {"multiclass": "cross_entropy", "binary": "binary_cross_entropy_with_logits"}.get(
-        case.model.task, "mse_loss"
-    )
-    loss_of = getattr(torch.nn.functional, loss_of)
-    if case.optimizer == "adam":
-        optimizer = torch.optim.Adam(model.parameters(), lr=case.learning_rate, capturable=graph)
-    else:
-        optimizer = torch.optim.SGD(model.parameters(), lr=case.learning_rate)
-
-    def step(rows):
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model(x[rows]), y[rows])
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    replay = step
-    if graph:
-        rows = torch.arange(case.batch, device="cuda")
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                step(rows)
-        torch.cuda.current_stream().wait_stream(side)
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
-            step(rows)
-
-        def replay(batch_rows):
-            rows.copy_(batch_rows)
-            captured.replay()
-
-    def epoch() -> float:
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        order = torch.randperm(case.rows, device="cuda")
-        for at in range(0, case.rows, case.batch):
-            replay(order[at : at + case.batch])
-        torch.cuda.synchronize()
-        return time.perf_counter() - began
-
-    epoch.step = step  # a graph does not keep the tensors alive that it works on
-    return epoch
-
-
-SIDES = {
-    "cuda": lambda case: ours(case, "cuda"),
-    "cudnn": lambda case: ours(case, "cudnn"),
-    "cuda tf32": lambda case: ours(case, "cuda", tf32=True),
-    "torch": lambda case: pytorch(case, graph=False),
-    "torch graph": lambda case: pytorch(case, graph=True),
-}
+FORWARD_ROWS = (1, 10_000)
+MEASUREMENTS = 7
+SECONDS = 1.0  # a side's time for one figure, first run aside
+LAYER_BATCHES = 50
+COMPILERS = 8  # processes that compile our kernels before anything is timed
+SIDE_SECONDS = 110.0  # a side may take for all its cases; what it has measured until then counts
 
 
 def wanted(case: Training, side: str) -> bool:
-    """cuDNN computes convolutions only; TF32 matters to large products only."""
-    convolves = "conv" in case.model.layers
-    return {"cudnn": convolves, "cuda tf32": case.model in (HUGE, GIANT)}.get(side, True)
+    """cuDNN computes convolutions only; TF32 matters to large products only; JAX compiles the largest for minutes."""
+    convolves, large = "conv" in case.model.layers, case.model in (HUGE, GIANT, SOLAR_CNN)
+    if side.endswith("tf32") and not large or side.startswith("jax") and case.model is GIANT:
+        return False
+    return convolves or not side.startswith("cudnn")
 
 
-def microseconds(case: Training, side: str) -> float:
-    """Median of several epochs, a batch of them."""
-    epoch = SIDES[side](case)
-    epoch(), epoch()
+def chosen(names: list[str], side: str) -> list[Training]:
+    """The cases of these names that a side is measured on."""
+    return [case for case in CASES if wanted(case, side) and (not names or case.name.startswith(tuple(names)))]
+
+
+def median_seconds(call) -> float:
+    """Of calls that wait for their end, the first ones aside."""
+    call(), call()
     began, times = time.perf_counter(), []
-    while len(times) < MEASUREMENTS and time.perf_counter() - began < SECONDS:
-        times.append(epoch())
-    return 1e6 * float(np.median(times)) / case.batches
+    while len(times) < MEASUREMENTS or (time.perf_counter() - began < SECONDS / 10 and len(times) < 1000):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+        if time.perf_counter() - began > SECONDS and len(times) >= 3:
+            break
+    return float(np.median(times))
 
 
-def measure(names: list[str], side: str) -> dict[str, float]:
-    """Microseconds of each case on a side."""
-    figures = {}
-    for case in CASES:
-        if wanted(case, side) and (not names or any(case.name.startswith(name) for name in names)):
-            figures[case.name] = microseconds(case, side)
+# ---------------------------------------------------------------- one side, in a process of its own
+
+
+def measure(side: str, names: list[str], folder: Path) -> Iterator[dict]:
+    """The side's version, then its figures as they are measured; results go to files in the folder."""
+    library = make(side)
+    yield {"version": library.version}
+    for case in chosen(names, side):
+        if hasattr(library, "results") and sum(layer.parameters for layer in network(case).layers) <= LARGEST_CHECKED:
+            gradients, outputs = library.results(case)
+            np.savez(folder / f"{side}-{case.name}", gradients=gradients, outputs=outputs)
+        if side != TRUTH:
+            epoch, batches = library.epoch(case)
+            yield {"case": case.name, "what": "train", "us": 1e6 * median_seconds(epoch) / batches}
+            del epoch
             gc.collect()  # what a case had on the GPU goes before the next one needs it
-    return figures
+    for case, rows in itertools.product(chosen(names, side) if side != TRUTH else [], FORWARD_ROWS):
+        call = library.forward(case, rows)
+        yield {"case": case.name, "what": f"forward-{rows}", "us": 1e6 * median_seconds(call)}
+        del call
+        gc.collect()
 
 
-def main(names: list[str], sides: list[str], path: str | None) -> None:
-    """Measure each side in a process of its own, print a table, write the figures."""
+def compile_ahead(side: str, name: str) -> None:
+    """Run what `measure` will, once: CuPy keeps the compiled kernels on disk."""
+    library, (case,) = make(side), chosen([name], side)
+    if case.model is not GIANT:
+        library.results(case)
+        for rows in FORWARD_ROWS:
+            library.forward(case, rows)()
+    library.epoch(case, batches=1)[0]()
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def error(folder: Path, side: str, case: str, what: str) -> float | None:
+    """Relative distance from the truth, the median of several batches; None where nothing is to be compared."""
+    files = [folder / f"{name}-{case}.npz" for name in (side, TRUTH)]
+    if not all(file.exists() for file in files):
+        return None
+    pairs = zip(*(np.load(file)[what].astype(np.float64) for file in files), strict=True)
+    return float(np.median([np.linalg.norm(mine - true) / np.linalg.norm(true) for mine, true in pairs]))
+
+
+def run_side(side: str, names: list[str], folder: Path) -> tuple[str | None, dict]:
+    """(version, {(case, what): us}) of one side, as far as it came."""
+    command = [sys.executable, __file__, "--side", side, "--folder", str(folder), *names]
+    with open(folder / side, "w+") as lines:
+        began, process = time.perf_counter(), subprocess.Popen(command, stdout=lines)
+        try:
+            code = process.wait(SIDE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        print(f"{side}: {time.perf_counter() - began:.0f} s, exit code {code}", file=sys.stderr)
+        lines.seek(0)
+        found = [json.loads(line) for line in lines if line.endswith("}\n")]
+    return found[0]["version"] if found else None, {(f["case"], f["what"]): f["us"] for f in found[1:]}
+
+
+def device() -> str:
+    """The GPU, its driver and the CUDA version in use."""
     import cupy
 
-    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    results = {}
-    for side in sides:
-        print(f"measuring {side}", file=sys.stderr)
-        command = [sys.executable, __file__, "--side", side, *names]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        results[side] = json.loads(done.stdout) if done.returncode == 0 else {}
-    print(f"{device}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}, CuPy {cupy.__version__}; microseconds a batch")
-    print("case".ljust(20) + "".join(side.rjust(13) for side in sides))
-    for case in CASES:
-        figures = [f"{results[side][case.name]:.1f}" if case.name in results[side] else "" for side in sides]
-        if any(figures):
-            print(case.name.ljust(20) + "".join(figure.rjust(13) for figure in figures))
-    if path:
-        with open(path, "w") as file:
-            json.dump({"device": device, "microseconds": results}, file, indent=1)
+    properties = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    with contextlib.suppress(OSError):
+        nvml, text = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.create_string_buffer(96)
+        if nvml.nvmlInit_v2() == 0 and nvml.nvmlSystemGetDriverVersion(text, 96) == 0:
+            properties += f", driver {text.value.decode()}"
+    return f"{properties}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}, CuPy {cupy.__version__}"
+
+
+def compare(names: list[str], sides: list[str]) -> dict:
+    """Figures and errors of all cases on all sides."""
+    jobs = [(side, case.name) for side in sides if side in OURS for case in chosen(names, side)]
+    with ProcessPoolExecutor(COMPILERS, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for job in [pool.submit(compile_ahead, *job) for job in jobs]:
+            job.exception()  # if there is one, the measurement itself will tell
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = {side: run_side(side, names, folder) for side in [TRUTH, *sides]}
+        results = []
+        for case in chosen(names, "torch"):
+            for what, kind in [("train", "gradients"), *((f"forward-{rows}", "outputs") for rows in FORWARD_ROWS)]:
+                row = {
+                    side: {"us": figure, "error": error(folder, side, case.name, kind)}
+                    for side in sides
+                    if (figure := found[side][1].get((case.name, what))) is not None
+                }
+                results.append({"case": case.name, "what": what, "sides": row})
+    versions = {side: found[side][0] for side in sides}
+    return {"device": device(), "versions": versions, "results": results}
+
+
+def report(result: dict, sides: list[str]) -> None:
+    """What `compare` returned, as tables."""
+    versions = sorted({version for version in result["versions"].values() if version})
+    print(f"{result['device']}; {'; '.join(versions)}")
+    for title, whats in (("training step", ["train"]), ("forward pass", [f"forward-{rows}" for rows in FORWARD_ROWS])):
+        rows = []
+        for line in result["results"]:
+            if line["what"] in whats:
+                own, name = line["sides"], line["case"]
+                errors = [own[side]["error"] for side in ("cuda", "torch") if side in own]
+                rows.append(
+                    [
+                        name if title == "training step" else f"{name.rsplit('-', 1)[0]} {line['what'][8:]}",
+                        *(f"{own[side]['us']:.1f}" if side in own else "" for side in sides),
+                        *("" if value is None else f"{value:.0e}" for value in errors),
+                    ]
+                )
+        headers = [f"{title}, us", *sides, *[f"error {side}" for side in ("cuda", "torch") if side in sides]]
+        table(headers, rows)
+
+
+def layers(names: list[str]) -> dict:
+    """Milliseconds of each layer, cuda and cudnn side by side: printed, and returned."""
+    result = {}
+    for case in chosen(names or ["cnn0", "solar-cnn"], "cudnn"):
+        times = {backend: Ours(backend).layer_times(case, LAYER_BATCHES) for backend in ("cuda", "cudnn")}
+        result[case.name] = times
+        rows = [
+            [
+                own["layer"],
+                *(f"{1e3 * each[f'{step}_ms']:.1f}" for step in ("forward", "backward") for each in (own, other)),
+            ]
+            for own, other in zip(*(times[backend]["layers"] for backend in ("cuda", "cudnn")), strict=True)
+        ]
+        rows.append(["batch", *(f"{1e3 * times[backend]['batch_ms']:.1f}" for backend in ("cuda", "cudnn")), "", ""])
+        headers = ["layer, us", "forward cuda", "cudnn", "backward cuda", "cudnn"]
+        table(headers, rows, f"{case.name}: medians of {LAYER_BATCHES} batches of {case.batch}")
+    return result
 
 
 def command(
-    cases: Annotated[list[str] | None, typer.Argument(help="names of cases, or how they begin (all)")] = None,
-    sides: Annotated[str, typer.Option(help="which sides to measure")] = ",".join(SIDES),
-    json_file: Annotated[str | None, typer.Option("--json", help="a file for the figures")] = None,
+    cases: Annotated[list[str] | None, typer.Argument(help="Names of cases, or how they begin (all).")] = None,
+    sides: Annotated[str, typer.Option(help="Which sides to measure, with commas.")] = ",".join(SIDES),
+    by_layer: Annotated[bool, typer.Option("--layers", help="Time each layer on cuda and cudnn instead.")] = False,
+    json_file: Annotated[str | None, typer.Option("--json", help="A file for the figures.")] = None,
     side: Annotated[str | None, typer.Option(hidden=True)] = None,
+    folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Time training steps on the GPU. --side measures that one in this process and prints its figures as JSON."""
+    """Time training steps and forward passes on the GPU, beside PyTorch and JAX."""
     if side:
-        json.dump(measure(cases or [], side), sys.stdout)
-    else:
-        main(cases or [], sides.split(","), json_file)
+        for figure in measure(side, cases or [], folder):
+            print(json.dumps(figure), flush=True)
+        return
+    result = layers(cases or []) if by_layer else compare(cases or [], sides.split(","))
+    if not by_layer:
+        report(result, sides.split(","))
+    if json_file:
+        Path(json_file).write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 
 from nn.backends import small
 from nn.backends.builder import Builder
-from nn.backends.program import PRELUDE, Purpose, epoch_source, phases_source, sources
+from nn.backends.program import Purpose, epoch_source, losses_source, phases_source
 from nn.layers import parse
 
 ALL_LAYERS = (
@@ -21,14 +21,18 @@ PROCESSORS = 132
 
 
 def programs(itemsize):
-    for spec, kind, optimizer in (
-        (ALL_LAYERS, "train", "ADAM"),
-        (ALL_LAYERS, "gradients", ""),
-        (ALL_LAYERS, "predict", ""),
-        (LARGE, "train", "MOMENTUM"),
+    for spec, kind, optimizer, distribute in (
+        (ALL_LAYERS, "train", "ADAM", ""),
+        (ALL_LAYERS, "gradients", "", ""),
+        (ALL_LAYERS, "predict", "", ""),
+        (LARGE, "train", "MOMENTUM", ""),
+        (ALL_LAYERS, "gradients", "", "mirrored"),
+        (LARGE, "train", "ADAM", "central"),
     ):
         layers = parse(spec, "relu", "softmax")
-        purpose = Purpose(kind, 100, labels=True, bytes=True, dropout=True, optimizer=optimizer)
+        purpose = Purpose(
+            kind, 100, labels=True, bytes=True, dropout=True, optimizer=optimizer, distribute=distribute
+        )
         yield Builder(layers, "ce", itemsize, PROCESSORS).build(purpose)
 
 
@@ -36,11 +40,13 @@ def texts(dtype, monkeypatch):
     """The sources of all kinds of kernels."""
     monkeypatch.setattr(small, "processors", lambda: PROCESSORS)
     for index, program in enumerate(programs(np.dtype(dtype).itemsize)):
-        yield phases_source(program) if index % 2 else epoch_source(program)
+        phases = index % 2 or program.purpose.distribute
+        yield phases_source(program) if phases else epoch_source(program)
     for rows, optimizer in ((10, "ADAM"), (1000, "SGD")):
         purpose = Purpose("train", rows, optimizer=optimizer)
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()
-    yield PRELUDE + sources("common", "losses")
+    for distribute in ("", "mirrored"):
+        yield losses_source(Purpose("train", 100, distribute=distribute))
 
 
 @pytest.mark.parametrize(("dtype", "arch"), [("float32", "sm_90"), ("float64", "sm_80")])

@@ -10,6 +10,11 @@ from nn.train import ADAM
 
 # three tiles of a product each way, and one value more than whole tiles
 PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
+# convolutions by winograd.cu, channels, filters and tiles that do not fill their blocks; one makes the pooling, too
+FEWER_MULTIPLICATIONS = ["16x9x7,conv33k3p1:tanh,conv16k3:tanh,5", "20x8x10,conv18k3p1:tanh,maxpool2:tanh,3",
+                         "17x8x10,conv40k3p1:tanh,maxpool2,3"]  # fmt: skip
+# ends that are one op (layer_ops.Last): dz of the layer below worked out, sums finished, rows shared by warps
+ENDS = ["20,700:tanh,1", "300,90:tanh,7", "30,40:tanh,1500:sigmoid,2", "12,16", "3x5x5,conv4k3:tanh,dropout0.5,5"]
 DROPPING = "2x6x5,dropout0.25,conv3k2:relu,dropout0.5,7:tanh,dropout0.3,2"
 
 
@@ -27,6 +32,36 @@ def test_a_network_agrees_with_numpy(spec, dtype, backend):
 @pytest.mark.parametrize("spec", STACKS)
 def test_any_number_of_rows_will_do(spec, rows, backend):
     check_against_numpy(network(spec, backend), rows)
+
+
+@pytest.mark.parametrize("rows", [1, 33, 130])
+@pytest.mark.parametrize("spec", FEWER_MULTIPLICATIONS)
+def test_convolutions_with_fewer_multiplications_agree_with_numpy(spec, rows, backend):
+    check_against_numpy(network(spec, backend, "float32"), rows)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize("rows", [7, 300])
+@pytest.mark.parametrize("spec", ENDS)
+def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend, monkeypatch):
+    """As an epoch in one launch and as graphs, ending in a short batch; nothing of it is `gradients`' program."""
+    from nn.backends import cuda
+
+    seq = network(spec, "seq", dtype)
+    x, y = fill(seq, 2 * rows + 3)
+    ends = []
+    for name, limit in (("seq", None), (backend, 0), (backend, 1e12)):
+        monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
+        monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
+        net = network(spec, name, dtype)
+        net.set_parameters(seq.parameters())
+        progress = net.engine.progress()
+        settings = net.engine.training(optimizer="sgd", batch=rows, rates=[0.05] * 9, momentum=0.0, seed=3)
+        net.engine.epoch(net.engine.load(x.reshape(len(x), -1), y), np.arange(len(x)), settings, progress)
+        ends.append((net.engine.get("parameters"), progress.loss))
+    for parameters, loss in ends[1:]:
+        assert distance(parameters, ends[0][0]) < tolerance
+        assert loss == pytest.approx(ends[0][1], rel=100 * tolerance)
 
 
 @pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])

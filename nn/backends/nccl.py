@@ -1,0 +1,152 @@
+"""Sums over GPUs through NCCL: its C library called through cffi, a communicator for each GPU.
+
+Every member of a group calls the same functions in the same order. They are started on a stream, may be captured in a
+graph, and the sums are the same in every run.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from ..rendezvous import limit_seconds
+from ..utils import NnError, UsageError
+from .gpu import cupy, library_path
+
+DECLARATIONS = """
+typedef struct { char internal[128]; } unique_t;
+typedef void *comm_t;
+int ncclGetUniqueId(unique_t *unique);
+int ncclCommInitRank(comm_t *comm, int size, unique_t unique, int rank);
+int ncclCommAbort(comm_t comm);
+const char *ncclGetErrorString(int result);
+const char *ncclGetLastError(comm_t comm);
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, comm_t comm, void *stream);
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, comm_t comm, void *stream);
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, comm_t comm, void *stream);
+"""
+SUM, TYPES, ROOT = 0, {"float32": 7, "float64": 8}, 0
+
+
+class Left(NnError):
+    """Another member of the group has failed; it tells why."""
+
+    def __init__(self):
+        super().__init__("another GPU of the group has failed")
+
+
+@functools.cache
+def library():
+    """(ffi, lib) of NCCL. UsageError, which says what to install, where there is none."""
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(DECLARATIONS)
+    major = cupy().cuda.runtime.runtimeGetVersion() // 1000
+    for path in [*library_path("libnccl", "nccl"), "libnccl.so.2"]:
+        try:
+            return ffi, ffi.dlopen(path)
+        except OSError:
+            continue
+    raise UsageError(f"--gpus: NCCL is not there; pip install nvidia-nccl-cu{major}, or use one GPU")
+
+
+def _check(result: int, call: str, comm=None) -> None:
+    if result:
+        ffi, lib = library()
+        text = ffi.string(lib.ncclGetErrorString(result)).decode()
+        last = lib.ncclGetLastError(ffi.NULL if comm is None else comm)
+        more = " ".join(ffi.string(last).decode().split()) if last != ffi.NULL else ""
+        raise NnError(f"NCCL: {call}: {text}{f' ({more})' if more else ''}; NCCL_DEBUG=INFO tells more")
+
+
+def unique_id() -> str:
+    """What the members of a new group know each other by, as hexadecimal text."""
+    ffi, lib = library()
+    unique = ffi.new("unique_t *")
+    _check(lib.ncclGetUniqueId(unique), "ncclGetUniqueId")
+    return bytes(ffi.buffer(unique)).hex()
+
+
+class Communicator:
+    """A member's end of the lines between the GPUs of a group."""
+
+    def __init__(self, unique: str, rank: int, size: int, device: int):
+        """Waits for the other members. NnError if they do not come within rendezvous.limit_seconds."""
+        self.ffi, self.lib = library()
+        self._comm = None
+        outcome: list[BaseException | None] = []
+
+        def meet() -> None:
+            try:
+                self._meet(unique, rank, size, device)
+                outcome.append(None)
+            except BaseException as error:
+                outcome.append(error)
+
+        # NCCL would wait for ever for a member that does not come; a daemon does not keep the program from ending
+        thread = threading.Thread(target=meet, daemon=True)
+        thread.start()
+        thread.join(limit_seconds())
+        if not outcome:
+            seconds = limit_seconds()
+            who = f"GPU {device}, {rank + 1} of {size}"
+            raise NnError(f"{who}: the others have not come within {seconds:g} s; see their output, and nvidia-smi")
+        if outcome[0] is not None:
+            raise outcome[0]
+
+    def _meet(self, unique: str, rank: int, size: int, device: int) -> None:
+        pointer, name = self.ffi.new("comm_t *"), self.ffi.new("unique_t *")
+        self.ffi.buffer(name)[:] = bytes.fromhex(unique)
+        with cupy().cuda.Device(device):
+            _check(self.lib.ncclCommInitRank(pointer, size, name[0], rank), "ncclCommInitRank")
+        self._comm = pointer[0]
+        _made.add(self)
+
+    def all_reduce(self, address: int, values: int, dtype, stream) -> None:
+        """Replace the values by their sums over the members."""
+        at = self._at(address)
+        self._call("ncclAllReduce", at, at, values, TYPES[dtype.name], SUM, stream=stream)
+
+    def reduce(self, address: int, values: int, dtype, stream) -> None:
+        """Replace member 0's values by their sums over the members."""
+        at = self._at(address)
+        self._call("ncclReduce", at, at, values, TYPES[dtype.name], SUM, ROOT, stream=stream)
+
+    def broadcast(self, address: int, values: int, dtype, stream) -> None:
+        """Replace the values by member 0's."""
+        at = self._at(address)
+        self._call("ncclBroadcast", at, at, values, TYPES[dtype.name], ROOT, stream=stream)
+
+    def _at(self, address: int):
+        return self.ffi.cast("void *", address)
+
+    def _call(self, name: str, *arguments, stream) -> None:
+        if self._comm is None:
+            raise Left
+        _check(getattr(self.lib, name)(*arguments, self._comm, self._at(stream.ptr)), name, self._comm)
+
+    def abort(self) -> threading.Thread | None:
+        """End what is under way, here and so that the others do not wait for it; the communicator is of no more use.
+
+        A thread does it, which is returned: it ends when no graph is left that was captured with the communicator."""
+        comm, self._comm = self._comm, None
+        _made.discard(self)
+        if comm is None:
+            return None
+        thread = threading.Thread(target=self.lib.ncclCommAbort, args=(comm,), daemon=True)
+        thread.start()
+        return thread
+
+
+_made: set[Communicator] = set()
+
+
+def close_all() -> None:
+    """Before the program ends: NCCL's threads would be at work when the libraries that they need are gone."""
+    threads = [communicator.abort() for communicator in list(_made)]
+    for thread in filter(None, threads):
+        thread.join(CLOSE_SECONDS)
+
+
+CLOSE_SECONDS = 5.0

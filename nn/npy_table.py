@@ -1,0 +1,170 @@
+"""Tables in NPY files (numpy.save): an array of numbers (rows, columns), of which any rows can be read."""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from .csv_table import NotBytes, Span, Table
+from .source import Extents, Index, Source, joint_digest
+from .utils import DataError, sha256_file
+
+MAGIC = b"\x93NUMPY"
+_BLOCK_VALUES = 1 << 18  # read at a time
+
+
+@dataclass
+class _Header:
+    """What an NPY file says about its array."""
+
+    path: str
+    rows: int
+    columns: int
+    dtype: np.dtype
+    in_columns: bool  # as Fortran keeps a matrix, and pandas gives one
+    offset: int  # bytes before the numbers
+
+
+class NpyFiles:
+    """One NPY file, or several with as many columns, whose rows follow each other; as csv_table.CsvFiles.
+
+    A place in the files is a number of rows. Raises DataError for what is no table of numbers.
+    """
+
+    names = None
+    is_packed = False
+
+    def __init__(self, paths: list[str], path: str):
+        self.path, self._files = path, [_read_header(file) for file in paths]
+        self._extents = Extents(paths)
+        first = self._files[0]
+        self.columns = first.columns
+        for file in self._files[1:]:
+            if file.columns != first.columns:
+                raise DataError(
+                    f"{file.path}: {file.columns} columns, expected {first.columns} as in {first.path}; leave it out, "
+                    f"or bring all files to the same columns"
+                )
+        self._starts = [0, *accumulate(file.rows for file in self._files)]
+        self.rows = self._starts[-1]
+        self.first_row = [repr(float(value)) for value in self._raw(0, 0, 1)[0]]
+
+    def column(self, index: int) -> str:
+        """How messages call a column."""
+        return f"column {index}"
+
+    def read(self, inputs: list[int], targets: list[int], dtype: str, *, named_targets=False) -> tuple[Table, str]:
+        """(columns `inputs` and `targets` (indices) of all rows, the files' SHA-256); see csv_table.CsvFiles.read."""
+        index = Index()
+        x, y = np.empty((self.rows, len(inputs)), dtype), np.empty((self.rows, len(targets)))
+        at, spans = 0, []
+        for table in self.blocks(inputs, targets, dtype, max(1, _BLOCK_VALUES // self.columns), index=index):
+            rows = len(table.inputs)
+            x[at : at + rows], y[at : at + rows] = table.inputs, table.targets
+            for span in table.spans:
+                span.at += at
+            spans += table.spans
+            at += rows
+        return Table(x, y, None, table.low, table.high, spans), joint_digest(index.digests)
+
+    def blocks(
+        self, inputs, targets, dtype: str, rows: int, *, named_targets=False, index: Index | None = None, step=None
+    ) -> Iterator[Table]:
+        """The same, so many rows at a time; see csv_table.CsvFiles.blocks."""
+        low, high = np.full(len(inputs), np.inf), np.full(len(inputs), -np.inf)
+        for first in range(0, self.rows, rows):
+            table, raw = self._part(inputs, targets, dtype, first, min(first + rows, self.rows))
+            low, high = np.minimum(low, raw.min(axis=0)[inputs]), np.maximum(high, raw.max(axis=0)[inputs])
+            table.low, table.high = low, high
+            yield table
+        if index is not None:
+            index.starts = [*range(0, self.rows, step or rows), self.rows]
+            index.digests = [bytes.fromhex(sha256_file(file.path)) for file in self._files]
+
+    def part(self, inputs, targets, dtype: str, start: int, stop: int, rows: int, *, named_targets=False) -> Table:
+        """The rows [start, stop), without `low` and `high`. Raises DataError if they have changed."""
+        return self._part(inputs, targets, dtype, start, stop)[0]
+
+    def _part(self, inputs, targets, dtype: str, start: int, stop: int) -> tuple[Table, np.ndarray]:
+        """(the rows [start, stop), the same as they are in the files). DataError for what is not finite or too large
+        for dtype."""
+        pieces, spans = [], []
+        at = start
+        while at < stop:
+            number = bisect_right(self._starts, at) - 1
+            within = at - self._starts[number]
+            count = min(stop, self._starts[number + 1]) - at
+            path = self._files[number].path if len(self._files) > 1 else None
+            spans.append(Span(at - start, within, within + 1, path, word="index"))
+            pieces.append(self._raw(number, within, count))
+            at += count
+        raw = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        x, y = self._inputs(raw, inputs, dtype), raw[:, targets].astype(np.float64)
+        table = Table(x, y, None, np.zeros(0), np.zeros(0), spans)
+        for columns, values in ((inputs, x), (targets, y)):
+            self._check_finite(table, columns, values, raw)
+        return table, raw
+
+    def _inputs(self, raw: np.ndarray, inputs: list[int], dtype: str) -> np.ndarray:
+        low, high = inputs[0], inputs[-1] + 1
+        wanted = raw[:, low:high] if inputs == list(range(low, high)) else raw[:, inputs]
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = np.ascontiguousarray(wanted, dtype)
+        if dtype == "uint8" and not np.array_equal(x, wanted):
+            raise NotBytes
+        return x
+
+    def _check_finite(self, table: Table, columns: list[int], values: np.ndarray, raw: np.ndarray) -> None:
+        if values.dtype.kind != "f" or np.isfinite(values).all():
+            return
+        row, column = np.argwhere(~np.isfinite(values))[0].tolist()
+        found = raw[row, columns[column]]
+        expected = "a finite number; correct or remove the row"
+        if np.isfinite(found):
+            expected = "at most 3.4e38 for float32; correct it or use --dtype float64"
+        place = table.row(row) if len(self._files) > 1 else f"{self.path}, {table.row(row)}"
+        raise DataError(f"{place}, {self.column(columns[column])}: found {found}, expected {expected}")
+
+    def _raw(self, number: int, first: int, rows: int) -> np.ndarray:
+        """Rows of one file as they are (rows, columns)."""
+        file, size = self._files[number], self._files[number].dtype.itemsize
+        if not file.in_columns:
+            data = self._extents.read_one(number, file.offset + first * file.columns * size, rows * file.columns * size)
+            return np.frombuffer(data, file.dtype).reshape(rows, file.columns)
+        raw = np.empty((rows, file.columns), file.dtype)
+        for column in range(file.columns):
+            data = self._extents.read_one(number, file.offset + (column * file.rows + first) * size, rows * size)
+            raw[:, column] = np.frombuffer(data, file.dtype)
+        return raw
+
+
+def _read_header(path: str) -> _Header:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with Source(path) as source:
+        try:
+            version = np.lib.format.read_magic(source)
+            if version not in readers:
+                raise ValueError(f"unknown version {version}")
+            shape, in_columns, dtype = readers[version](source)
+        except ValueError as error:
+            raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
+        offset = source.tell()
+    if len(shape) != 2 or dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: {dtype} of shape {shape}, expected a table of numbers (rows, columns), the targets among the "
+            f"columns; for images save x and y with numpy.savez"
+        )
+    if not math.prod(shape):
+        raise DataError(f"{path}: no rows or columns (shape {shape}), expected at least one; add the data")
+    found, expected = os.path.getsize(path) - offset, math.prod(shape) * dtype.itemsize
+    if found != expected:
+        raise DataError(
+            f"{path}: {found} bytes of numbers, expected {expected} as its header says; copy it again or write it anew"
+        )
+    return _Header(path, *shape, dtype, in_columns, offset)

@@ -1,0 +1,305 @@
+"""Several GPUs of one machine train as one: the same sums, the same end, whoever of them fails."""
+
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from command_line import environment, run, succeed
+from test_layers import distance, fill
+
+import nn
+from nn import profile
+from nn.backends import cuda
+from nn.train import ADAM
+from nn.utils import NnError, UsageError
+
+DENSE = "50,2000,1500,1"
+DROPPING = "1x12x12,conv8k3,conv16k3,maxpool2,dropout0.25,30,dropout0.5,3"
+SMALL = "30,60,10,1"
+KINDS = [("cuda", DENSE), ("cuda", DROPPING), ("cudnn", DROPPING), ("cuda", SMALL)]
+
+
+@pytest.fixture(params=[2, 4])
+def gpus(request, gpu):
+    """The first 2, and the first 4 GPUs."""
+    there = gpu.cuda.runtime.getDeviceCount()
+    if there < request.param:
+        pytest.skip(f"{request.param} GPUs are needed, this machine has {there}")
+    return tuple(range(request.param))
+
+
+@pytest.fixture(params=["mirrored", "central"])
+def distribute(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _cudnn_is_there(request, gpu):
+    """Where a test wants it."""
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("backend") == "cudnn":
+        from nn.backends import cudnn
+
+        try:
+            cudnn.library()
+        except UsageError as error:
+            pytest.skip(str(error))
+
+
+def network(spec, gpus=(), distribute=None, backend="cuda", dtype="float64"):
+    return nn.Network(spec, "regression", backend=backend, dtype=dtype, gpus=gpus, distribute=distribute)
+
+
+def trained(net, rows, batch, optimizer="adam", pieces=1, room=None):
+    """(parameters, loss) after an epoch over so many random rows, in so many pieces."""
+    x, y = fill(net, rows)
+    engine = net.engine
+    for member in getattr(engine, "engines", [engine]):
+        member.data_room = room
+    for moment in ("moment1", "moment2"):
+        engine.set(moment, np.zeros(net.parameter_count, net.dtype))
+    data, order = engine.load(x.reshape(rows, -1), y), np.random.default_rng(0).permutation(rows)
+    settings = engine.training(optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3, **ADAM)
+    progress = engine.progress()
+    for piece in range(pieces):
+        progress = engine.progress(progress.row, progress.step, progress.loss)
+        if piece < pieces - 1:
+            progress = StopsAfter(progress, 1)
+        engine.epoch(data, order, settings, progress)
+        assert 0 < progress.row <= rows and (progress.row == rows) == (piece == pieces - 1)
+    return engine.get("parameters"), progress.loss
+
+
+class StopsAfter:
+    """Progress whose stop flag is seen after some looks at it."""
+
+    def __init__(self, progress, looks):
+        self.row, self.step, self.loss, self._looks = progress.row, progress.step, progress.loss, looks
+
+    @property
+    def stop(self):
+        self._looks -= 1
+        return self._looks < 0
+
+
+# ---- the same numbers
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize(
+    ("backend", "spec", "rows"),
+    [("cuda", DENSE, 500), ("cuda", DROPPING, 37), ("cudnn", DROPPING, 37), ("cuda", SMALL, 64), ("cuda", DROPPING, 1)],
+)
+def test_one_batch_has_the_gradients_of_one_gpu(spec, rows, dtype, tolerance, gpus, backend):
+    """The median of several batches: a single one may exceed the tolerance where a relu turns on a rounding."""
+    one, several = network(spec, (), None, backend, dtype), network(spec, gpus, None, backend, dtype)
+    apart = []
+    for seed in range(5):
+        x, y = fill(one, rows, seed)
+        several.set_parameters(one.parameters())
+        expected, found = (net.engine.gradients(x.reshape(rows, -1), y, 5, seed) for net in (one, several))
+        assert np.linalg.norm(expected[1]) > 0
+        assert found[0] == pytest.approx(expected[0], rel=tolerance)
+        apart.append([distance(b, a) for a, b in zip(expected[1:], found[1:], strict=True)])
+    assert np.all(np.median(apart, axis=0) < tolerance)
+
+
+@pytest.mark.parametrize(
+    ("backend", "spec", "rows", "batch"),
+    [
+        ("cuda", DENSE, 701, 100),
+        ("cuda", DROPPING, 333, 37),
+        ("cudnn", DROPPING, 333, 37),
+        ("cuda", DROPPING, 40, 3),
+        ("cuda", SMALL, 63, 31),
+    ],
+)
+def test_an_epoch_ends_where_one_gpu_ends(spec, rows, batch, gpus, distribute, backend):
+    expected = trained(network(spec), rows, batch)
+    found = trained(network(spec, gpus, distribute, backend), rows, batch)
+    assert distance(found[0], expected[0]) < 1e-9
+    assert found[1] == pytest.approx(expected[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_mirrored_ends_where_central_ends(optimizer, gpus):
+    mirrored, central = (trained(network(DROPPING, gpus, how), 700, 64, optimizer) for how in ("mirrored", "central"))
+    assert distance(mirrored[0], central[0]) < 1e-9
+
+
+@pytest.mark.parametrize(("backend", "spec"), KINDS)
+def test_one_gpu_mirrored_is_one_gpu_bit_for_bit(spec, backend):
+    results = [
+        trained(network(spec, *how, backend=backend, dtype="float32"), 500, 64)
+        for how in ((), ((0,), "mirrored"), ((0,), "central"))
+    ]
+    assert all(r[0].tobytes() == results[0][0].tobytes() and r[1] == results[0][1] for r in results)
+
+
+@pytest.mark.parametrize(("backend", "spec"), KINDS)
+def test_every_run_gives_the_same_bits(spec, gpus, distribute, backend):
+    results = [trained(network(spec, gpus, distribute, backend, "float32"), 777, 64) for _ in range(2)]
+    assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
+
+
+def test_an_epoch_that_stops_goes_on_with_the_same_bits(gpus, distribute, monkeypatch):
+    monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
+    results = [
+        trained(network(DROPPING, gpus, distribute, dtype="float32"), 777, 64, pieces=pieces) for pieces in (1, 2)
+    ]
+    assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
+
+
+def test_a_streamed_data_set_gives_the_same_bits(gpus, monkeypatch):
+    monkeypatch.setattr(cuda, "BLOCK_BYTES", 20_000)
+    for spec in (SMALL, DROPPING):
+        results = [trained(network(spec, gpus), 1003, 32, room=room) for room in (None, 1000)]
+        assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
+
+
+@pytest.mark.parametrize(("backend", "spec"), KINDS)
+def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
+    one, several = network(spec, (), None, backend, "float32"), network(spec, gpus, None, backend, "float32")
+    x, y = fill(one, 5000)
+    several.set_parameters(one.parameters())
+    assert distance(several.predict(x), one.predict(x)) < 1e-6
+    assert np.array_equal(several.predict(x[:3]), one.predict(x[:3]))
+    rows = np.random.default_rng(0).permutation(5000)[:4001]
+    losses = [net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in (one, several)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+
+
+# ---- from the command line
+
+
+def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, datasets, tmp_path):
+    count, figures = str(len(gpus)), {}
+    for name, flags in (("one", ()), ("several", ("--gpus", count, "--distribute", distribute))):
+        model = tmp_path / f"{name}.bin"
+        data = ("--dataset", datasets / "CC.csv", "--model", model, "--dtype", "float64", "--backend", "cuda", "--json")
+        trained = succeed("--train", *data, "--epochs", 3, *flags).json
+        tested = succeed("--test", "--model", model, "--backend", "cuda", "--json", *flags[:2]).json
+        figures[name] = trained["loss"] + trained["val_loss"] + [tested["f1"], tested["roc_auc"]]
+    assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)
+
+
+def start_ranks(count, tmp_path, *flags):
+    """`nn FLAGS` as a process for each GPU."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "nn", *map(str, flags)]
+    return [
+        subprocess.Popen(
+            command, env=environment(RANK=str(rank), WORLD_SIZE=str(count), MASTER_PORT=port), cwd=tmp_path,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(count)
+    ]  # fmt: skip
+
+
+def ended(ranks, seconds):
+    """What they wrote, after they have ended; none is left behind."""
+    try:
+        return [rank.communicate(timeout=seconds) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
+FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json")
+
+
+def test_a_process_for_each_gpu_trains_as_one_process_does(gpus, distribute, datasets, tmp_path):
+    flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 3, "--distribute", distribute)
+    ranks = start_ranks(len(gpus), tmp_path, *flags, "--model", tmp_path / "ranks.bin")
+    texts = ended(ranks, 90)
+    assert [rank.returncode for rank in ranks] == [0] * len(gpus), texts
+    assert [bool(out) for out, _ in texts] == [True] + [False] * (len(gpus) - 1)
+    succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
+    nets = [nn.Network.load(tmp_path / f"{name}.bin", backend="cuda") for name in ("ranks", "threads")]
+    flat = [np.concatenate([value.ravel() for value in net.parameters().values()]) for net in nets]
+    assert distance(*flat) < 1e-9
+
+
+def test_a_process_that_is_killed_takes_the_others_along(gpus, datasets, tmp_path):
+    """Their GPUs wait in NCCL for one that is no more."""
+    flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 10**6, "--distribute", "mirrored")
+    flags = (*flags, "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "m.ck")
+    ranks = start_ranks(len(gpus), tmp_path, *flags)
+    end = time.monotonic() + 60
+    while not (tmp_path / "m.ck").exists() and time.monotonic() < end and ranks[0].poll() is None:
+        time.sleep(0.2)
+    assert (tmp_path / "m.ck").exists(), ended(ranks, 1)
+    ranks[-1].kill()
+    texts = ended(ranks, 30)
+    assert all(rank.returncode != 0 for rank in ranks) and not (tmp_path / "m.bin").exists()
+    assert f"rank {len(gpus) - 1} of {len(gpus)} has ended" in texts[0][1]
+
+
+# ---- what goes wrong
+
+
+def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(gpus, gpu):
+    net, pool = network("100,5000,1", gpus, dtype="float32"), gpu.get_default_memory_pool()
+    x, y = fill(net, 20_000)
+    engine = net.engine
+    data = engine.load(x, y)
+    settings = engine.training(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
+    last = gpus[-1]
+    with gpu.cuda.Device(last):
+        pool.free_all_blocks()
+        pool.set_limit(size=pool.used_bytes() + (10 << 20))
+    try:
+        with pytest.raises(NnError, match="memory is too small for batches of 20000 rows"):
+            engine.epoch(data, np.arange(20_000), settings, engine.progress())
+    finally:
+        with gpu.cuda.Device(last):
+            pool.set_limit(size=0)
+    engine.epoch(data, np.arange(20_000), settings, engine.progress())
+
+
+def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):
+    """The others' GPUs wait in NCCL for what never comes."""
+    net = network(SMALL, gpus)
+    trained(net, 500, 32)
+    last = net.engine.engines[-1]
+
+    def fail(*_):
+        raise NnError("this GPU is no more")
+
+    monkeypatch.setattr(last._runners[next(iter(last._runners))], "run", fail)
+    with pytest.raises(NnError, match="this GPU is no more"):
+        trained(net, 500, 32)
+    monkeypatch.undo()
+    again = trained(net, 500, 32)
+    assert distance(again[0], trained(network(SMALL), 500, 32)[0]) < 1e-9
+
+
+def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
+    result = run("--train", "--dataset", datasets / "CC.csv", "--model", tmp_path / "m.bin", "--gpus", "63")
+    assert result.code == 2 and "--gpus: this machine has" in result.err and result.err.count("\n") == 1
+    with pytest.raises(UsageError, match="GPU 0 is named twice"):
+        _ = network(SMALL, (0, 0)).engine
+
+
+# ---- what is told
+
+
+def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
+    net = network(DENSE, gpus)
+    net.engine.record(2)
+    trained(net, 700, 256)
+    assert f"cuda ({len(gpus)} x " in net.engine.describe() and ", mirrored)" in net.engine.describe()
+    batches = net.engine.recorded()
+    assert len(batches) == 2
+    for steps in batches:
+        lanes = {step.lane for step in steps}
+        assert lanes == {f"gpu {number}{more}" for number in gpus for more in ("", " nccl")}
+        messages = [step for step in steps if step.lane.endswith("nccl")]
+        assert {step.name for step in messages} == {"communication"}
+        assert all(step.end > step.begin for step in messages)
+    told = profile.layer_times(net.layers, 256, batches)
+    assert told["communication_ms"] >= 0 and told["batch_ms"] > 0

@@ -1,0 +1,383 @@
+"""Several GPUs: what can be told without one. Who takes which rows, when gradients are sent, who waits for whom."""
+
+import json
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nn.backends import group, nccl
+from nn.backends.builder import BUCKET_BYTES, Builder
+from nn.backends.program import LINE, Purpose, phases_source
+from nn.cluster import ALONE
+from nn.layers import parse
+from nn.utils import NnError, UsageError
+
+PROCESSORS = 132
+ALL_LAYERS = (
+    "3x12x12,pad1,conv8k3p1,conv70k3:softplus,conv8k7same:tanh,conv3k2s3:lrelu,maxpool2s1,avgpool2:tanh,dropout0.3,"
+    "flatten:sigmoid,300,35,2,10"
+)
+GIANT = "50,25600,12800,6656,1"
+SOLAR_CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
+
+
+# ---- slices
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize(("rows", "batch"), [(103, 10), (40, 8), (7, 100), (9, 1), (15, 8), (2, 3), (0, 5)])
+def test_members_take_every_row_of_every_batch_once(rows, batch, size):
+    order = np.random.default_rng(0).permutation(rows)
+    taken = [list(group.own_rows(order, batch, team)) for team in group.thread_teams(size)]
+    whole = []
+    for first in range(0, rows, batch):
+        here = order[first : first + batch]
+        for rank, team in enumerate(group.thread_teams(size)):
+            own = here[team.share(len(here))]
+            assert list(own) == taken[rank][: len(own)]
+            taken[rank] = taken[rank][len(own) :]
+            assert len(own) <= group.most_rows(rows, batch, team)
+            whole += list(own)
+    assert whole == list(order) and not any(taken)
+
+
+def test_a_last_batch_may_give_a_member_more_than_a_full_one():
+    team = group.thread_teams(5)[2]  # 8 rows: 3 to 4; 7 rows: 2 to 4
+    assert (team.share(8), team.share(7)) == (slice(3, 4), slice(2, 4))
+    assert group.most_rows(15, 8, team) == 2
+    assert list(group.own_rows(np.arange(15), 8, team)) == [3, 10, 11]
+
+
+def test_one_alone_takes_all_rows_as_they_are():
+    order = np.arange(10)
+    assert group.own_rows(order, 3, ALONE) is order
+
+
+# ---- programs
+
+
+def program(spec, distribute="mirrored", kind="train", rows=100, itemsize=4, steps=True):
+    layers = parse(spec, "relu", "softmax" if spec is ALL_LAYERS else "linear")
+    purpose = Purpose(kind, rows, dropout=True, optimizer="ADAM", distribute=distribute, steps=steps)
+    return Builder(layers, "ce" if spec is ALL_LAYERS else "mse", itemsize, PROCESSORS).build(purpose), layers
+
+
+def positions(built, name):
+    return [index for index, phase in enumerate(built.phases) if phase[0].step[0] == name]
+
+
+@pytest.mark.parametrize("kind", ["train", "gradients"])
+@pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN, "30,60,10,1", "30,1"])
+def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
+    built, layers = program(spec, kind=kind)
+    sent = sum(values for _, values in built.sent)
+    learners = [layer.parameters for layer in layers if layer.parameters]
+    assert sent == built.sum_values == sum(-(-size // LINE) * LINE for size in learners)
+    assert {how for how, _ in built.sent} == {"all_reduce"}
+    together, updates = positions(built, "communication"), positions(built, "update")
+    assert len(together) == len(built.sent) + 1  # and the wait
+    assert together[-1] + 1 == updates[0] == len(built.phases) - 1
+
+
+@pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN])
+def test_buckets_are_large_but_for_the_last_one(spec):
+    built, _ = program(spec)
+    assert all(4 * values >= BUCKET_BYTES for _, values in built.sent[:-1])
+
+
+@pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN])
+@pytest.mark.parametrize("bucket", [1, 10_000, BUCKET_BYTES])
+def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
+    """Each address that is sent was written by ops of earlier phases only, by its layer's gradient op or their sum."""
+    monkeypatch.setattr("nn.backends.builder.BUCKET_BYTES", bucket)
+    built, _ = program(spec)
+    writes = {}  # phase -> the places in the vector of sums that its ops name
+    for index, phase in enumerate(built.phases):
+        for op in phase:
+            if op.step[0] == "backward" and op.learns or op.call.startswith("put_gradients"):
+                text = op.call.split("c.gradients + ")[1:]
+                writes.setdefault(index, []).extend(int(piece.split("LL")[0]) for piece in text)
+    begin, ends = 0, []
+    for _, values in built.sent:
+        ends.append(begin + values)
+        begin += values
+    sends = positions(built, "communication")[:-1]
+    for send, end, start in zip(sends, ends, [0, *ends], strict=False):
+        late = [at for index, places in writes.items() if index > send for at in places if start <= at < end]
+        early = [at for index, places in writes.items() if index < send for at in places if start <= at < end]
+        assert early and not late
+
+
+def test_the_giant_sends_its_largest_gradients_while_the_layer_below_still_waits_for_its_own():
+    """The product with the weights, which gives dz of the layer below, comes after the gradients are sent."""
+    built, _ = program(GIANT, rows=1000)
+    sends, backward = positions(built, "communication"), positions(built, "backward")
+    assert len(built.sent) == 3
+    assert all(any(send < later for later in backward) for send in sends[:2])
+
+
+def test_central_reduces_steps_on_one_member_and_sends_the_parameters():
+    for steps in (True, False):
+        built, layers = program(GIANT, "central", steps=steps)
+        assert [how for how, _ in built.sent] == ["reduce"] * 3 + ["broadcast"]
+        assert built.sent[-1][1] == sum(layer.parameters for layer in layers)
+        updates = positions(built, "update")
+        assert bool(updates) == steps
+        assert not updates or updates[0] < positions(built, "communication")[-2]
+
+
+def test_a_program_that_nobody_shares_is_as_before():
+    built, _ = program(ALL_LAYERS, "")
+    assert not built.sent and not positions(built, "communication") and "#define SHARED" not in phases_source(built)
+    assert "#define SHARED" in phases_source(program(ALL_LAYERS)[0])
+
+
+# ---- threads that are a team
+
+
+def on_threads(size, call):
+    """call(team) on a thread for each member: what they return, or the errors."""
+    results = [None] * size
+
+    def run(team):
+        try:
+            results[team.rank] = call(team)
+        except Exception as error:
+            results[team.rank] = error
+
+    threads = [threading.Thread(target=run, args=(team,)) for team in group.thread_teams(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    return results
+
+
+def test_threads_gather_in_order_again_and_again():
+    def talk(team):
+        said = []
+        for turn in range(50):
+            time.sleep(0.0001 * (team.rank * 7 % 3))
+            said.append((team.gather((team.rank, turn)), team.any(team.rank == turn), team.broadcast(team.rank + 5)))
+        return said
+
+    results = on_threads(4, talk)
+    assert results[0] == [([(rank, turn) for rank in range(4)], turn < 4, 5) for turn in range(50)]
+    assert all(result == results[0] for result in results)
+
+
+def test_threads_add_up_in_member_order():
+    values = [1e16, 1.0, -1e16, 1.0]
+    assert on_threads(4, lambda team: team.sum(values[team.rank])) == [((1e16 + 1.0) - 1e16) + 1.0] * 4
+
+
+# ---- a group of engines that are no GPUs
+
+
+class FakeEngine:
+    """What Group asks of an engine, in NumPy; learns the sum of the rows it was given."""
+
+    def __init__(self, backend, layers, loss, dtype, *, device, tf32, member):
+        self.name, self.dtype, self.size, self.inputs, self.outputs = backend, np.dtype(dtype), 1, 2, 1
+        self.device, self.team, self.fails = device, member.team, False
+        self.vector, self.forgot = np.zeros(1), 0
+
+    def gpu_name(self):
+        return "Fake"
+
+    def checked(self, x, y):
+        return x, y
+
+    def load(self, x, y=None):
+        return x
+
+    def progress(self, row=0, step=0, loss=0.0):
+        return SimpleNamespace(row=row, step=step, loss=loss)
+
+    def epoch(self, data, order, training, progress):
+        if self.fails:
+            raise NnError("out of memory on GPU 1")
+        own = group.own_rows(order, training, self.team)
+        self.vector = np.array([sum(self.team.gather(float(data[own].sum())))])
+        progress.row = len(order)
+
+    def get(self, what):
+        return self.vector
+
+    def set(self, what, vector):
+        self.vector = vector
+
+    def predict(self, data, rows=None):
+        return data if rows is None else data[rows]
+
+    def row_losses(self, data, rows):
+        return self.predict(data, rows)[:, 0]
+
+    def forget_programs(self):
+        self.forgot += 1
+
+    def bytes(self):
+        return 10
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    from nn.backends import gpu
+
+    monkeypatch.setattr(gpu, "device_count", lambda: 4)
+    return lambda gpus=(0, 1, 3), **more: group.Group(FakeEngine, "cuda", [], "mse", "float64", gpus=gpus, **more)
+
+
+def test_a_group_trains_tests_and_predicts_as_one(fake):
+    engine = fake()
+    assert engine.describe() == "cuda (3 x Fake, mirrored)" and engine.bytes() == 30
+    x = np.random.default_rng(0).integers(0, 100, (2000, 2)).astype(float)
+    data, progress = engine.load(x, x), engine.progress()
+    for rows in (None, np.arange(1999, -1, -1), np.arange(5)):
+        expected = x if rows is None else x[rows]
+        assert np.array_equal(engine.predict(data, rows), expected)
+    assert engine.loss(data, np.arange(2000)) == np.cumsum(x[:, 0])[-1] / 2000
+    engine.epoch(data, np.arange(2000), 64, progress)
+    assert engine.get("parameters")[0] == x.sum() and progress.row == 2000
+    engine.set("parameters", np.ones(1))
+    assert [member.vector[0] for member in engine.engines] == [1, 1, 1]
+
+
+def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fake):
+    engine = fake()
+    aborted = []
+
+    class Line:
+        def abort(self):
+            aborted.append(self)
+
+    engine._lines[:] = [Line(), Line(), Line()]
+    engine.engines[1].fails = True
+    x = np.ones((30, 2))
+    data = engine.load(x)
+    for _ in range(2):  # the others wait for it in gather
+        with pytest.raises(NnError, match="out of memory on GPU 1"):
+            engine.epoch(data, np.arange(30), 10, engine.progress())
+    assert len(aborted) == 3 and engine._lines == [None] * 3
+    assert [member.forgot for member in engine.engines] == [2, 2, 2]
+    engine.engines[1].fails = False
+    engine.epoch(data, np.arange(30), 10, engine.progress())
+    assert engine.get("parameters")[0] == 60
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        ((0, 1, 1), "--gpus 0,1,1: GPU 1 is named twice"),
+        (tuple(range(8)), "this machine has 4 GPUs, 0 to 3, and not GPU 4, 5, 6, 7; use --gpus 4"),
+    ],
+)
+def test_gpus_that_are_not_there_are_named(fake, gpus, words):
+    with pytest.raises(UsageError, match=words):
+        fake(gpus)
+
+
+def test_more_gpus_than_rows_are_refused(fake):
+    engine = fake()
+    with pytest.raises(UsageError, match="3 GPUs are more than the 2 rows"):
+        engine.epoch(engine.load(np.ones((2, 2))), np.arange(2), 10, engine.progress())
+
+
+# ---- a process for each GPU
+
+
+def devices(hosts, there, gpus=()):
+    """The GPU of each rank, or its error: hosts, their names by rank; there: what each rank sees, by number."""
+    ranks = group.thread_teams(len(hosts))
+
+    def choose(team):
+        team.local_rank = hosts[: team.rank].count(hosts[team.rank])
+        seen.there, seen.host = there[team.rank], hosts[team.rank]
+        return group._device_of_rank(gpus, team)
+
+    seen, results = threading.local(), [None] * len(hosts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nn.backends.gpu.device_count", lambda: len(seen.there))
+        patch.setattr("nn.backends.gpu.place_of", lambda number: seen.there[number])
+        patch.setattr("platform.node", lambda: seen.host)
+
+        def run(team):
+            try:
+                results[team.rank] = choose(team)
+            except UsageError as error:
+                results[team.rank] = str(error)
+
+        threads = [threading.Thread(target=run, args=(team,)) for team in ranks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    return results
+
+
+def test_ranks_take_the_gpus_of_their_host_in_turn():
+    assert devices(["a", "a", "b", "b"], [["x", "y"]] * 4) == [0, 1, 0, 1]
+    assert devices(["a", "a"], [["x", "y", "z"]] * 2, gpus=(2, 0)) == [2, 0]
+    assert devices(["a", "a", "b"], [["x"], ["y"], ["x"]]) == [0, 0, 0]  # the launcher left each its own
+
+
+@pytest.mark.parametrize(
+    ("there", "gpus", "words"),
+    [
+        ([["x"], ["x"]], (), "its GPU is that of rank 0 too"),
+        ([["x", "y"]] * 2, (1,), "its GPU is that of rank 0 too"),
+        ([["x", "y"]] * 3, (), "its host has fewer GPUs than ranks"),
+    ],
+)
+def test_ranks_that_would_share_a_gpu_are_refused(there, gpus, words):
+    ends = devices(["a"] * len(there), there, gpus)
+    assert all(end.startswith(f"rank {len(there) - 1}: {words}; start one rank a GPU") for end in ends)
+
+
+# ---- plans
+
+
+def test_a_plan_names_gpus_and_results_count_them(tmp_path):
+    from nn.sweep import read_plan
+
+    plan = {
+        "data": {"path": "CC.csv"}, "layers": "30,5,1", "backend": "cuda", "gpus": [1, 2, "0,2", "3,"],
+        "distribute": ["mirrored", "central"],
+    }  # fmt: skip
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    facts = [entry.facts() for entry in read_plan(str(tmp_path / "plan.json"))]
+    assert [(f["gpus"], f["distribute"]) for f in facts] == [
+        (count, how) for count in (1, 2, 2, 1) for how in ("mirrored", "central")
+    ]
+
+
+# ---- NCCL
+
+
+def test_nccl_that_is_missing_is_told(monkeypatch):
+    import cffi
+
+    class Cupy:
+        class cuda:
+            class runtime:
+                runtimeGetVersion = staticmethod(lambda: 13000)
+
+    def refuse(self, path, *flags):
+        raise OSError(path)
+
+    monkeypatch.setattr(nccl, "cupy", lambda: Cupy)
+    monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
+    with pytest.raises(UsageError, match="NCCL is not there; pip install nvidia-nccl-cu13, or use one GPU"):
+        nccl.library.__wrapped__()
+
+
+def test_members_that_do_not_come_are_not_waited_for_longer_than_allowed(monkeypatch):
+    monkeypatch.setenv("NN_RENDEZVOUS_SECONDS", "0.2")
+    monkeypatch.setattr(nccl, "library", lambda: (None, None))
+    monkeypatch.setattr(nccl.Communicator, "_meet", lambda self, *_: time.sleep(5))
+    with pytest.raises(NnError, match=r"GPU 3, 2 of 4: the others have not come within 0.2 s"):
+        nccl.Communicator("00", 1, 4, 3)
