@@ -253,11 +253,11 @@ void FN(net_ranks)(nn_net *net, const nn_ranks *ranks) { net->ranks = ranks; }
 /* A barrier costs about as much as some ten thousand multiplications, and a layer needs a handful of them. */
 int FN(net_threads)(const nn_net *net, int64_t rows)
 {
-    const double worth = 1e6;           /* operations a thread should have in a batch's forward pass */
+    const double worth = 4e6;           /* operations of a batch's forward pass that are worth one more thread */
     double flops = 0;
     for (int i = 0; i < net->count; i++)
         flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
-    return (int)max_i64(1, min_i64(net->threads, (int64_t)(flops / worth)));
+    return (int)min_i64(net->threads, (int64_t)(1.5 + flops / worth));
 }
 
 static real *whole_vector(nn_net *net, int what)
