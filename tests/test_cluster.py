@@ -23,6 +23,7 @@ from command_line import environment, position, run, succeed, write_two_classes
 
 import nn
 from nn import cluster
+from nn.backends.cpu import CpuEngine
 from nn.utils import UsageError
 
 SECONDS = 60  # for anything here to end, on a machine that is busy
@@ -672,3 +673,36 @@ def test_the_profile_shows_the_messages(mpiexec, folder):
     assert profile["communication_ms"] > 0 and profile["update_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
     assert "communication" in names
+
+
+@pytest.mark.parametrize(
+    "rank, asked, cores, threads, own",
+    [
+        (0, None, 7, 2, [0, 1]),
+        (1, None, 7, 2, [2, 3]),
+        (2, 1, 7, 1, [4, 5]),
+        (1, 4, 7, 4, None),  # more threads than a rank's share: the system places them
+        (1, None, 2, 1, None),  # more ranks than cores
+    ],
+)
+def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monkeypatch):
+    class Three(cluster.Team):
+        size = 3
+
+        def gather(self, value):
+            return [value] * 3
+
+    team, bound = Three(), []
+    team.rank = rank
+    engine = CpuEngine.__new__(CpuEngine)
+    engine.team = team
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask)))
+    monkeypatch.setattr("nn.backends.cpu.default_threads", lambda: cores)
+    assert engine._share_cores(asked) == threads
+    assert bound == ([own] if own else [])
+
+
+def test_a_process_alone_is_left_where_it_is(monkeypatch):
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: pytest.fail("bound"))
+    assert nn.Network("3,2", backend="omp", threads=1).engine.threads == 1

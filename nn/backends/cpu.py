@@ -83,7 +83,7 @@ class CpuEngine:
         threaded = backend != "seq" and self.lib.nn_has_openmp()
         if distribute:
             self.team = cluster.expect_ranks()
-        self.threads = (threads or self._usual_threads()) if threaded else 1
+        self.threads = self._share_cores(threads if threaded else 1)
         specs = self._specs(layers)
         net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
         if net == self.ffi.NULL:
@@ -103,11 +103,18 @@ class CpuEngine:
             self._has_moments = distribute == "mirrored" or self.team.rank == 0
             self._call("net_ranks", self._net, self._ranks)
 
-    def _usual_threads(self) -> int:
-        """The cores this process may use, shared with the ranks that may use the same."""
-        mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-        here = [platform.node(), mask]
-        return max(1, default_threads() // self.team.gather(here).count(here))
+    def _share_cores(self, threads: int | None) -> int:
+        """How many threads to use, None: as there are cores for. Ranks that may use the same cores of a host divide
+        them, and each stays on its own, near what their caches hold of its data."""
+        mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        places = self.team.gather([platform.node(), mask])
+        sharing = [rank for rank, place in enumerate(places) if place == places[self.team.rank]]
+        threads = threads or max(1, default_threads() // len(sharing))
+        cores = len(mask) // len(sharing)
+        if len(sharing) > 1 and threads <= cores:
+            first = cores * sharing.index(self.team.rank)
+            os.sched_setaffinity(0, mask[first : first + cores])
+        return threads
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
