@@ -16,6 +16,7 @@ import pytest
 from command_line import REPOSITORY, environment, position, succeed
 
 from nn import sweep
+from nn.backends import gpu
 
 TESTS = Path(__file__).parent
 BATCH_SCRIPTS = sorted((REPOSITORY / "slurm").glob("*.sbatch"))
@@ -210,6 +211,18 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slu
     assert slurm.result(job)[::2] == ("CANCELLED", 1)
     assert "nn: stopped by SIGTERM: the training as it stands is in" in slurm.output(job)
     assert not saved.with_suffix(".bin").exists()
+
+
+@pytest.mark.parametrize("given", [["--gpus=2", "slurm/slurm.sbatch"], ["--mem=500M", "slurm/gpus.sbatch"]])
+def test_two_gpus_of_a_job_are_asked_for(given, slurm):
+    """SLURM believes in four, but nn finds none; the GPU's own tests train on two (tests/gpu)."""
+    if gpu.missing() is None:
+        pytest.skip("this machine has a GPU, or looks as if it had")
+    job = slurm.submit(*given)
+    assert slurm.result(job) == ("FAILED", 2, 0), slurm.output(job)
+    output = slurm.output(job)
+    assert "GPUs 0,1\n" in output and "nn: --backend cuda: " in output and "use --backend omp" in output
+    assert not list(slurm.project.glob(f"*{job}.bin"))
 
 
 # ---------------------------------------------------------------- several ranks
