@@ -184,9 +184,19 @@ def _check_apart(read: str, written: str) -> None:
 # ---------------------------------------------------------------- --train
 
 
+def _check_written(flags) -> None:
+    """None of the files that a training reads is to be replaced, and none is to be written twice."""
+    written: dict[str, str] = {}
+    for name, path in said(flags, ("model", "checkpoint", "trace", "history")).items():
+        _check_apart(flags.dataset, path)
+        other = written.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise UsageError(f"--{name} {path}: is --{other} too; choose another file")
+
+
 def _train(flags) -> None:
     """Train on --dataset, write --model, tell the figures."""
-    _check_apart(flags.dataset, flags.model)
+    _check_written(flags)
     if cluster.current().rank == 0:
         check_writable(flags.model)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
@@ -213,12 +223,13 @@ def _train(flags) -> None:
 
 def _trained(flags, layers, stop: StopRequest):
     """(network, figures, observers) after reading the data and training."""
+    from .checkpoint import Checkpoint
     from .model_file import is_text
     from .nn import Network, check_text_format
     from .observe import Observers
     from .train import train
 
-    _check_checkpoint(flags)
+    Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)  # what is wrong shows before data is read
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
@@ -236,16 +247,6 @@ def _trained(flags, layers, stop: StopRequest):
             kept = _keep_part(net, flags.model)
         cluster.current().gather(None)  # nobody leaves while rank 0 writes
         raise _stopped(flags, stopped, kept) from stopped
-
-
-def _check_checkpoint(flags) -> None:
-    """What is wrong with the flags of checkpoints shows before the data is read."""
-    from .checkpoint import Checkpoint
-
-    for name in ("dataset", "model") if flags.checkpoint is not None else ():
-        if os.path.realpath(flags.checkpoint) == os.path.realpath(getattr(flags, name)):
-            raise UsageError(f"--checkpoint {flags.checkpoint}: is --{name} too; choose another file")
-    Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
 
 
 def _parsed_layers(flags):
@@ -338,7 +339,7 @@ def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
 def _test(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
     if flags.report:
-        _check_report(flags.report)
+        _check_report(flags.report, flags.model, flags.dataset)
     net = _load_network(flags)
 
     from .model_data import held_out, load_for
@@ -472,7 +473,7 @@ def _sweep(flags) -> None:
     check_writable(flags.output)
     say = None if flags.quiet else console.say
     if flags.report:
-        _check_report(flags.report)
+        _check_report(flags.report, flags.sweep, flags.output)
     rows = sweep.sweep(flags.sweep, flags.output, flags.index, say)
     if flags.report:
         from . import plot, report
@@ -501,7 +502,9 @@ def _plot(flags) -> None:
         rows = sweep.collect(flags.plot)
         pictures = plot.of_results(rows)
         if not pictures:
-            raise UsageError(f"nothing to draw in {flags.plot}: {len(rows)} results; run more of the plan")
+            failed = sum(row["status"] != sweep.OK for row in rows)
+            found = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}"
+            raise UsageError(f"nothing to draw in {flags.plot}: {found}; run more of the plan")
         page = report.of_results(rows, pictures)
     files = plot.save(pictures, flags.output)
     if flags.report:
@@ -524,10 +527,14 @@ def _plotted_rows(flags, net):
     return held_out(net, flags.model, force=flags.force)
 
 
-def _check_report(path: str) -> None:
-    """No test and no sweep is to be lost to a page that cannot be written."""
+def _check_report(path: str, *others: str | None) -> None:
+    """No test and no sweep is to be lost to a page that cannot be written, and none of the other files to the page."""
     from .plot import check_matplotlib
 
+    for other in filter(None, others):
+        if os.path.realpath(other) == os.path.realpath(path):
+            raise UsageError(f"--report {path} would replace {other}; choose another file")
+        _check_apart(other, path)
     check_matplotlib()
     check_writable(path)
 

@@ -63,7 +63,7 @@ class Team:
 
         facts: what JSON can say; name: how one is called in the message; fix: what to do.
         """
-        first, *others = self.gather(facts)
+        first, *others = self.gather(json.loads(json.dumps(facts)))  # as others get them: lists for tuples
         for rank, theirs in enumerate(others, 1):
             for key in dict.fromkeys([*first, *theirs]):
                 here, there = first.get(key), theirs.get(key)

@@ -12,8 +12,10 @@ from .utils import DataError, InputNotFound, UsageError, os_reason
 REFUSED = "config"  # a file that names a file: whose flags would win?
 
 
-def read_config(path: str) -> dict:
+def read_config(path: str, flag: str = "--config") -> dict:
     """The keys and values of a JSON or TOML file, told by its content; a pipe is read once, front to back.
+
+    flag: names the file, to the user.
 
     Raises InputNotFound, DataError (with line and column) and UsageError for a key that stands there twice.
     """
@@ -23,7 +25,7 @@ def read_config(path: str) -> dict:
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: byte {error.start} is no UTF-8 text, expected JSON or TOML") from error
     except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}; check --config") from error
+        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}; check {flag}") from error
     text = text.removeprefix("\ufeff")
     return (_read_json if text.lstrip().startswith("{") else _read_toml)(path, text)
 
@@ -85,7 +87,7 @@ def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) 
             or (name in modes and has_mode)
         ):
             continue
-        setattr(given, name, _value(path, flag, value))
+        setattr(given, name, flag_value(path, flag, value))
         given.configured.add(name)
 
 
@@ -105,8 +107,8 @@ def _flags_of(path: str, values: dict, for_training: bool) -> dict:
     return flags
 
 
-def _value(path: str, flag, value):
-    """A flag's value from a file's, checked as if it had been typed."""
+def flag_value(path: str, flag, value):
+    """The value of a flag (flags.Flag) from a file's, checked as if it had been typed. Raises UsageError."""
     if flag.value is None:
         if value is not True:
             raise UsageError(
@@ -115,6 +117,8 @@ def _value(path: str, flag, value):
         return True
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
         text = ",".join(map(str, value))
+        if flag.name == "gpus" and len(value) == 1:
+            text += ","  # that GPU, and not so many
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = str(value)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -47,7 +48,7 @@ class Value:
         """The value that `text` stands for. Raises UsageError, which names the flag."""
         try:
             value = self.read(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # a whole number made of inf
             value = None
         if value is None or not self.holds(value):
             raise UsageError(f"{flag} {text}: expected {self.expected}")
@@ -138,7 +139,7 @@ FLAGS = [
         "PATH",
     ),
     Flag("model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH"),
-    Flag("target", DATA, "Target column, from 0, negative from the end (the last).", TEXT, "NAME/INDEX"),
+    Flag("target", DATA, "Target columns, with commas; from 0, negative from the end (the last).", TEXT, "NAME/INDEX"),
     _name_of("task", DATA, ["auto", *TASKS], "auto, by the target's values"),
     _name_of("scaling", DATA, SCALINGS, "standardization; for images pixel"),
     Flag("holdout", DATA, "Share of the rows that is kept from training (0.2).", SHARE, "SHARE"),
@@ -234,6 +235,8 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         raise KeyboardInterrupt from None
     except _OptionError as error:
         raise UsageError(_explanation(error)) from error
+    if given == 128 + signal.SIGINT:  # what newer typers make of Ctrl-C, with which they return
+        raise KeyboardInterrupt
     if not isinstance(given, SimpleNamespace):
         return None
     for flag in FLAGS:

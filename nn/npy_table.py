@@ -13,7 +13,7 @@ import numpy as np
 
 from .csv_table import NotBytes, Span, Table
 from .source import Extents, Index, Source, joint_digest
-from .utils import DataError, sha256_file
+from .utils import DataError, NnError, sha256_file
 
 MAGIC = b"\x93NUMPY"
 _BLOCK_VALUES = 1 << 18  # read at a time
@@ -152,7 +152,9 @@ def _read_header(path: str) -> _Header:
             if version not in readers:
                 raise ValueError(f"unknown version {version}")
             shape, in_columns, dtype = readers[version](source)
-        except ValueError as error:
+        except NnError:
+            raise
+        except Exception as error:  # numpy's reader lets out whatever a damaged header leads it to
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
         offset = source.tell()
     if len(shape) != 2 or dtype.kind not in "biuf":
@@ -160,7 +162,7 @@ def _read_header(path: str) -> _Header:
             f"{path}: {dtype} of shape {shape}, expected a table of numbers (rows, columns), the targets among the "
             f"columns; for images save x and y with numpy.savez"
         )
-    if not math.prod(shape):
+    if min(shape) < 1:
         raise DataError(f"{path}: no rows or columns (shape {shape}), expected at least one; add the data")
     found, expected = os.path.getsize(path) - offset, math.prod(shape) * dtype.itemsize
     if found != expected:

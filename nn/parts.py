@@ -36,7 +36,7 @@ GROUP = 10  # blocks from which some are drawn
 # the same windows everywhere.
 BASE_BYTES = {"seq": 72 << 20, "omp": 72 << 20, "cuda": 2 << 30, "cudnn": 2 << 30}
 READING_BYTES = 24 << 20
-_STEP = 32 << 20
+SPARE_BYTES = 24 << 20  # of these two that no run here has used
 
 
 # ---------------------------------------------------------------- the first pass
@@ -318,18 +318,21 @@ class Parts:
             window = min(window, self.rows) if window >= self.rows else max(window // batch, 1) * batch
         if self.memory is None:
             return None if window >= self.rows else window
-        fixed = program_bytes(net, batch) + _unusual_bytes(net)
+        fixed = program_bytes(net, batch)
         row, size = self._row_bytes(net, scaling), np.dtype(net.dtype).itemsize
         raw = np.dtype(self._element).itemsize
         all_rows = self.rows * (self.inputs * (raw + size) + 24 * (self.outputs or 0) + 64)
         if window in (None, self.rows) and fixed + all_rows <= self.memory:
+            _check_room(net, self.memory - fixed - all_rows, self.memory - fixed, row, batch, ranks)
             return None
         least = fixed + row * (window or batch) // ranks
         what = f"--window {window}" if window else f"batches of {batch} rows of {self.inputs} values"
         check_memory(self.memory, least, f"{what} and this network")
         if window is None:
             window = (self.memory - fixed) * ranks // row // batch * batch
-        return min(window, max((self.training.rows - 1) // batch, 1) * batch)  # two windows or more
+        window = min(window, max((self.training.rows - 1) // batch, 1) * batch)  # two windows or more
+        _check_room(net, self.memory - fixed - row * window // ranks, self.memory - fixed, row, batch, ranks)
+        return window
 
     def _row_bytes(self, net, scaling: str) -> int:
         """Of a row in both windows, the one that is used and the one that is read, and in their order."""
@@ -339,11 +342,18 @@ class Parts:
         return 2 * (self.inputs * (1 if bytes_stay else size) + (4 if labels else net.outputs * size)) + 32
 
 
-def _unusual_bytes(net) -> int:
-    """What the process has beyond the usual by now, such as packages that others have imported: in coarse steps, for
-    the same program should find the same windows again."""
-    usual = BASE_BYTES[net.backend] + 3 * net.parameter_count * np.dtype(net.dtype).itemsize
-    return max(0, -(-(resident_bytes() - usual) // _STEP) * _STEP)
+def _check_room(net, left: int, for_rows: int, row: int, batch: int, ranks: int) -> None:
+    """Raise UsageError if what the process has beyond the usual by now, such as packages that --logdir needs, is more
+    than the `left` bytes. It does not make the windows smaller by itself: what is watched changes no numbers."""
+    usual = BASE_BYTES[net.backend] + SPARE_BYTES + 3 * net.parameter_count * np.dtype(net.dtype).itemsize
+    unusual = max(0, resident_bytes() - usual)
+    if unusual > max(left, 0):
+        window = (for_rows - unusual) * ranks // row // batch * batch
+        fix = f"say --window {window}" if window > 0 else f"give {size_text(unusual)} more, and say --window"
+        raise UsageError(
+            f"--memory: {size_text(unusual)} are in use beside nn's own, as by what --logdir needs, which leaves too "
+            f"little for windows of the usual size; {fix}"
+        )
 
 
 def block_rows(net, memory: int) -> int:

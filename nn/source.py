@@ -35,7 +35,10 @@ def data_files(path: str) -> list[str]:
     if os.path.exists(path):
         return [path]
     if "," in path:
-        return [file for part in path.split(",") for file in data_files(part)]
+        parts = path.split(",")
+        if not all(parts):
+            raise InputNotFound(f"{path}: no name before or after a comma; check --dataset")
+        return [file for part in parts for file in data_files(part)]
     if not glob.has_magic(path):
         return [path]
     files = [file for file in glob.glob(path) if os.path.isfile(file)]
@@ -67,9 +70,15 @@ def are_there(path: str) -> bool:
 
 def absolute(path: str) -> str:
     """The same files wherever the program runs next."""
-    if os.path.exists(path) or "," not in path:
-        return os.path.abspath(path)
-    return ",".join(map(os.path.abspath, path.split(",")))
+    return os.path.abspath(path) if os.path.exists(path) else relative_to(os.getcwd(), path)
+
+
+def relative_to(folder: str | os.PathLike, path: str) -> str:
+    """The files that `path` stands for, seen from a folder."""
+    seen = os.path.join(folder, path)
+    if os.path.exists(seen):
+        return seen
+    return ",".join(os.path.normpath(os.path.join(folder, part)) for part in path.split(","))
 
 
 def short_name(path: str) -> str:

@@ -32,7 +32,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from .backends import device_numbers
-from .config import read_config
+from .config import flag_value, read_config
 from .history import Watchers
 from .layers import parse
 from .utils import DataError, InputNotFound, NnError, OutputError, UsageError, available_memory, os_reason
@@ -114,7 +114,7 @@ class Entry:
     def describe(self) -> str:
         """The entry in a few words."""
         s = self.settings
-        more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "batch_number") if key in s]
+        more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "distribute", "batch_number") if key in s]
         return ", ".join([s["layers"], *more])
 
 
@@ -128,7 +128,7 @@ def _gpu_count(gpus) -> int | str:
 
 def read_plan(path: str) -> list[Entry]:
     """The entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
-    plan = read_config(path)
+    plan = read_config(path, "--sweep")
     name = str(plan.pop("name", Path(path).stem))
     parts = plan.pop("parts", [{}])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
@@ -156,6 +156,9 @@ def _combinations(path: str, part: dict) -> Iterable[dict]:
         raise UsageError(f"{path}: data: expected one of path, series and clouds")
     if part["data"].get("form", "table") not in ("table", "maps"):
         raise UsageError(f"{path}: data: form {part['data']['form']}: expected table or maps")
+    for layers in part["layers"] if isinstance(part["layers"], list) else [part["layers"]]:
+        if not isinstance(layers, str):
+            raise UsageError(f"{path}: layers: found {json.dumps(layers)}, expected text such as \"30,60,10,1\"")
     part = {key: value for key, value in part.items() if value is not None}
     axes = [
         [(key, value) for value in (values if isinstance(values, list) else [values])]
@@ -189,11 +192,12 @@ def load_data(data: dict, folder: Path):
     """(training data, test data or None) of a plan's `data`; see DATA_KEYS."""
     from . import solar
     from .ds import load
+    from .source import relative_to
 
     if "path" in data:
-        test = data.get("test")
+        paths = data["path"], data.get("test")
         given = {"target": data["target"]} if "target" in data else {}
-        return (load(folder / path, **given) if path else None for path in (data["path"], test))
+        return (load(relative_to(folder, path), **given) if path else None for path in paths)
     if "clouds" in data:
         try:
             series = solar.clouds(**data["clouds"])
@@ -233,6 +237,7 @@ def _measure(entry: Entry) -> dict:
     from .utils import default_threads
 
     settings = entry.settings
+    _check_values(entry)
     ds, test_ds = load_data(settings["data"], entry.folder)
     layers = parse(settings["layers"])
     of_network, of_training = flag_names()
@@ -278,6 +283,16 @@ def _measure(entry: Entry) -> dict:
         "loss": result["loss"][-1],
         **_errors(test(net, test_ds if test_ds is not None else _held_out(net, ds))),
     }
+
+
+def _check_values(entry: Entry) -> None:
+    """Raise UsageError for a value that its flag cannot have."""
+    from .flags import FLAGS
+
+    for flag in FLAGS:
+        value = entry.settings.get(flag.name)
+        if value is not None and value is not False:
+            flag_value(entry.plan, flag, value)
 
 
 def _network_facts(layers) -> dict:
@@ -393,6 +408,12 @@ def read_results(path: str) -> list[dict]:
         return []
     header, *lines = list(csv.reader(io.StringIO(whole))) or [[]]
     if tuple(header) != COLUMNS:
+        if header[:1] == ["entry"]:
+            others = ", ".join(sorted({*header} ^ {*COLUMNS})) or "in another order"
+            raise DataError(
+                f"{path}: another version of nn wrote it, with other columns ({others}); name a new file to run the "
+                f"plan again"
+            )
         raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
     return [dict(zip(COLUMNS, map(_field, line), strict=True)) for line in lines if len(line) == len(COLUMNS)]
 

@@ -13,6 +13,12 @@ if not list((REPOSITORY / "nn" / "backends").glob("_seq*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def elsewhere(tmp_path_factory) -> None:
+    """Tests run in a folder of their own: `python -c` in the checkout would import its sources, not what is tested."""
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real data and golden outputs: $NN_SHARED, else `shared` beside the checkout."""

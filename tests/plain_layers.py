@@ -49,7 +49,7 @@ def conv_forward(layer, x, w, b, mask):
     image = padded(x, layer)
     out = np.empty((len(x), *layer.out_shape))
     for oy, ox, rows, columns in windows(layer):
-        out[:, :, oy, ox] = np.tensordot(image[:, :, rows, columns], w, ((1, 2, 3), (1, 2, 3))) + b
+        out[:, :, oy, ox] = np.einsum("ncij,fcij->nf", image[:, :, rows, columns], w) + b
     return out
 
 
@@ -139,7 +139,7 @@ def forward(layers, parameters, x, masks=None):
     for index, layer in enumerate(layers):
         w = b = None
         if layer.weight_shape:
-            w, b = (np.float64(parameters[f"layer{at}.{name}"]) for name in ("weight", "bias"))
+            w, b = (np.asarray(parameters[f"layer{at}.{name}"], np.float64) for name in ("weight", "bias"))
             at += 1
         x = shaped(outs[-1], layer.in_shape, layer.kind)
         z = KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index))

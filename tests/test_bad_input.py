@@ -121,6 +121,7 @@ def test_numbers_that_are_too_large_to_count_with(folder, flag):
         ("weight_decay", ["-1", "nan", "inf"]),
         ("threshold", ["nan", "inf", "half"]),
         ("epochs", ["2.5", "1e3"]),
+        ("memory", ["0", "-1G", "nan", "inf", "1e400", "10X", "G"]),
     ],
 )
 def test_numbers_out_of_their_range(folder, flag, values):
@@ -357,4 +358,7 @@ def test_predictions_that_cannot_be_written(folder):
 def test_what_is_read_is_not_overwritten(folder):
     fails(folder, 2, "two.csv", command="--train --dataset two.csv --model two.csv")
     fails(folder, 2, "two.csv", command="--predict --dataset two.csv --model two.bin -o two.csv")
+    for file in ("two.csv", "two.bin"):
+        fails(folder, 2, file, command=f"--test --dataset two.csv --model two.bin --report {file}")
+    fails(folder, 2, "--history h: is --trace too", command=f"{TRAIN} --trace h --history h")
     fails(folder, 2, "two.bin", command="--predict --dataset two.csv --model two.bin -o two.bin")

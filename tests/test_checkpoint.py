@@ -477,7 +477,7 @@ def test_other_data_is_refused(saved):
             "--checkpoint_every 0: expected a whole number",
         ),
         (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: is --model too"),
-        (["--checkpoint", "./two.csv"], 2, "--checkpoint ./two.csv: is --dataset too"),
+        (["--checkpoint", "./two.csv"], 2, "./two.csv would be read and written"),
         (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),
         (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: there is no folder none"),
         (["--checkpoint", "."], 73, ".: is a folder"),

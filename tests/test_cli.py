@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 from command_line import (
@@ -585,6 +586,15 @@ def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(long_train
     assert (folder / "m.bin").read_bytes() == b"the model before"
     assert succeed("--test", "--model", "m.bin.part", "--json").json["rows"] == 600
     assert sorted(file.name for file in folder.iterdir()) == ["m.bin", "m.bin.part", "two.csv"]
+
+
+def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):
+    class Interrupted(types.SimpleNamespace):
+        def __init__(self, **_):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(flags, "SimpleNamespace", Interrupted)
+    assert run("--info") == (130, "", "nn: stopped by SIGINT\n")
 
 
 def test_a_second_signal_leaves_at_once(folder):

@@ -166,6 +166,11 @@ def test_a_team_gathers_in_rank_order(ranks):
         assert out.strip() == f"[[{{'r': 0}}, {{'r': 1}}, {{'r': 2}}], {0.1 + 0.2 + 0.1 * 3}, True, False, 1, {rank}]"
 
 
+def test_ranks_with_the_same_facts_agree_whatever_their_types(ranks):
+    program = JOIN + "team.agree({'gpus': (0, 1), 'memory': None}, 'give all the same')" + END
+    assert [process.end() for process in ranks(program)] == [(0, "", "")] * 3
+
+
 def test_a_rank_that_ends_well_first_is_no_death(ranks):
     program = JOIN + "time.sleep(0.7 * (team.rank == 0))" + END
     assert [process.end() for process in ranks(program)] == [(0, "", "")] * 3

@@ -7,6 +7,8 @@ import sys
 import pytest
 from command_line import environment, run, succeed, write_numbers, write_two_classes
 
+from nn import flags
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -77,6 +79,12 @@ def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
     for words in told:
         assert words in result.err
     assert train(folder, '{"epochs": 3}', "--config", "nowhere.json").code == 66
+
+
+@pytest.mark.parametrize(("value", "gpus"), [("2", (0, 1)), ("[2]", (2,)), ("[0, 2]", (0, 2)), ('"2,"', (2,))])
+def test_a_list_of_gpus_names_them(folder, value, gpus):
+    (folder / "flags").write_text(f'{{"gpus": {value}}}')
+    assert flags.parse(["--train", "--config", "flags"]).gpus == gpus
 
 
 def test_null_and_false_leave_a_flag_unsaid(folder):

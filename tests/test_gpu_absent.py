@@ -152,8 +152,15 @@ def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
 
 @pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
 def test_auto_is_the_gpu_where_only_that_makes_sense(given, monkeypatch):
-    monkeypatch.setattr(gpu, "missing", lambda: None)
+    monkeypatch.setattr(gpu, "missing", lambda instead: None)
     assert nn.Network(SMALL, "binary", **given).backend == "cuda"
+
+
+@pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
+def test_a_flag_that_asks_for_a_gpu_in_vain_is_the_one_to_leave_out(given, no_driver):
+    (flag,) = given
+    with pytest.raises(UsageError, match=f"--{flag}: there is no NVIDIA driver; install one, or leave out --{flag}"):
+        _ = nn.Network(SMALL, "binary", **given).backend
 
 
 def test_auto_stays_on_the_processor_where_cupy_finds_no_gpu(monkeypatch, caplog):

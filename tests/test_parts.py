@@ -16,6 +16,7 @@ from command_line import environment, position, run, start, succeed
 
 import nn
 import nn.parts
+from nn import parts
 from nn.ds import Dataset
 from nn.parts import BLOCK_ROWS, Windows
 from nn.utils import DataError, InputNotFound, Stopped, StopRequest, UsageError
@@ -123,6 +124,9 @@ def test_no_file_that_is_read_is_written(folder):
     for path in ("days", "days/day2.csv,days/day3.csv", "days/day*.csv"):
         result = run("--train", "--dataset", path, "--model", "days/day3.csv", *LAYERS)
         assert result.code == 2 and "days/day3.csv would be read and written" in result.err
+        for flag in ("--checkpoint", "--trace", "--history"):
+            result = run("--train", "--dataset", path, "--model", "m.bin", flag, "days/day3.csv", *LAYERS)
+            assert result.code == 2 and "days/day3.csv would be read and written" in result.err
 
 
 def test_a_missing_or_foreign_file_among_several_is_named(folder):
@@ -130,6 +134,8 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
         nn.load("all.csv,gone.csv")
     with pytest.raises(InputNotFound, match=r"no\*.csv: no file fits"):
         nn.load("no*.csv")
+    with pytest.raises(InputNotFound, match="all.csv,: no name before or after a comma"):
+        nn.load("all.csv,")
     with pytest.raises(DataError, match="all.npy: expected CSV as in all.csv"):
         nn.load("all.csv,all.npy")
 
@@ -164,6 +170,22 @@ def test_objects_and_cut_arrays_are_refused(folder):
     (folder / "cut.npy").write_bytes((folder / "all.npy").read_bytes()[:20])
     with pytest.raises(DataError, match="cut.npy: damaged NPY"):
         nn.load("cut.npy")
+
+
+@pytest.mark.parametrize(
+    "header, words",
+    [
+        ("{{{", "damaged NPY"),
+        ("{1: 2, 'a': 3}", "damaged NPY"),
+        ("{'descr': (), 'fortran_order': False, 'shape': (5, 6)}", "damaged NPY"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (-5, -6)}", "no rows or columns"),
+    ],
+)
+def test_headers_that_nobody_writes_are_refused(tmp_path, header, words):
+    text = header.encode().ljust(117) + b"\n"
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(120))
+    with pytest.raises(DataError, match=f"a.npy: {words}"):
+        nn.load(str(tmp_path / "a.npy"))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", ">i4", "f2", ">f8", "?"])
@@ -516,7 +538,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers(folder, monkeyp
 
 
 def test_a_signal_in_a_window_saves_the_state_where_it_is(folder):
-    given = ["--train", "--dataset", "all.csv", "--layers", "4,200,100,1", "--epochs", 2, "--window", 2000]
+    given = ["--train", "--dataset", "all.csv", "--layers", "4,200,100,1", "--epochs", 4, "--window", 2000]
     given += ["--backend", "seq", "--batch_number", 20]
     succeed(*given, "--model", "peace.bin", "-q")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
@@ -525,7 +547,7 @@ def test_a_signal_in_a_window_saves_the_state_where_it_is(folder):
         process = start(*given)
         while "training on" not in process.stderr.readline() and process.poll() is None:
             pass
-        time.sleep(1)
+        time.sleep(0.4)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
         if process.returncode == 0:
@@ -614,6 +636,25 @@ def test_too_little_memory_is_refused_with_what_is_enough(folder):
         assert result.code == 2
         enough = re.search(r"at least (\d+M) are needed", result.err)[1]
         alone(*mode, "--model", "m.bin", "--memory", enough)
+
+
+def test_what_is_loaded_beside_nn_does_not_change_the_windows(folder, monkeypatch):
+    """A display flag such as --logdir changes no numbers: the same windows, or a refusal that says how to have smaller
+    ones."""
+    limit = parts.BASE_BYTES["omp"] + parts.READING_BYTES + (1 << 20)
+    net = nn.Network("4,8,1", "binary", backend="omp")
+    table = nn.load("all.csv", memory=limit)
+    found = set()
+    for resident in (50 << 20, parts.BASE_BYTES["omp"] + parts.SPARE_BYTES):
+        monkeypatch.setattr(parts, "resident_bytes", lambda resident=resident: resident)
+        found.add(table.window_for(net, 10, "standardization"))
+    assert len(found) == 1 and 10 < found.pop() < ROWS
+    monkeypatch.setattr(parts, "resident_bytes", lambda: parts.BASE_BYTES["omp"] + parts.SPARE_BYTES + (1 << 19))
+    with pytest.raises(UsageError, match=r"--logdir needs.*say --window \d+$") as caught:
+        table.window_for(net, 10, "standardization")
+    smaller = int(str(caught.value).split()[-1])
+    table = nn.load("all.csv", memory=limit, window=smaller)
+    assert table.window_for(net, 10, "standardization") == smaller
 
 
 def test_what_cannot_be_read_in_parts_is_refused(folder):

@@ -140,9 +140,18 @@ def test_results_without_a_measurement_make_a_page_without_pictures(folder):
     plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
     (folder / "plan.json").write_text(json.dumps(plan))
     succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
-    assert "there is no such backend" in (folder / "page.html").read_text()
+    assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
     result = run("--plot", "r.csv", "-o", "p")
-    assert result.code == 2 and "nothing to draw in r.csv: 1 results" in result.err
+    assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
+
+
+def test_a_page_does_not_replace_the_plan_or_the_results(folder):
+    plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1"}'
+    (folder / "plan.json").write_text(plan)
+    for page in ("plan.json", "r.csv"):
+        result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
+        assert result.code == 2 and f"--report {page} would replace {page}" in result.err
+    assert (folder / "plan.json").read_text() == plan and not (folder / "r.csv").exists()
 
 
 def test_a_model_shows_its_losses_and_errors(folder):

@@ -66,6 +66,8 @@ def test_an_entry_is_called_by_its_settings_alone(folder):
         ({"data": None}, "data: expected an object"),
         ({"layers": None}, "a part without layers"),
         ({"parts": 3}, "parts"),
+        ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
+        ({"layers": ["50,5,1", [50, 5, 1]]}, "layers: found [50, 5, 1], expected text"),
     ],
 )
 def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
@@ -78,7 +80,8 @@ def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
 
 
 def test_plans_that_are_not_there_or_no_json(folder):
-    assert run("--sweep", "none.json", "-o", "r.csv").code == 66
+    result = run("--sweep", "none.json", "-o", "r.csv")
+    assert result.code == 66 and "check --sweep" in result.err
     (folder / "bad.json").write_text("{,}")
     assert run("--sweep", "bad.json", "-o", "r.csv").code == 65
     assert run("--sweep", write_plan(folder, SMALL)).code == 2  # no -o
@@ -146,6 +149,14 @@ def test_what_cannot_run_is_a_line_that_says_why(swept):
     assert "nowhere" in nowhere["status"] and nowhere["batch_ms"] is None
     assert large["status"].startswith("does not fit: ") and "GB" in large["status"]
     assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
+
+
+def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
+    wrong = [{"epochs": "two"}, {"dtype": "float16"}, {"batch_number": 2.5}, {"tf32": 1}, {"gpus": "x"}]
+    plan = {"data": CLOUDS, "layers": "50,1", "parts": wrong}
+    succeed("--sweep", write_plan(folder, plan), "-o", "r.csv", "-q")
+    for row, (name, value) in zip(sweep.read_results("r.csv"), [next(iter(part.items())) for part in wrong]):
+        assert row["status"].startswith(f"plan: {name}") and "expected" in row["status"] and str(value) in row["status"]
 
 
 def test_the_error_is_the_test_s(swept):
@@ -225,13 +236,15 @@ def test_files_beside_the_plan_are_found_from_anywhere(folder):
         {"data": {"path": "numbers.csv", "test": "numbers.csv"}, "layers": "2,3,1",
          "batches": 1, "batch_number": 8},
         {"data": {"path": "numbers.csv", "target": "x"}, "layers": "2,3,1"},
+        {"data": {"path": "numbers.csv,numbers.csv"}, "layers": "2,3,1"},
     ]}  # fmt: skip
     (there / "plan.json").write_text(json.dumps(plan))
     succeed("--sweep", "there/plan.json", "-o", "r.csv", "-q")
     rows = sweep.read_results("r.csv")
-    assert [row["status"] for row in rows] == ["ok"] * 3
+    assert [row["status"] for row in rows] == ["ok"] * 4
     assert rows[0]["accuracy"] is not None and rows[0]["rmse"] is None and rows[0]["rows"] == 72
     assert rows[1]["rows"] == 8 and rows[1]["rmse"] is not None
+    assert rows[3]["rows"] == 144
 
 
 def test_a_measured_series_is_data_too(folder, shared):
@@ -249,6 +262,12 @@ def test_other_files_are_no_results(folder):
     for code, path in ((65, "two.csv"), (73, "none/r.csv")):
         assert run("--sweep", write_plan(folder, SMALL), "-o", path).code == code
     assert (folder / "two.csv").read_text().startswith('"a"')
+
+
+def test_results_of_another_version_are_told_from_other_files(folder):
+    (folder / "r.csv").write_text(",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n")
+    for result in (run("--sweep", write_plan(folder, SMALL), "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):
+        assert result.code == 65 and "another version of nn wrote it, with other columns (threads_used)" in result.err
 
 
 def test_the_command_prints_a_table(folder):

@@ -67,10 +67,15 @@ def resolve(
         raise UsageError(f"--backend {backend}: there is no such backend; choose from {', '.join(BACKENDS)}")
     flag = "--gpus" if gpus else "--tf32"
     if (gpus or tf32) and on_host(backend):
-        raise UsageError(f"{flag}: --backend {backend} computes on the processor; use --backend cuda")
+        remedy = f"use --backend cuda, or leave out {flag}"
+        raise UsageError(f"{flag}: --backend {backend} computes on the processor; {remedy}")
     if backend != "auto":
         return backend
     if gpus or tf32:
+        from . import gpu
+
+        if reason := gpu.missing(f"leave out {flag}"):
+            raise UsageError(f"{flag}: {reason}")
         chosen, reason = "cuda", f"{flag} asks for a GPU"
     else:
         chosen, reason = _choose(layers, rows) if layers else ("omp", "no network was given")

@@ -69,15 +69,18 @@ def _driver_version() -> int | None:
     return version[0] if library.cuDriverGetVersion(version) == 0 else None
 
 
-def missing() -> str | None:
-    """Why no GPU can be used, in words that say what to do; None if one can be tried. Does not import CuPy."""
+def missing(instead: str = "use --backend omp") -> str | None:
+    """Why no GPU can be used, in words that say what to do; None if one can be tried. Does not import CuPy.
+
+    instead: what to do without one.
+    """
     version = _driver_version()
     if version is None:
-        return "there is no NVIDIA driver; install one, or use --backend omp"
+        return f"there is no NVIDIA driver; install one, or {instead}"
     if version < OLDEST * 1000:
         return (
             f"the NVIDIA driver can run CUDA {version // 1000}.{version % 1000 // 10}, {OLDEST}.0 is the oldest that "
-            "will do; update the driver, or use --backend omp"
+            f"will do; update the driver, or {instead}"
         )
     if importlib.util.find_spec("cupy") is None:
         return f'CuPy is not installed; pip install "nn-trainer[{_extra(version)}]"'
