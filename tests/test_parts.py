@@ -550,11 +550,11 @@ def test_a_signal_in_a_window_saves_the_state_where_it_is(folder):
         time.sleep(0.4)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
-        if process.returncode == 0:
+        if (folder / "m.bin").exists():  # written; the signal may have come while the process left
             break
         assert process.returncode == 75
         inside += position("c.ck")["row"] % 2000 > 0
-    assert process.returncode == 0 and inside
+    assert process.returncode in (0, -signal.SIGTERM) and inside
     assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
