@@ -156,7 +156,7 @@ def gradients(layers, parameters, x, y, masks=None):
         w = None
         if layer.weight_shape:
             at -= 1
-            w = np.float64(parameters[f"layer{at}.weight"])
+            w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
         dz = da * ACTIVATIONS[layer.activation][1](outs[index + 1])
         x_in = shaped(outs[index], layer.in_shape, layer.kind)
         dz = shaped(dz, layer.out_shape, layer.kind)
