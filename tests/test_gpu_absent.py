@@ -81,7 +81,7 @@ def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(backend, no_driv
         monkeypatch.setattr(importlib.import_module(f"nn.backends.{name}"), "cupy", gpu.cupy)
     monkeypatch.setattr(importlib.import_module("nn.backends.cudnn"), "library", lambda: gpu.cupy())
     net = nn.Network(SMALL, "binary", backend=backend)
-    with pytest.raises(UsageError, match="no NVIDIA driver"):
+    with pytest.raises(UsageError, match=f"--backend {backend}: there is no NVIDIA driver"):
         _ = net.engine
 
 

@@ -150,6 +150,10 @@ def create(
         from .cpu import CpuEngine
 
         return CpuEngine(backend, layers, loss, dtype, threads, distribute)
+    from . import gpu
+
+    if reason := gpu.missing():
+        raise UsageError(f"--backend {backend}: {reason}")
     if backend == "cudnn":
         from .cudnn import CudnnEngine as GpuEngine
     else:
