@@ -172,28 +172,15 @@ def test_other_runs_agree_with_an_independent_account(sizes, seed, epochs, batch
     np.testing.assert_allclose(result["loss"], losses, rtol=1e-12)
 
 
+XOR = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
+
+
 def test_a_batch_larger_than_the_data_is_refused(datasets):
-    case = {
-        "layers": [2, 2, 1],
-        "seed": 1,
-        "epochs": 1,
-        "batch_number": 5,
-        "learning_rate": 0.5,
-        "scaling": "none",
-    }
     with pytest.raises(nn.UsageError, match="--batch_number 5"):
-        train_reference(case, datasets / "xor.csv")
+        train_reference({**XOR, "batch_number": 5}, datasets / "xor.csv")
 
 
 def test_what_the_reference_fixes_cannot_be_changed(datasets):
-    case = {
-        "layers": [2, 2, 1],
-        "seed": 1,
-        "epochs": 1,
-        "batch_number": 1,
-        "learning_rate": 0.5,
-        "scaling": "none",
-    }
     for flags in ({"optimizer": "adam"}, {"momentum": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}):
         with pytest.raises(nn.UsageError):
-            train_reference(case, datasets / "xor.csv", **flags)
+            train_reference(XOR, datasets / "xor.csv", **flags)
