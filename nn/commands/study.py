@@ -1,0 +1,81 @@
+"""--bench, --sweep and --plot: measurements of many networks, and pictures of them."""
+
+from __future__ import annotations
+
+from .. import console
+from ..utils import UsageError, check_writable
+from .common import check_report, load_network, print_json
+
+
+def bench_command(flags) -> None:
+    """Time the benchmark cases on every backend, or on --backend."""
+    from ..bench import bench, report
+
+    names = flags.case.split(",") if flags.case else []
+    say = None if flags.quiet else console.say
+    result = bench(names, backend=flags.backend, threads=flags.threads, say=say)
+    if flags.json:
+        print_json(result)
+    else:
+        report(result)
+
+
+def sweep_command(flags) -> None:
+    """Run the entries of a plan that --output does not hold yet."""
+    from .. import sweep
+
+    check_writable(flags.output)
+    say = None if flags.quiet else console.say
+    if flags.report:
+        check_report(flags.report, flags.sweep, flags.output)
+    rows = sweep.sweep(flags.sweep, flags.output, flags.index, say)
+    if flags.report:
+        from .. import plot, report
+
+        report.write(flags.report, report.of_results(rows, plot.of_results(rows)))
+    if flags.json:
+        failed = sum(row["status"] != sweep.OK for row in rows)
+        print_json({"results": flags.output, "rows": len(rows), "failed": failed})
+    elif not flags.quiet:
+        sweep.report(rows)
+
+
+def plot_command(flags) -> None:
+    """Draw the results of --sweep, or the losses and errors of a model, into the folder --output."""
+    from .. import model_file, plot, report, sweep
+
+    plot.check_matplotlib()
+    if flags.report:
+        check_report(flags.report)
+    if model_file.is_model(flags.plot):
+        flags.model = flags.plot
+        net = load_network(flags)
+        pictures = plot.of_model(net, _plotted_rows(flags, net))
+        page = report.of_model(net, flags.plot, pictures)
+    else:
+        rows = sweep.collect(flags.plot)
+        pictures = plot.of_results(rows)
+        if not pictures:
+            failed = sum(row["status"] != sweep.OK for row in rows)
+            found = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}"
+            raise UsageError(f"nothing to draw in {flags.plot}: {found}; run more of the plan")
+        page = report.of_results(rows, pictures)
+    files = plot.save(pictures, flags.output)
+    if flags.report:
+        report.write(flags.report, page)
+        files.append(flags.report)
+    if flags.json:
+        print_json({"files": files})
+    else:
+        print("\n".join(map(console.printable, files)))
+
+
+def _plotted_rows(flags, net):
+    """What the errors of a regression are drawn of: --dataset, or the rows that its training held out."""
+    from ..model_data import held_out, load_for
+
+    if flags.dataset:
+        return load_for(net, flags.dataset, target=flags.target)
+    if net.task != "regression" or not net.holdout or not net.dataset:
+        return None
+    return held_out(net, flags.model, force=flags.force)

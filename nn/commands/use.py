@@ -1,0 +1,148 @@
+"""--test, --predict and --info: what is done with a model that is there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+
+from .. import console
+from ..layers import parse as parse_layers
+from ..layers import to_spec
+from ..nn_aux import TASKS
+from ..utils import UsageError, atomic_file, check_writable
+from .common import check_apart, check_report, load_network, print_json
+
+
+def test_command(flags) -> None:
+    """Test --model on --dataset, or on the rows that its training held out."""
+    if flags.report:
+        check_report(flags.report, flags.model, flags.dataset)
+    net = load_network(flags)
+
+    from ..model_data import held_out, load_for
+    from ..test import test
+
+    if flags.memory:
+        result = _test_in_parts(flags, net)
+        _tell_test(flags, net, result)
+        return
+    if flags.dataset:
+        ds = load_for(net, flags.dataset, target=flags.target)
+    else:
+        ds = held_out(net, flags.model, whole=flags.reference, force=flags.force)
+    _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
+    result = test(net, ds, threshold=flags.threshold)
+    if flags.report:
+        from .. import report
+
+        report.write(flags.report, report.of_test(result, net, ds, flags.model))
+    _tell_test(flags, net, result)
+
+
+def _test_in_parts(flags, net) -> dict:
+    """The figures of --test, the rows read while they are used."""
+    for flag in ("report", "scaling"):
+        if getattr(flags, flag):
+            raise UsageError(f"--{flag} needs all rows in memory; leave out --memory")
+
+    from ..model_data import held_out_parts, parts_for
+    from ..parts import check_answers
+    from ..test import test_blocks
+
+    if flags.dataset:
+        ds, rows, blocks = parts_for(net, flags.dataset, target=flags.target, memory=flags.memory)
+    else:
+        ds, rows, blocks = held_out_parts(
+            net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory
+        )
+    check_answers(net, flags.memory, rows)
+    if not flags.quiet:
+        engine = net.engine
+        about = f"{console.about(ds)}; tested in parts: {rows} rows"
+        console.say_run(about, engine.describe(), engine.threads, net.dtype, net.seed)
+    return test_blocks(net, blocks, threshold=flags.threshold)
+
+
+def _tell_test(flags, net, result: dict) -> None:
+    if flags.json:
+        print_json(result)
+    else:
+        console.test_report(result, net.classes, net.targets)
+
+
+def predict_command(flags) -> None:
+    """Write row, prediction and, if known, truth of every row of --dataset as CSV."""
+    to_file = flags.output not in (None, "-")
+    if to_file:
+        check_apart(flags.dataset, flags.output)
+        check_apart(flags.model, flags.output)
+        check_writable(flags.output)
+    net = load_network(flags)
+
+    from ..model_data import blocks_for, load_for
+    from ..predictions import prediction_table
+
+    if flags.scaling:  # by the whole file's constants
+        blocks = [load_for(net, flags.dataset, target=flags.target, labelled=False)]
+        _fit_scaling(flags, net, blocks[0])
+    else:
+        blocks = blocks_for(net, flags.dataset, target=flags.target, labelled=False, memory=flags.memory)
+    if not flags.quiet:
+        about = f"{os.path.basename(flags.dataset)}: predicted by {flags.model}"
+        console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+    lines = prediction_table(net, blocks, flags.threshold)
+    if to_file:
+        with atomic_file(flags.output) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            csv.writer(text, lineterminator="\n").writerows(lines)
+            text.flush()
+            text.detach()
+    else:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+
+
+def info_command(flags) -> None:
+    """Show what is in --model, or the network that --layers describes."""
+    if flags.model is not None:
+        net = load_network(flags)
+        layers, facts = net.layers, net.metadata()
+    elif flags.layers is not None:
+        output, _ = TASKS.get(flags.task, TASKS["regression"])
+        net, layers = None, parse_layers(flags.layers, flags.activation or "relu", output)
+        facts = {"layers": to_spec(layers)}
+    else:
+        raise UsageError("--info needs --model PATH, or --layers SPEC of a network to be")
+    if not flags.json:
+        console.network_table(layers)
+        if net is not None:
+            console.model_report(net, flags.model)
+        return
+    network = [
+        {
+            "layer": layer.item or layer.kind,
+            "activation": layer.activation,
+            "output": list(layer.out_shape),
+            "parameters": layer.parameters,
+        }
+        for layer in layers
+    ]
+    parameters = sum(layer.parameters for layer in layers)
+    print_json({"model": flags.model, "parameters": parameters, "network": network, **facts})
+
+
+def _prepare(flags, net, ds, rows: str = "rows") -> None:
+    """What testing does between reading and computing. rows: what to call those of `ds`."""
+    if flags.scaling:
+        _fit_scaling(flags, net, ds)
+    if not flags.quiet:
+        engine = net.engine
+        console.say_run(console.about(ds, rows), engine.describe(), engine.threads, net.dtype, net.seed)
+
+
+def _fit_scaling(flags, net, ds) -> None:
+    """Scale by the file's own constants, as the original did with every file; its `.m` files hold none."""
+    from ..scaling import Scaling
+
+    net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)
