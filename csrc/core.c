@@ -10,6 +10,7 @@
 #include "omp/layout.c"
 #include "omp/windows.c"
 #include "omp/winograd.c"
+#include "omp/planes.c"
 #include "omp/conv.c"
 #include "omp/pool.c"
 #include "omp/dropout.c"

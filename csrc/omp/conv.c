@@ -1,5 +1,5 @@
-/* conv.c - convolution, fast: directly (windows.c), or by Winograd's algorithm where that needs fewer multiplications
- * (winograd.c). Images are shared out among threads; the weight's gradient is summed in pieces whose number depends on
+/* conv.c - convolution, fast: directly (windows.c), by Winograd's algorithm where that needs fewer multiplications
+ * (winograd.c), or plane by plane where channels are too few to fill a vector (planes.c). Images are shared out among threads; the weight's gradient is summed in pieces whose number depends on
  * sizes alone, so that threads change no bit.
  */
 #include "../core.h"
@@ -7,63 +7,72 @@
 
 enum { PIECES = 16, PIECE_BYTES = 1 << 22 };    /* of a weight gradient: how many, how large all together */
 
-/* ---- passes: a kernel sliding over a frame, in one of two ways ---- */
+/* ---- passes: a kernel sliding over a frame, in one of three ways ---- */
+
+typedef enum { WINDOWS, WINOGRAD, PLANES } way;
 
 typedef struct {
     slide slide;
     frame frame;
-    int winograd;
+    way way;
 } pass;
 
-static pass forward_pass(const nn_layer *l)
+static pass pass_of(slide s, frame f)
 {
-    pass p = {.slide = forward_slide(l), .frame = forward_frame(l)};
-    p.winograd = winograd_pays(&p.slide);
-    if (p.winograd)
-        p.frame = frame_of_tiles(p.frame);
-    return p;
+    way way = planes_pay(&s) ? PLANES : winograd_pays(&s) ? WINOGRAD : WINDOWS;
+    return (pass){s, way == WINOGRAD ? frame_of_tiles(f) : f, way};
 }
+
+static pass forward_pass(const nn_layer *l) { return pass_of(forward_slide(l), forward_frame(l)); }
 
 /* At a stride the input's pixels fall into stride x stride phases, each seen by other taps of the kernel. */
 static int64_t phases_of(const nn_layer *l) { return (int64_t)l->stride * l->stride; }
 
 static pass backward_pass(const nn_layer *l, int64_t phase)
 {
-    pass p = {.slide = backward_slide(l, phase / l->stride, phase % l->stride), .frame = backward_frame(l)};
-    p.winograd = l->stride == 1 && winograd_pays(&p.slide);
-    if (p.winograd)
-        p.frame = frame_of_tiles(p.frame);
-    return p;
+    slide s = backward_slide(l, phase / l->stride, phase % l->stride);
+    if (l->stride > 1)
+        return (pass){s, backward_frame(l), WINDOWS};
+    return pass_of(s, backward_frame(l));
 }
 
+/* Values of the weights as the pass reads them. */
 static int64_t pass_packed_size(const pass *p)
 {
-    return p->winograd ? winograd_packed_size(&p->slide) : packed_size(&p->slide);
+    switch (p->way) {
+    case WINOGRAD: return winograd_packed_size(&p->slide);
+    case PLANES: return 0;
+    default: return packed_size(&p->slide);
+    }
 }
 
 static void pass_pack(real *to, const real *w, const pass *p, team t)
 {
-    if (p->winograd)
+    if (p->way == WINOGRAD)
         winograd_pack(to, w, &p->slide, t);
-    else
+    else if (p->way == WINDOWS)
         pack_weights(to, w, &p->slide, t);
 }
 
 /* ---- workspace ---- */
 
+static int64_t whole_lines(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+/* Values of a piece: weights, then biases. */
+static int64_t piece_size(const pass *p)
+{
+    return whole_lines(p->way == PLANES ? planes_piece(&p->slide)
+                                        : pass_packed_size(p) + row_stride(lanes_of(&p->slide)));
+}
+
 /* Pieces of a batch's images, each summed on its own: a power of 2, that threads may share them evenly. */
 static int64_t pieces_of(const pass *p, int64_t n)
 {
-    int64_t most = min_i64(n, PIECE_BYTES / (pass_packed_size(p) * (int64_t)sizeof(real))), pieces = 1;
+    int64_t most = min_i64(n, PIECE_BYTES / (piece_size(p) * (int64_t)sizeof(real))), pieces = 1;
     while (pieces < PIECES && 2 * pieces <= most)
         pieces *= 2;
     return pieces;
 }
-
-static int64_t whole_lines(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
-/* Values of a piece: weights, then biases. */
-static int64_t piece_size(const pass *p) { return whole_lines(pass_packed_size(p) + row_stride(lanes_of(&p->slide))); }
 
 /* Forward: packed weights, then the biases that sums begin with. */
 static int64_t biases_at(const pass *p) { return whole_lines(pass_packed_size(p)); }
@@ -80,45 +89,64 @@ static int64_t conv_common(const nn_layer *spec, int64_t n)
     return max_i64(most, pieces_of(&forward, n) * piece_size(&forward)) * (int64_t)sizeof(real);
 }
 
-/* Each thread keeps two frames that no one else writes to, so that their borders stay 0. */
-static int64_t forward_frame_size(const nn_layer *l)
+static int64_t frame_room(const pass *p)
 {
-    pass p = forward_pass(l);
-    return whole_lines(frame_size(&p.frame));
+    return whole_lines(p->way == PLANES ? planes_size(&p->frame) : frame_size(&p->frame));
 }
 
-static int64_t frames_size(const nn_layer *l)
+/* Each thread keeps frames that no one else writes to, so that their borders stay 0: of the input, of the output's
+ * gradient, and of that once more as planes_gradient reads it. */
+typedef struct {
+    int64_t backward, gradient, size;           /* where they begin, the first at 0; values of all of them */
+} frame_places;
+
+static frame_places frames_of(const nn_layer *l)
 {
-    pass p = backward_pass(l, 0);
-    return forward_frame_size(l) + whole_lines(frame_size(&p.frame));
+    pass forward = forward_pass(l), backward = backward_pass(l, 0);
+    frame gradient = gradient_frame(&forward.slide, &forward.frame);
+    frame_places at = {.backward = frame_room(&forward)};
+    at.gradient = at.backward + frame_room(&backward);
+    at.size = at.gradient + (forward.way == PLANES ? whole_lines(planes_size(&gradient)) : 0);
+    return at;
 }
 
 static int64_t conv_workspace(const nn_layer *spec, int64_t n, int threads)
 {
     (void)n;
-    return threads * frames_size(spec) * (int64_t)sizeof(real);
+    return threads * frames_of(spec).size * (int64_t)sizeof(real);
+}
+
+static int64_t pass_scratch(const pass *p, int64_t n)
+{
+    switch (p->way) {
+    case WINOGRAD: return winograd_scratch(&p->slide, n);
+    case PLANES: return planes_scratch(&p->slide, &p->frame);
+    default: return 0;
+    }
 }
 
 static int64_t conv_scratch(const nn_layer *spec, int64_t n)
 {
     pass forward = forward_pass(spec), backward = backward_pass(spec, 0);
-    return max_i64(forward.winograd ? winograd_scratch(&forward.slide, n) : 0,
-                   backward.winograd ? winograd_scratch(&backward.slide, n) : 0);
+    return max_i64(pass_scratch(&forward, n), pass_scratch(&backward, n));
 }
 
 /* ---- the three passes ---- */
 
-static int64_t rows_of(const pass *p) { return p->winograd ? tiles_along(p->slide.height) : p->slide.height; }
+static int64_t rows_of(const pass *p) { return p->way == WINOGRAD ? tiles_along(p->slide.height) : p->slide.height; }
 
 static void pass_rows(const pass *p, const target *to, source *from, const real *packed, int64_t row, int64_t end,
                       const batch *b)
 {
-    (p->winograd ? winograd_rows : slide_rows)(to, from, packed, &p->slide, row, end, b->scratch);
+    static void (*const rows[])(const target *, source *, const real *, const slide *, int64_t, int64_t, real *) = {
+        [WINDOWS] = slide_rows, [WINOGRAD] = winograd_rows, [PLANES] = planes_rows,
+    };
+    rows[p->way](to, from, packed, &p->slide, row, end, b->scratch);
 }
 
 static source input_of_pass(const layer *l, const pass *p, const real *x, team t)
 {
-    return (source){p->frame, x, row_stride(l->inputs), (real *)l->work + t.id * frames_size(&l->spec), -1};
+    return (source){p->frame, x, row_stride(l->inputs), (real *)l->work + t.id * frames_of(&l->spec).size, -1};
 }
 
 static void conv_forward(layer *l, real *out, const real *x, const batch *b)
@@ -129,10 +157,14 @@ static void conv_forward(layer *l, real *out, const real *x, const batch *b)
     int64_t height = rows_of(&p), first, last;
     source from = input_of_pass(l, &p, x, b->team);
     target to = {.out = out, .first = biases, .relu = activation == NN_RELU, .pitch = row_stride(l->outputs)};
-    pass_pack(packed, l->w, &p, b->team);
-    for (int64_t i = 0; b->team.id == 0 && i < lanes_of(&p.slide); i++)
-        biases[i] = l->b[i % p.slide.out];
-    team_wait(b->team);
+    if (p.way == PLANES) {
+        packed = l->w, to.first = l->b;
+    } else {
+        pass_pack(packed, l->w, &p, b->team);
+        for (int64_t i = 0; b->team.id == 0 && i < lanes_of(&p.slide); i++)
+            biases[i] = l->b[i % p.slide.out];
+        team_wait(b->team);
+    }
     /* whole images, unless there are fewer than threads */
     team_share(b->team, b->n * height, fused && b->n < b->team.count ? 1 : height, &first, &last);
     pass_rows(&p, &to, &from, packed, first, last, b);
@@ -147,19 +179,20 @@ static void conv_backward_input(layer *l, real *dx, const real *dz, const real *
     target to = {.out = dx, .mask = below == NN_RELU ? x : NULL, .pitch = row_stride(l->inputs)};
     int64_t phases = phases_of(&l->spec), first, last;
     real *packed = l->common;
-    from.pitch = row_stride(l->outputs), from.room += forward_frame_size(&l->spec);
-    for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
+    from.pitch = row_stride(l->outputs), from.room += frames_of(&l->spec).backward;
+    for (int64_t phase = 0; phase < phases && p.way != PLANES; phase++, packed += pass_packed_size(&p)) {
         p = backward_pass(&l->spec, phase);
         pass_pack(packed, l->w, &p, b->team);
     }
-    team_wait(b->team);
+    if (p.way != PLANES)
+        team_wait(b->team);
     team_share(b->team, b->n, 1, &first, &last);
     int64_t together = phases == 1 ? last - first : 1;          /* images: each is framed once for all its phases */
     for (int64_t r = first; r < last; r += together) {
         packed = l->common;
         for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
             p = backward_pass(&l->spec, phase);
-            pass_rows(&p, &to, &from, packed, r * rows_of(&p), (r + together) * rows_of(&p), b);
+            pass_rows(&p, &to, &from, p.way == PLANES ? l->w : packed, r * rows_of(&p), (r + together) * rows_of(&p), b);
         }
     }
     if (below != NN_RELU)
@@ -197,19 +230,29 @@ static int conv_backward_parameters(layer *l, const real *dz, const real *x, con
     source from = input_of_pass(l, &p, x, b->team);
     int64_t count = pieces_of(&p, b->n), shares = PIECES / count, size = piece_size(&p), first, last;
     int64_t pitch = row_stride(l->outputs);
+    source planes = {gradient_frame(s, &p.frame), dz, pitch, from.room + frames_of(&l->spec).gradient, -1};
     team_share(b->team, count * shares, 1, &first, &last);
     for (int64_t item = first, next; item < last; item = next) {
         int64_t number = item / shares, begin = b->n * number / count, end = b->n * (number + 1) / count;
         real *piece = pieces + number * size;
         next = min_i64(last, (number + 1) * shares);
         deal mine = {item - number * shares, next - number * shares, shares};
-        (p.winograd ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, begin, end, mine, b->scratch);
+        if (p.way == PLANES) {
+            planes_gradient(piece, &planes, &from, s, begin, end, mine);
+            continue;
+        }
+        (p.way == WINOGRAD ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, begin, end, mine,
+                                                                 b->scratch);
         for (int64_t r = begin; r < end && mine.first == 0; r++)
             bias_sums(piece + pass_packed_size(&p), dz + r * pitch, s->height * s->width / s->group, lanes_of(s),
                       r == begin);
     }
     team_wait(b->team);
-    (p.winograd ? winograd_gather : gather_gradient)(l->dw, pieces, count, size, s, b->team);
+    if (p.way == PLANES) {
+        planes_gather(l->dw, l->db, pieces, count, size, s, b->team);
+        return 0;
+    }
+    (p.way == WINOGRAD ? winograd_gather : gather_gradient)(l->dw, pieces, count, size, s, b->team);
     if (b->team.id == 0)
         gather_bias(l->db, pieces + pass_packed_size(&p), count, size, s);
     return 0;
