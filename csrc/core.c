@@ -28,4 +28,5 @@
 #include "net.c"
 #include "ranks.c"
 #include "train.c"
+#include "depth.c"
 #include "test.c"

@@ -33,6 +33,8 @@ typedef struct {
     void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
     const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
     int64_t x_row;                      /* not 0: values from one row of x to the next, if not row_stride's */
+    int64_t row;                        /* how many rows of this rank's batch come before these */
+    int thread;                         /* of those that share the network's room, also where the team is this one alone */
 } batch;
 
 /* One layer kind: a row of the table in net.c. `x` is the layer's input, `dz` the gradient of its output before the
@@ -46,12 +48,20 @@ typedef struct {
     void (*backward_input)(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b);
     /* returns 1 where it has applied b->update itself, as it found the gradients; they are not kept then */
     int (*backward_parameters)(layer *l, const real *dz, const real *x, const batch *b);
+    /* what threads share in forward, or in backward_input, made before them; NULL: nothing */
+    void (*prepare)(layer *l, int backward, const batch *b);
+    /* Gradients that are summed in pieces of the batch's rows: how many, the sums of piece `number` from its rows, and
+     * the gradients from all pieces of n rows. Of layers that go `by_rows` and have weights. */
+    int64_t (*pieces)(const nn_layer *spec, int64_t n);
+    void (*sum_piece)(layer *l, const real *dz, const real *x, int64_t number, const batch *b);
+    void (*gather_pieces)(layer *l, int64_t n, const batch *b);
     double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
     int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
     int64_t (*common)(const nn_layer *spec, int64_t n); /* and bytes that all threads share then */
     int (*reads_any_row)(const nn_layer *spec);         /* forward heeds batch.x_row; NULL: it does not */
     /* rows of a batch up to which backward_parameters applies b->update itself; NULL: it always keeps gradients */
     int64_t (*most_stepped_rows)(const nn_layer *spec);
+    int by_rows;                        /* rows of forward and backward_input need those same rows of what they read */
 } layer_kind;
 
 struct layer {
@@ -72,6 +82,8 @@ struct layer {
 struct nn_net {
     int count, loss, threads;
     int64_t batch;                      /* rows there is room for */
+    int deep;                           /* the first layers, which threads run depth first: depth.c */
+    int64_t turn_stride[2];             /* values from one thread's part of turn to the next one's, for those */
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the four below */
     int64_t kept_size, gradients_size;  /* of layers that always keep their gradients, and what there is room for */
@@ -101,6 +113,12 @@ static inline void take_rows(real *to, int64_t to_stride, const real *from, int6
     for (int64_t r = 0; r < rows; r++)
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
 }
+
+/* ---- depth.c ---- */
+
+/* The first net->deep layers, forward; and backward down to the layer `lowest`, with the update where b has one. */
+static void forward_deep(nn_net *net, const batch *b);
+static void backward_deep(nn_net *net, const batch *b, real *dx, int lowest);
 
 /* ---- layout.c ---- */
 

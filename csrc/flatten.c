@@ -22,5 +22,5 @@ static void flatten_backward_input(layer *l, real *dx, const real *dz, const rea
 static double flatten_flops(const nn_layer *spec) { return (double)values(spec->in); }
 
 static const layer_kind flatten_kind = {
-    .forward = flatten_forward, .backward_input = flatten_backward_input, .flops = flatten_flops,
+    .forward = flatten_forward, .backward_input = flatten_backward_input, .flops = flatten_flops, .by_rows = 1,
 };

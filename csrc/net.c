@@ -76,6 +76,8 @@ typedef struct {
     char *scratch;
     int64_t scratch_stride;
     void *common;
+    int deep;
+    int64_t turn_stride[2];
 } room;
 
 static void room_free(room *r, int count)
@@ -98,12 +100,53 @@ static int shares_dz(const nn_net *net, int i)
     return i + 1 < net->count && out[1] * out[2] > 1;
 }
 
+/* Bytes of a layer's own share of what is common, where layers may not share it. */
+static int64_t common_of(const layer *l, int64_t n)
+{
+    int64_t bytes = l->kind->common ? l->kind->common(&l->spec, n) : 0;
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* The pieces in which the first layers that go by rows all sum their gradients; 0: there are none, or they differ. */
+static int64_t pieces_of_rows(const nn_net *net, int64_t n)
+{
+    int64_t pieces = 0;
+    for (int i = 0; i < net->count && net->layers[i].kind->by_rows; i++) {
+        const layer *l = &net->layers[i];
+        int64_t own = l->kind->pieces ? l->kind->pieces(&l->spec, n) : pieces;
+        if (pieces && own != pieces)
+            return 0;
+        pieces = own;
+    }
+    return pieces;
+}
+
+/* How many of the first layers threads run depth first in batches of up to n rows (depth.c): those that go by rows, if
+ * there are pieces for all threads, and what these layers prepare is little enough to be kept side by side. */
+static int deep_layers(const nn_net *net, int64_t n)
+{
+    const int64_t most_common = 1 << 24;
+    int64_t common = 0;
+    int count = 0;
+    for (; count < net->count && net->layers[count].kind->by_rows; count++)
+        common += common_of(&net->layers[count], n);
+    return common <= most_common && pieces_of_rows(net, n) >= FN(net_threads)(net, n) ? count : 0;
+}
+
+/* The most rows in any piece of up to n rows, if there are pieces at all. */
+static int64_t rows_of_piece(const nn_net *net, int64_t n)
+{
+    int64_t pieces = pieces_of_rows(net, n);
+    return pieces ? max_i64(min_i64(n, 2), (n + pieces - 1) / pieces) : 0;      /* 2: as 3 rows are 2 pieces */
+}
+
 static int room_new(nn_net *net, room *r, int64_t n)
 {
     int64_t inputs = row_stride(net->layers[0].inputs), outputs = row_stride(last_layer(net)->outputs);
-    int64_t common = 0, turn[2] = {0, 0};
+    int64_t common = 0, turn[2] = {0, 0}, kept = 0, piece_rows = rows_of_piece(net, n);
     int threads = FN(net_threads)(net, n), complete = 1;
     *r = (room){
+        .deep = deep_layers(net, n),
         .x = take(net, n * inputs * (int64_t)sizeof(real)), .y = take(net, n * outputs * (int64_t)sizeof(real)),
         .row_loss = take(net, n * (int64_t)sizeof(double)),
         .out = calloc((size_t)net->count, sizeof(real *)), .dz = calloc((size_t)net->count, sizeof(real *)),
@@ -113,15 +156,18 @@ static int room_new(nn_net *net, room *r, int64_t n)
         const layer *l = &net->layers[i];
         if (l->kind->scratch)
             r->scratch_stride = max_i64(r->scratch_stride, l->kind->scratch(&l->spec, n));
-        if (l->kind->common)
-            common = max_i64(common, l->kind->common(&l->spec, n));
-        if (shares_dz(net, i))
-            turn[i % 2] = max_i64(turn[i % 2], n * row_stride(l->outputs) * (int64_t)sizeof(real));
+        kept = i < r->deep ? kept + common_of(l, n) : 0;
+        common = max_i64(common, max_i64(kept, common_of(l, n)));
+        if (shares_dz(net, i) && i < r->deep)
+            r->turn_stride[i % 2] = max_i64(r->turn_stride[i % 2], piece_rows * row_stride(l->outputs));
+        else if (shares_dz(net, i))
+            turn[i % 2] = max_i64(turn[i % 2], n * row_stride(l->outputs));
     }
     r->scratch_stride = (r->scratch_stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     r->scratch = take(net, r->scratch_stride * threads);
     r->common = take(net, common);
-    r->turn[0] = take(net, turn[0]), r->turn[1] = take(net, turn[1]);
+    for (int i = 0; i < 2; i++)
+        r->turn[i] = take(net, max_i64(turn[i], threads * r->turn_stride[i]) * (int64_t)sizeof(real));
     complete = r->scratch && r->common && r->turn[0] && r->turn[1] && r->x && r->y && r->row_loss && r->out && r->dz && r->work;
     for (int i = 0; complete && i < net->count; i++) {
         const layer *l = &net->layers[i];
@@ -166,9 +212,13 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     net->common = next.common, net->scratch = next.scratch, net->scratch_stride = next.scratch_stride;
     net->x = next.x, net->y = next.y, net->dx = NULL, net->row_loss = next.row_loss;
     net->turn[0] = next.turn[0], net->turn[1] = next.turn[1];
+    net->deep = next.deep;
+    memcpy(net->turn_stride, next.turn_stride, sizeof net->turn_stride);
+    char *common = next.common;
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
-        l->out = next.out[i], l->work = next.work[i], l->common = next.common;
+        l->out = next.out[i], l->work = next.work[i], l->common = i < net->deep ? common : next.common;
+        common += common_of(l, n);
         l->dz = i + 1 == net->count ? l->out : shares_dz(net, i) ? next.turn[i % 2] : next.dz[i];
     }
     free(next.out), free(next.dz), free(next.work);

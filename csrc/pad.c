@@ -56,5 +56,5 @@ static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x
 static double pad_flops(const nn_layer *spec) { return (double)values(spec->in); }
 
 static const layer_kind pad_kind = {
-    .forward = pad_forward, .backward_input = pad_backward_input, .flops = pad_flops,
+    .forward = pad_forward, .backward_input = pad_backward_input, .flops = pad_flops, .by_rows = 1,
 };

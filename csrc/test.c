@@ -80,7 +80,7 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n && !stop; done += net->batch) {
-            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0};
+            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0, 0, here.id};
             gather(net, data, rows ? rows + first + done : NULL, first + done, (ahead){NULL, 0}, 0, &b);
             feedforward(net, &b);
             if (here.id == 0) {
@@ -103,7 +103,7 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n; done += net->batch) {
-            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0};
+            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0, 0, here.id};
             gather(net, data, rows + done, 0, (ahead){NULL, 0}, 1, &b);
             feedforward(net, &b);
             loss_of_batch(net, &b, activation);

@@ -50,20 +50,39 @@ static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_
 
 /* ---- forward, loss, backward, update ---- */
 
-/* The clock into the batch's row of the profile, by the first thread; nothing at all without a profile. */
-static void stamp(const nn_net *net, const batch *b, int place)
+/* The batch's row of the profile, for the first thread; NULL for others, and without a profile. */
+static double *stamps_of(const nn_net *net, const batch *b)
 {
     nn_profile *p = net->profile;
-    if (p && b->team.id == 0 && p->batches < p->capacity)
-        p->stamps[p->batches * (7 + 3 * net->count) + place] = nn_seconds();
+    return p && b->team.id == 0 && p->batches < p->capacity ? p->stamps + p->batches * (7 + 3 * net->count) : NULL;
+}
+
+static void stamp(const nn_net *net, const batch *b, int place)
+{
+    double *stamps = stamps_of(net, b);
+    if (stamps)
+        stamps[place] = nn_seconds();
 }
 
 static const real *input_of(const nn_net *net, int i) { return i == 0 ? net->x : net->layers[i - 1].out; }
 
+static void prepare(layer *l, int backward, const batch *b)
+{
+    if (l->kind->prepare) {
+        l->kind->prepare(l, backward, b);
+        team_wait(b->team);
+    }
+}
+
 static void feedforward(nn_net *net, const batch *b)
 {
-    for (int i = 0; i < net->count; i++) {
-        net->layers[i].kind->forward(&net->layers[i], net->layers[i].out, input_of(net, i), b);
+    int deep = b->n >= b->team.count ? net->deep : 0;   /* fewer rows than threads: all work on each */
+    if (deep)
+        forward_deep(net, b);
+    for (int i = deep; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        prepare(l, 0, b);
+        l->kind->forward(l, l->out, input_of(net, i), b);
         team_wait(b->team);
         stamp(net, b, 2 + i);
     }
@@ -86,10 +105,15 @@ static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int 
     optimizer_step(w + first, g + first, m ? m + first : NULL, v ? v + first : NULL, last - first, decays, b->update);
 }
 
-static void apply_update(layer *l, const batch *b)
+static void step_layer(layer *l, const batch *b)
 {
     step_share(l->w, l->dw, l->m, l->v, l->weight_size, 1, b);
     step_share(l->b, l->db, l->bm, l->bv, l->bias_size, 0, b);
+}
+
+static void apply_update(layer *l, const batch *b)
+{
+    step_layer(l, b);
     team_wait(b->team);
 }
 
@@ -107,12 +131,13 @@ static void backpropagate(nn_net *net, const batch *b, real *dx)
 {
     int lowest = dx ? 0 : first_learner(net);
     int place = 3 + net->count;
-    for (int i = net->count - 1; i >= lowest; i--) {
+    for (int i = net->count - 1; i >= max_i64(lowest, net->deep); i--) {
         layer *l = &net->layers[i];
         const real *x = input_of(net, i);
         real *below = i > lowest ? net->layers[i - 1].dz : dx;
         /* the input's gradient first: it needs the weights as they stand before the update */
         if (below) {
+            prepare(l, 1, b);
             l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
             team_wait(b->team);
         }
@@ -126,6 +151,8 @@ static void backpropagate(nn_net *net, const batch *b, real *dx)
             apply_update(l, b);
         stamp(net, b, place++);
     }
+    if (lowest < net->deep)
+        backward_deep(net, b, dx, lowest);
 }
 
 static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, ahead next, const batch *b,
@@ -238,7 +265,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
             rank_share(net, rows, &first, &last);
             update u = update_of(training, step, (double)row / (double)n, rows);
             batch b = {here, last - first, first, 1, training->seed, step, scratch_of(net, here),
-                       net->ranks ? NULL : &u, 0};
+                       net->ranks ? NULL : &u, 0, 0, here.id};
             if (b.n)
                 train_batch(net, data, order + row + first, share_after(net, order, row + rows, n, training->batch), &b,
                             activation);
@@ -298,7 +325,7 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     #pragma omp parallel num_threads(FN(net_threads)(net, n))
     {
         team here = nn_team_here(&net->meet);
-        batch b = {here, n, 0, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL, 0};
+        batch b = {here, n, 0, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL, 0, 0, here.id};
         gather(net, &data, NULL, 0, (ahead){NULL, 0}, 1, &b);
         feedforward(net, &b);
         loss_of_batch(net, &b, activation);

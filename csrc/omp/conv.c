@@ -5,7 +5,7 @@
 #include "../core.h"
 #include "vector.h"
 
-enum { PIECES = 16, PIECE_BYTES = 1 << 22 };    /* of a weight gradient: how many, how large all together */
+enum { PIECES = 16, PIECE_BYTES = 1 << 23 };    /* of a weight gradient: how many, how large all together */
 
 /* ---- passes: a kernel sliding over a frame, in one of three ways ---- */
 
@@ -77,16 +77,23 @@ static int64_t pieces_of(const pass *p, int64_t n)
 /* Forward: packed weights, then the biases that sums begin with. */
 static int64_t biases_at(const pass *p) { return whole_lines(pass_packed_size(p)); }
 
+/* Backward: packed weights of all phases, then the pieces of the weight's gradient. */
+static int64_t pieces_at(const nn_layer *spec)
+{
+    int64_t packed = 0;
+    for (int64_t phase = 0; phase < phases_of(spec); phase++) {
+        pass p = backward_pass(spec, phase);
+        packed += pass_packed_size(&p);
+    }
+    return whole_lines(packed);
+}
+
 static int64_t conv_common(const nn_layer *spec, int64_t n)
 {
     pass forward = forward_pass(spec);
-    int64_t backward = 0;
-    for (int64_t phase = 0; phase < phases_of(spec); phase++) {
-        pass p = backward_pass(spec, phase);
-        backward += pass_packed_size(&p);
-    }
-    int64_t most = max_i64(backward, biases_at(&forward) + lanes_of(&forward.slide) + STRIP);
-    return max_i64(most, pieces_of(&forward, n) * piece_size(&forward)) * (int64_t)sizeof(real);
+    int64_t backward = pieces_at(spec);
+    backward += pieces_of(&forward, n) * piece_size(&forward);
+    return max_i64(backward, biases_at(&forward) + lanes_of(&forward.slide) + STRIP) * (int64_t)sizeof(real);
 }
 
 static int64_t frame_room(const pass *p)
@@ -144,30 +151,49 @@ static void pass_rows(const pass *p, const target *to, source *from, const real 
     rows[p->way](to, from, packed, &p->slide, row, end, b->scratch);
 }
 
-static source input_of_pass(const layer *l, const pass *p, const real *x, team t)
+static source input_of_pass(const layer *l, const pass *p, const real *x, const batch *b)
 {
-    return (source){p->frame, x, row_stride(l->inputs), (real *)l->work + t.id * frames_of(&l->spec).size, -1};
+    return (source){p->frame, x, row_stride(l->inputs), (real *)l->work + b->thread * frames_of(&l->spec).size, -1};
+}
+
+/* The weights, packed, and what the sums begin with. */
+static void prepare_forward(layer *l, const batch *b)
+{
+    pass p = forward_pass(&l->spec);
+    real *packed = l->common, *biases = packed + biases_at(&p);
+    pass_pack(packed, l->w, &p, b->team);
+    for (int64_t i = 0; b->team.id == 0 && i < lanes_of(&p.slide); i++)
+        biases[i] = l->b[i % p.slide.out];
+}
+
+static void prepare_backward(layer *l, const batch *b)
+{
+    real *packed = l->common;
+    for (int64_t phase = 0; phase < phases_of(&l->spec); phase++) {
+        pass p = backward_pass(&l->spec, phase);
+        pass_pack(packed, l->w, &p, b->team);
+        packed += pass_packed_size(&p);
+    }
+}
+
+static void conv_prepare(layer *l, int backward, const batch *b)
+{
+    (backward ? prepare_backward : prepare_forward)(l, b);
 }
 
 static void conv_forward(layer *l, real *out, const real *x, const batch *b)
 {
     pass p = forward_pass(&l->spec);
-    real *packed = l->common, *biases = packed + biases_at(&p);
+    const real *packed = l->common;
     int activation = l->spec.activation, fused = activation == NN_RELU || activation == NN_LINEAR;
     int64_t height = rows_of(&p), first, last;
-    source from = input_of_pass(l, &p, x, b->team);
-    target to = {.out = out, .first = biases, .relu = activation == NN_RELU, .pitch = row_stride(l->outputs)};
-    if (p.way == PLANES) {
-        packed = l->w, to.first = l->b;
-    } else {
-        pass_pack(packed, l->w, &p, b->team);
-        for (int64_t i = 0; b->team.id == 0 && i < lanes_of(&p.slide); i++)
-            biases[i] = l->b[i % p.slide.out];
-        team_wait(b->team);
-    }
+    source from = input_of_pass(l, &p, x, b);
+    target to = {
+        .out = out, .first = packed + biases_at(&p), .relu = activation == NN_RELU, .pitch = row_stride(l->outputs),
+    };
     /* whole images, unless there are fewer than threads */
     team_share(b->team, b->n * height, fused && b->n < b->team.count ? 1 : height, &first, &last);
-    pass_rows(&p, &to, &from, packed, first, last, b);
+    pass_rows(&p, &to, &from, p.way == PLANES ? l->w : packed, first, last, b);
     if (!fused)
         activation_forward(out, activation, first / height, last / height, l->outputs);
 }
@@ -175,21 +201,14 @@ static void conv_forward(layer *l, real *out, const real *x, const batch *b)
 static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
 {
     pass p = backward_pass(&l->spec, 0);
-    source from = input_of_pass(l, &p, dz, b->team);
+    source from = input_of_pass(l, &p, dz, b);
     target to = {.out = dx, .mask = below == NN_RELU ? x : NULL, .pitch = row_stride(l->inputs)};
     int64_t phases = phases_of(&l->spec), first, last;
-    real *packed = l->common;
     from.pitch = row_stride(l->outputs), from.room += frames_of(&l->spec).backward;
-    for (int64_t phase = 0; phase < phases && p.way != PLANES; phase++, packed += pass_packed_size(&p)) {
-        p = backward_pass(&l->spec, phase);
-        pass_pack(packed, l->w, &p, b->team);
-    }
-    if (p.way != PLANES)
-        team_wait(b->team);
     team_share(b->team, b->n, 1, &first, &last);
     int64_t together = phases == 1 ? last - first : 1;          /* images: each is framed once for all its phases */
     for (int64_t r = first; r < last; r += together) {
-        packed = l->common;
+        const real *packed = l->common;
         for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
             p = backward_pass(&l->spec, phase);
             pass_rows(&p, &to, &from, p.way == PLANES ? l->w : packed, r * rows_of(&p), (r + together) * rows_of(&p), b);
@@ -222,39 +241,63 @@ static void gather_bias(real *db, const real *pieces, int64_t count, int64_t pie
             db[i % s->out] += pieces[p * piece + i];
 }
 
-static int conv_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
+static real *pieces_in(const layer *l) { return (real *)l->common + pieces_at(&l->spec); }
+
+/* A share of the sums of piece `number`, which is made of n images. */
+static void sum_share(layer *l, const real *dz, const real *x, int64_t number, int64_t n, deal mine, const batch *b)
 {
     pass p = forward_pass(&l->spec);
     const slide *s = &p.slide;
-    real *pieces = l->common;
-    source from = input_of_pass(l, &p, x, b->team);
-    int64_t count = pieces_of(&p, b->n), shares = PIECES / count, size = piece_size(&p), first, last;
     int64_t pitch = row_stride(l->outputs);
-    source planes = {gradient_frame(s, &p.frame), dz, pitch, from.room + frames_of(&l->spec).gradient, -1};
+    real *piece = pieces_in(l) + number * piece_size(&p);
+    source from = input_of_pass(l, &p, x, b);
+    if (p.way == PLANES) {
+        source planes = {gradient_frame(s, &p.frame), dz, pitch, from.room + frames_of(&l->spec).gradient, -1};
+        planes_gradient(piece, &planes, &from, s, n, mine);
+        return;
+    }
+    (p.way == WINOGRAD ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, n, mine, b->scratch);
+    for (int64_t r = 0; r < n && mine.first == 0; r++)
+        bias_sums(piece + pass_packed_size(&p), dz + r * pitch, s->height * s->width / s->group, lanes_of(s), r == 0);
+}
+
+static void conv_sum_piece(layer *l, const real *dz, const real *x, int64_t number, const batch *b)
+{
+    sum_share(l, dz, x, number, b->n, (deal){0, 1, 1}, b);
+}
+
+static int64_t conv_pieces(const nn_layer *spec, int64_t n)
+{
+    pass p = forward_pass(spec);
+    return pieces_of(&p, n);
+}
+
+static void conv_gather_pieces(layer *l, int64_t n, const batch *b)
+{
+    pass p = forward_pass(&l->spec);
+    const real *pieces = pieces_in(l);
+    int64_t count = pieces_of(&p, n), size = piece_size(&p);
+    if (p.way == PLANES) {
+        planes_gather(l->dw, l->db, pieces, count, size, &p.slide, b->team);
+        return;
+    }
+    (p.way == WINOGRAD ? winograd_gather : gather_gradient)(l->dw, pieces, count, size, &p.slide, b->team);
+    if (b->team.id == 0)
+        gather_bias(l->db, pieces + pass_packed_size(&p), count, size, &p.slide);
+}
+
+static int conv_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
+{
+    int64_t count = conv_pieces(&l->spec, b->n), shares = PIECES / count, first, last;
     team_share(b->team, count * shares, 1, &first, &last);
     for (int64_t item = first, next; item < last; item = next) {
         int64_t number = item / shares, begin = b->n * number / count, end = b->n * (number + 1) / count;
-        real *piece = pieces + number * size;
         next = min_i64(last, (number + 1) * shares);
         deal mine = {item - number * shares, next - number * shares, shares};
-        if (p.way == PLANES) {
-            planes_gradient(piece, &planes, &from, s, begin, end, mine);
-            continue;
-        }
-        (p.way == WINOGRAD ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, begin, end, mine,
-                                                                 b->scratch);
-        for (int64_t r = begin; r < end && mine.first == 0; r++)
-            bias_sums(piece + pass_packed_size(&p), dz + r * pitch, s->height * s->width / s->group, lanes_of(s),
-                      r == begin);
+        sum_share(l, dz + begin * row_stride(l->outputs), x + begin * row_stride(l->inputs), number, end - begin, mine, b);
     }
     team_wait(b->team);
-    if (p.way == PLANES) {
-        planes_gather(l->dw, l->db, pieces, count, size, s, b->team);
-        return 0;
-    }
-    (p.way == WINOGRAD ? winograd_gather : gather_gradient)(l->dw, pieces, count, size, s, b->team);
-    if (b->team.id == 0)
-        gather_bias(l->db, pieces + pass_packed_size(&p), count, size, s);
+    conv_gather_pieces(l, b->n, b);
     return 0;
 }
 
@@ -283,4 +326,6 @@ static const layer_kind conv_kind = {
     .import = conv_import, .export = conv_export,
     .forward = conv_forward, .backward_input = conv_backward_input,
     .backward_parameters = conv_backward_parameters, .flops = conv_flops,
+    .prepare = conv_prepare, .pieces = conv_pieces, .sum_piece = conv_sum_piece, .gather_pieces = conv_gather_pieces,
+    .by_rows = 1,
 };

@@ -123,5 +123,5 @@ static double dropout_flops(const nn_layer *spec) { return 10.0 * (double)values
 
 static const layer_kind dropout_kind = {
     .scratch = dropout_scratch, .forward = dropout_forward, .backward_input = dropout_backward_input,
-    .flops = dropout_flops,
+    .flops = dropout_flops, .by_rows = 1,
 };

@@ -299,8 +299,8 @@ static void gradient_taps(real *piece, const real *dz, int64_t dz_plane, const r
     }
 }
 
-/* piece = the share of images [begin, end) in the gradients of the weight and of the bias */
-static void planes_gradient(real *piece, source *dz, source *from, const slide *s, int64_t begin, int64_t end, deal d)
+/* piece = the share of n images in the gradients of the weight and of the bias */
+static void planes_gradient(real *piece, source *dz, source *from, const slide *s, int64_t n, deal d)
 {
     int64_t taps = s->in * s->kh * s->kw, pitch = from->frame.columns;
     int64_t plane = plane_of(&from->frame), dz_plane = plane_of(&dz->frame);
@@ -312,7 +312,7 @@ static void planes_gradient(real *piece, source *dz, source *from, const slide *
     }
     if (d.first == 0)
         memset(bias, 0, (size_t)(s->out * VECTOR) * sizeof(real));
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = 0; r < n; r++) {
         const real *image = planes_of_image(from, r), *z = planes_of_image(dz, r);
         for (int64_t tap = 0, number = 0, count; tap < taps; tap += count, number++) {
             count = tap + PLANES_TILE <= taps ? PLANES_TILE : 1;

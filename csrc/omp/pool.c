@@ -127,7 +127,7 @@ static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
     team_share(b->team, b->n, 1, &first, &last);
-    pool_images(l, out, l->work, x, first, last, b->scratch);
+    pool_images(l, out, (integer *)l->work + b->row * l->outputs, x, first, last, b->scratch);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
@@ -139,8 +139,9 @@ static void maxpool_backward_input(layer *l, real *dx, const real *dz, const rea
     int fused = below == NN_RELU && l->spec.activation == NN_LINEAR && l->dz != l->out;
     for (int64_t r = first; r < last; r++) {
         int64_t at = r * row_stride(l->outputs);
-        maxpool_image_backward(dx + r * row_stride(l->inputs), dz + at, (const integer *)l->work + r * l->outputs,
-                               fused ? l->out + at : NULL, &l->spec);
+        maxpool_image_backward(dx + r * row_stride(l->inputs), dz + at,
+                               (const integer *)l->work + (b->row + r) * l->outputs,
+                               fused ? l->out + b->row * row_stride(l->outputs) + at : NULL, &l->spec);
         if (!fused)
             activation_backward(dx, x, below, r, r + 1, l->inputs);
     }
@@ -183,8 +184,9 @@ static double pool_flops(const nn_layer *spec) { return (double)values(spec->out
 
 static const layer_kind maxpool_kind = {
     .workspace = maxpool_workspace, .scratch = pool_scratch, .forward = maxpool_forward,
-    .backward_input = maxpool_backward_input, .flops = pool_flops,
+    .backward_input = maxpool_backward_input, .flops = pool_flops, .by_rows = 1,
 };
 static const layer_kind avgpool_kind = {
     .scratch = pool_scratch, .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
+    .by_rows = 1,
 };

@@ -398,13 +398,13 @@ static void gradient_tiles(real *piece, const real *dz, const real *image, int64
     }
 }
 
-/* piece = the share of images [begin, end) in the weight's gradient */
-static void slide_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t begin,
-                           int64_t end, deal d, real *scratch)
+/* piece = the share of n images in the weight's gradient */
+static void slide_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t n,
+                           deal d, real *scratch)
 {
     (void)scratch;
-    for (int64_t r = begin; r < end; r++)
-        gradient_tiles(piece, dz + r * dz_pitch, image_of(from, r), frame_row(&from->frame), s, d, r == begin);
+    for (int64_t r = 0; r < n; r++)
+        gradient_tiles(piece, dz + r * dz_pitch, image_of(from, r), frame_row(&from->frame), s, d, r == 0);
 }
 
 /* The pieces' sum, brought back into the order of the weights: this thread's share of the taps. */

@@ -333,18 +333,18 @@ static void multiply_gradients(real *piece, const real *seen, const real *gradie
         }
 }
 
-/* piece (places, strips, in, lanes) = the share of images [begin, end) in the sums of the products */
-static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s,
-                              int64_t begin, int64_t end, deal d, real *scratch)
+/* piece (places, strips, in, lanes) = the share of n images in the sums of the products */
+static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t n,
+                              deal d, real *scratch)
 {
     int64_t across = tiles_along(s->width), down = tiles_along(s->height);
-    tile_block b = block_of(s, end - begin);
+    tile_block b = block_of(s, n);
     real *seen = scratch, *gradients = seen + PLACES * b.in_place;
-    for (int64_t row = begin * down, next; row < end * down; row = next) {
-        next = min_i64(end * down, row + b.rows);
+    for (int64_t row = 0, next; row < n * down; row = next) {
+        next = min_i64(n * down, row + b.rows);
         transform_rows(seen, from, row, next, s, &b);
         real *to = gradients;
-        int64_t tiles = (next - row) * across, fresh = row == begin * down;
+        int64_t tiles = (next - row) * across, fresh = row == 0;
         for (part p; row < next; row += p.rows, to += p.rows * across * b.out) {
             p = part_at(row, next, down);
             transform_gradient(to, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
