@@ -5,7 +5,7 @@
 #include "../core.h"
 #include "vector.h"
 
-enum { PIECES = 16, PIECE_BYTES = 1 << 23 };    /* of a weight gradient: how many, how large all together */
+enum { PIECES = 16, PIECE_BYTES = 1 << 22 };    /* of a weight gradient: how many, how large all together */
 
 /* ---- passes: a kernel sliding over a frame, in one of three ways ---- */
 
@@ -62,7 +62,7 @@ static int64_t whole_lines(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT *
 static int64_t piece_size(const pass *p)
 {
     return whole_lines(p->way == PLANES ? planes_piece(&p->slide)
-                                        : pass_packed_size(p) + row_stride(lanes_of(&p->slide)));
+                                        : packed_size(&p->slide) + row_stride(lanes_of(&p->slide)));
 }
 
 /* Pieces of a batch's images, each summed on its own: a power of 2, that threads may share them evenly. */
@@ -258,7 +258,7 @@ static void sum_share(layer *l, const real *dz, const real *x, int64_t number, i
     }
     (p.way == WINOGRAD ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, n, mine, b->scratch);
     for (int64_t r = 0; r < n && mine.first == 0; r++)
-        bias_sums(piece + pass_packed_size(&p), dz + r * pitch, s->height * s->width / s->group, lanes_of(s), r == 0);
+        bias_sums(piece + packed_size(s), dz + r * pitch, s->height * s->width / s->group, lanes_of(s), r == 0);
 }
 
 static void conv_sum_piece(layer *l, const real *dz, const real *x, int64_t number, const batch *b)
@@ -281,9 +281,9 @@ static void conv_gather_pieces(layer *l, int64_t n, const batch *b)
         planes_gather(l->dw, l->db, pieces, count, size, &p.slide, b->team);
         return;
     }
-    (p.way == WINOGRAD ? winograd_gather : gather_gradient)(l->dw, pieces, count, size, &p.slide, b->team);
+    gather_gradient(l->dw, pieces, count, size, &p.slide, b->team);
     if (b->team.id == 0)
-        gather_bias(l->db, pieces + pass_packed_size(&p), count, size, &p.slide);
+        gather_bias(l->db, pieces + packed_size(&p.slide), count, size, &p.slide);
 }
 
 static int conv_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)

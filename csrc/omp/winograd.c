@@ -57,10 +57,17 @@ static tile_block block_of(const slide *s, int64_t images)
     return b;
 }
 
+/* Input channels whose gradients are summed at once: their sums fill the second cache no more than a block does. */
+static int64_t channels_together(const slide *s)
+{
+    return min_i64(s->in, max_i64(VECTOR, BLOCK_BYTES / (PLACES * row_stride(s->out) * (int64_t)sizeof(real))));
+}
+
 static int64_t winograd_scratch(const slide *s, int64_t images)
 {
     tile_block b = block_of(s, images);
-    return PLACES * (b.in_place + b.out_place) * (int64_t)sizeof(real);
+    int64_t sums = PLACES * channels_together(s) * row_stride(s->out);
+    return (PLACES * (b.in_place + b.out_place) + sums) * (int64_t)sizeof(real);
 }
 
 /* ---- transforms: of one line of values, then of a tile ---- */
@@ -123,13 +130,14 @@ INLINE void weight_line(vec to[3], const vec s[SEEN])
     to[2] = (real)0.5 * even_p + 2 * even_q + s[5];
 }
 
-/* Rows [first, first + rows) of tiles: B' d B. A column of pixels is transformed once for all tiles it is in. */
-static void transform_image(real *to, const real *image, int64_t image_row, int64_t first, int64_t rows, const slide *s,
-                            const tile_block *b)
+/* Rows [first, first + rows) of tiles: B' d B, of so many channels. A column of pixels is transformed once for all
+ * tiles it is in. */
+static void transform_image(real *to, const real *image, int64_t image_row, int64_t first, int64_t rows,
+                            int64_t channels, const slide *s, const tile_block *b)
 {
     int64_t across = tiles_along(s->width);
     for (int64_t y = 0; y < rows; y++)
-        for (int64_t j = 0; j < s->in; j += VECTOR) {
+        for (int64_t j = 0; j < channels; j += VECTOR) {
             const real *from = image + TILE_SIDE * (first + y) * image_row + j;
             real *place = to + y * across * b->in + j;
             vec column[SEEN][SEEN];
@@ -237,14 +245,15 @@ static void transform_output(const target *to, int64_t image_at, const real *m, 
     }
 }
 
-/* The images' tiles of rows [row, end), counted through the batch, transformed. */
-static void transform_rows(real *seen, source *from, int64_t row, int64_t end, const slide *s, const tile_block *b)
+/* The images' tiles of rows [row, end), counted through the batch, transformed: channels [first, last). */
+static void transform_rows(real *seen, source *from, int64_t row, int64_t end, int64_t first, int64_t last,
+                           const slide *s, const tile_block *b)
 {
     int64_t image_row = frame_row(&from->frame);
     for (part p; row < end; row += p.rows, seen += p.rows * tiles_along(s->width) * b->in) {
         p = part_at(row, end, tiles_along(s->height));
-        transform_image(seen, image_of(from, p.image) + s->at_y * image_row + s->at_x * s->in, image_row, p.row, p.rows,
-                        s, b);
+        transform_image(seen, image_of(from, p.image) + s->at_y * image_row + s->at_x * s->in + first, image_row, p.row,
+                        p.rows, last - first, s, b);
     }
 }
 
@@ -275,7 +284,7 @@ static void winograd_rows(const target *to, source *from, const real *packed, co
     real *seen = scratch, *products = seen + PLACES * b.in_place;
     for (int64_t next; row < end; row = next) {
         next = min_i64(end, row + b.rows);
-        transform_rows(seen, from, row, next, s, &b);
+        transform_rows(seen, from, row, next, 0, s->in, s, &b);
         multiply_tiles(products, seen, packed, (next - row) * across, s, &b);
         const real *done = products;
         for (part p; row < next; row += p.rows, done += p.rows * across * b.out) {
@@ -315,72 +324,69 @@ static void transform_gradient(real *to, const real *dz, int64_t first_row, int6
     }
 }
 
-/* For each place of the share: piece (in, out) (+)= seen' (in, tiles) gradients (tiles, out) */
-static void multiply_gradients(real *piece, const real *seen, const real *gradients, int64_t tiles, const slide *s,
-                               const tile_block *b, deal d, int fresh)
+/* For each place: sums (channels, out) (+)= seen' (channels, tiles) gradients (tiles, out) */
+static void multiply_gradients(real *sums_at, const real *seen, const real *gradients, int64_t tiles, int64_t channels,
+                               const tile_block *b, int fresh)
 {
     sums tile = {.steps = tiles, .segments = 1, .a_row = 1, .a_step = b->in, .b_step = b->out};
+    tile.c_row = tile.first_row = b->out;
     for (int64_t place = 0; place < PLACES; place++)
-        for (int64_t strip = 0; strip < b->out && dealt(&d, place); strip += STRIP) {
+        for (int64_t strip = 0; strip < b->out; strip += STRIP) {
             int columns = b->out - strip > VECTOR ? 2 : 1;
-            tile.c_row = tile.first_row = columns * VECTOR;
-            for (int64_t i = 0, height; i < s->in; i += height) {
-                real *c = piece + (place * b->out + strip) * s->in + i * tile.c_row;
-                height = tile_height(s->in, i, tallest(columns));
+            for (int64_t i = 0, height; i < channels; i += height) {
+                real *c = sums_at + (place * channels + i) * b->out + strip;
+                height = tile_height(channels, i, tallest(columns));
                 window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, seen + place * b->in_place + i,
                                                       gradients + place * b->out_place + strip, NULL);
             }
         }
 }
 
-/* piece (places, strips, in, lanes) = the share of n images in the sums of the products */
-static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t n,
-                              deal d, real *scratch)
+/* G' s G of the sums of channels from `first` on, as a piece of a gradient holds them: see gather_gradient. */
+static void transform_sums(real *piece, const real *sums_at, int64_t first, int64_t channels, const slide *s)
 {
-    int64_t across = tiles_along(s->width), down = tiles_along(s->height);
-    tile_block b = block_of(s, n);
-    real *seen = scratch, *gradients = seen + PLACES * b.in_place;
-    for (int64_t row = 0, next; row < n * down; row = next) {
-        next = min_i64(n * down, row + b.rows);
-        transform_rows(seen, from, row, next, s, &b);
-        real *to = gradients;
-        int64_t tiles = (next - row) * across, fresh = row == 0;
-        for (part p; row < next; row += p.rows, to += p.rows * across * b.out) {
-            p = part_at(row, next, down);
-            transform_gradient(to, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
-        }
-        multiply_gradients(piece, seen, gradients, tiles, s, &b, d, (int)fresh);
-    }
-}
-
-/* G' s G of the pieces' sum s, into the weight's gradient: this thread's share of the input's channels. */
-static void winograd_gather(real *dw, const real *pieces, int64_t count, int64_t piece, const slide *s, team t)
-{
-    int64_t out = row_stride(s->out), first, last;
-    team_share(t, s->in, 1, &first, &last);
-    for (int64_t c = first; c < last; c++)
+    int64_t out = row_stride(s->out), run = run_length(s);
+    for (int64_t c = 0; c < channels; c++)
         for (int64_t j = 0; j < out; j += VECTOR) {
             int64_t strip = j / STRIP * STRIP, width = min_i64(STRIP, out - strip);
             vec half[3][SEEN];
             for (int k = 0; k < SEEN; k++) {
                 vec column[SEEN], three[3];
-                for (int i = 0; i < SEEN; i++) {
-                    const real *from = pieces + ((SEEN * i + k) * out + strip) * s->in + c * width + j - strip;
-                    column[i] = load(from);
-                    for (int64_t p = 1; p < count; p++)
-                        column[i] += load(from + p * piece);
-                }
+                for (int i = 0; i < SEEN; i++)
+                    column[i] = load(sums_at + ((SEEN * i + k) * channels + c) * out + j);
                 weight_line(three, column);
                 half[0][k] = three[0], half[1][k] = three[1], half[2][k] = three[2];
             }
-            for (int y = 0; y < 3; y++) {
+            for (int64_t y = 0; y < 3; y++) {
                 vec three[3];
                 weight_line(three, half[y]);
-                for (int x = 0; x < 3; x++)
-                    for (int64_t lane = j; lane < min_i64(j + VECTOR, s->out); lane++)
-                        dw[s->w + lane * s->w_out + c * s->w_in + y * s->w_down + x * s->w_right] = three[x][lane - j];
+                for (int64_t x = 0; x < 3; x++)
+                    store(piece + strip * s->kh * run + (y * run + x * s->in + first + c) * width + j - strip, three[x]);
             }
         }
+}
+
+/* piece = the share of n images in the weight's gradient: shares are of the input's channels */
+static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t n,
+                              deal d, real *scratch)
+{
+    int64_t across = tiles_along(s->width), down = tiles_along(s->height), end = s->in * d.last / d.shares;
+    tile_block b = block_of(s, n);
+    real *seen = scratch, *gradients = seen + PLACES * b.in_place, *sums_at = gradients + PLACES * b.out_place;
+    for (int64_t c = s->in * d.first / d.shares, channels; c < end; c += channels) {
+        channels = min_i64(end - c, channels_together(s));
+        for (int64_t row = 0, next; row < n * down; row = next) {
+            next = min_i64(n * down, row + b.rows);
+            transform_rows(seen, from, row, next, c, c + channels, s, &b);
+            real *to = gradients;
+            for (part p; row < next; row += p.rows, to += p.rows * across * b.out) {
+                p = part_at(row, next, down);
+                transform_gradient(to, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
+            }
+            multiply_gradients(sums_at, seen, gradients, (to - gradients) / b.out, channels, &b, next <= b.rows);
+        }
+        transform_sums(piece, sums_at, c, channels, s);
+    }
 }
 #undef P
 #undef Q
