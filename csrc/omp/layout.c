@@ -5,11 +5,21 @@
 /* Images of one channel or of one pixel look the same either way. */
 static int same_layout(const int32_t shape[3]) { return shape[0] == 1 || (int64_t)shape[1] * shape[2] == 1; }
 
+/* Three channels, as pictures have: a constant lets the compiler make vectors of it. */
+static void three_in(real *restrict to, const real *restrict from, int64_t pixels)
+{
+    for (int64_t p = 0; p < pixels; p++)
+        for (int64_t c = 0; c < 3; c++)
+            to[3 * p + c] = from[c * pixels + p];
+}
+
 static void image_in(real *to, const real *from, const int32_t shape[3])
 {
     int64_t channels = shape[0], pixels = (int64_t)shape[1] * shape[2];
     if (same_layout(shape))
         memcpy(to, from, (size_t)values(shape) * sizeof(real));
+    else if (channels == 3)
+        three_in(to, from, pixels);
     else
         transpose(to, channels, from, pixels, channels, pixels);
 }

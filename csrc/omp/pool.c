@@ -6,11 +6,13 @@
 #include "vector.h"
 
 /* VECTOR windows whose corners lie at x: their largest values, the first of equal ones, and where these stand. */
-INLINE vec window_largest(const real *x, int64_t k, int64_t row, int64_t c, ivec *where)
+INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, ivec *where)
 {
     vec most = load(x);
     ivec at = {};
+    #pragma GCC unroll 4
     for (int64_t y = 0; y < k; y++)
+        #pragma GCC unroll 4
         for (int64_t i = 0; i < k; i++) {
             vec value = load(x + y * row + i * c);
             ivec more = value > most;
@@ -21,7 +23,7 @@ INLINE vec window_largest(const real *x, int64_t k, int64_t row, int64_t c, ivec
     return most;
 }
 
-INLINE vec window_total(const real *x, int64_t k, int64_t row, int64_t c)
+INLINE vec window_total(const real *x, const int64_t k, int64_t row, int64_t c)
 {
     vec sum = {};
     for (int64_t y = 0; y < k; y++)
@@ -32,9 +34,10 @@ INLINE vec window_total(const real *x, int64_t k, int64_t row, int64_t c)
 
 /* One row of windows: out (ow,c), and where (ow,c) for maxima; where NULL: means. With many channels a vector goes
  * through each window's; with few, windows at all places of the row are computed and those wanted taken. */
-static void pool_row(real *out, integer *where, const real *x, const nn_layer *s, real *values_at, integer *where_at)
+INLINE void pool_row(const int64_t k, real *out, integer *where, const real *x, const nn_layer *s, real *values_at,
+                     integer *where_at)
 {
-    int64_t c = s->in[0], row = s->in[2] * c, k = s->kernel, windows = s->out[2], pitch = s->stride * c;
+    int64_t c = s->in[0], row = s->in[2] * c, windows = s->out[2], pitch = s->stride * c;
     int64_t count = c >= VECTOR ? c : (windows - 1) * pitch + c;        /* values of one run of vectors */
     int64_t runs = c >= VECTOR ? windows : 1;
     real share = 1 / ((real)k * k);
@@ -65,6 +68,15 @@ static int64_t pool_scratch(const nn_layer *spec, int64_t n)
     return 2 * row_stride(spec->in[2] * (int64_t)spec->in[0]) * (int64_t)sizeof(real);
 }
 
+/* A call with the window's side as a constant where that is a usual one: its loops are short. */
+#define FOR_SIDE(side, call, ...) \
+    switch (side) { \
+    case 2: call(2, __VA_ARGS__); break; \
+    case 3: call(3, __VA_ARGS__); break; \
+    case 4: call(4, __VA_ARGS__); break; \
+    default: call(side, __VA_ARGS__); \
+    }
+
 /* Images [first, last) of the batch. */
 static void pool_images(const layer *l, real *out, integer *where, const real *x, int64_t first, int64_t last,
                         real *scratch)
@@ -73,10 +85,10 @@ static void pool_images(const layer *l, real *out, integer *where, const real *x
     int64_t in_row = (int64_t)s->in[2] * s->in[0], out_row = (int64_t)s->out[2] * s->out[0];
     for (int64_t r = first; r < last; r++)
         for (int64_t y = 0; y < s->out[1]; y++)
-            pool_row(out + r * row_stride(l->outputs) + y * out_row,
+            FOR_SIDE(s->kernel, pool_row, out + r * row_stride(l->outputs) + y * out_row,
                      where ? where + r * l->outputs + y * out_row : NULL,
                      x + r * row_stride(l->inputs) + y * s->stride * in_row, s, scratch,
-                     (integer *)scratch + row_stride(in_row));
+                     (integer *)scratch + row_stride(in_row))
 }
 
 /* Where each maximum stands. */
@@ -87,15 +99,17 @@ static int64_t maxpool_workspace(const nn_layer *spec, int64_t n, int threads)
 }
 
 /* Windows that do not overlap: each value of dx belongs to one, or to none and is 0. c >= VECTOR */
-static void maxpool_window_backward(real *dx, const real *dz, const integer *where, const real *out, int64_t c,
-                                    int64_t row, int64_t k)
+INLINE void maxpool_window_backward(const int64_t k, real *dx, const real *dz, const integer *where, const real *out,
+                                    int64_t c, int64_t row)
 {
     for (int64_t j = 0; j < c; j += VECTOR) {
         int64_t i = min_i64(j, c - VECTOR);     /* the last vector overlaps the one before */
         vec gradient = out ? slope_v(NN_RELU, load(out + i), load(dz + i)) : load(dz + i);
         ivec at;
         memcpy(&at, where + i, sizeof at);
+        #pragma GCC unroll 4
         for (int64_t y = 0; y < k; y++)
+            #pragma GCC unroll 4
             for (int64_t x = 0; x < k; x++) {
                 integer here = (integer)(y * row + x * c);
                 store(dx + here + i, (vec)((at == here) & (ivec)gradient));
@@ -104,7 +118,8 @@ static void maxpool_window_backward(real *dx, const real *dz, const integer *whe
 }
 
 /* out, where not NULL: the maxima are outputs of a relu, whose derivative is applied on the way. */
-static void maxpool_image_backward(real *dx, const real *dz, const integer *where, const real *out, const nn_layer *s)
+INLINE void maxpool_image_backward(const int64_t k, real *dx, const real *dz, const integer *where, const real *out,
+                                   const nn_layer *s)
 {
     int64_t c = s->in[0], row = s->in[2] * c;
     int apart = s->stride >= s->kernel && c >= VECTOR;
@@ -115,7 +130,7 @@ static void maxpool_image_backward(real *dx, const real *dz, const integer *wher
         for (int64_t ox = 0; ox < s->out[2]; ox++, at += c) {
             real *corner = dx + oy * s->stride * row + ox * s->stride * c;
             if (apart)
-                maxpool_window_backward(corner, dz + at, where + at, out ? out + at : NULL, c, row, s->kernel);
+                maxpool_window_backward(k, corner, dz + at, where + at, out ? out + at : NULL, c, row);
             else
                 for (int64_t i = at; i < at + c; i++)
                     if (!out || out[i] > 0)
@@ -139,9 +154,9 @@ static void maxpool_backward_input(layer *l, real *dx, const real *dz, const rea
     int fused = below == NN_RELU && l->spec.activation == NN_LINEAR && l->dz != l->out;
     for (int64_t r = first; r < last; r++) {
         int64_t at = r * row_stride(l->outputs);
-        maxpool_image_backward(dx + r * row_stride(l->inputs), dz + at,
-                               (const integer *)l->work + (b->row + r) * l->outputs,
-                               fused ? l->out + b->row * row_stride(l->outputs) + at : NULL, &l->spec);
+        FOR_SIDE(l->spec.kernel, maxpool_image_backward, dx + r * row_stride(l->inputs), dz + at,
+                 (const integer *)l->work + (b->row + r) * l->outputs,
+                 fused ? l->out + b->row * row_stride(l->outputs) + at : NULL, &l->spec)
         if (!fused)
             activation_backward(dx, x, below, r, r + 1, l->inputs);
     }

@@ -242,19 +242,23 @@ INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t 
         store(to + i * to_row, row[i]);
 }
 
-/* to (n, m) = from (m, n) transposed. */
+/* to (n, m) = from (m, n) transposed; few rows, or columns, one by one */
 static void transpose(real *to, int64_t to_row, const real *from, int64_t from_row, int64_t m, int64_t n)
 {
-    int64_t whole_m = m / VECTOR * VECTOR, whole_n = n / VECTOR * VECTOR;
-    for (int64_t i = 0; i < whole_m; i += VECTOR) {
-        for (int64_t j = 0; j < whole_n; j += VECTOR)
-            transpose_block(to + j * to_row + i, to_row, from + i * from_row + j, from_row);
-        for (int64_t j = whole_n; j < n; j++)
-            for (int64_t p = i; p < i + VECTOR; p++)
-                to[j * to_row + p] = from[p * from_row + j];
-    }
-    for (int64_t i = whole_m; i < m; i++)
+    if (m < VECTOR) {
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                to[j * to_row + i] = from[i * from_row + j];
+    } else if (n < VECTOR) {
         for (int64_t j = 0; j < n; j++)
-            to[j * to_row + i] = from[i * from_row + j];
+            for (int64_t i = 0; i < m; i++)
+                to[j * to_row + i] = from[i * from_row + j];
+    } else {
+        for (int64_t i = 0; i < m; i += VECTOR)         /* the last blocks overlap those before */
+            for (int64_t j = 0; j < n; j += VECTOR) {
+                int64_t row = min_i64(i, m - VECTOR), column = min_i64(j, n - VECTOR);
+                transpose_block(to + column * to_row + row, to_row, from + row * from_row + column, from_row);
+            }
+    }
 }
 #endif
