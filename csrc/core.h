@@ -61,6 +61,8 @@ typedef struct {
     int (*reads_any_row)(const nn_layer *spec);         /* forward heeds batch.x_row; NULL: it does not */
     /* rows of a batch up to which backward_parameters applies b->update itself; NULL: it always keeps gradients */
     int64_t (*most_stepped_rows)(const nn_layer *spec);
+    /* backward_input takes the derivative of the activation below from the layer's own output; NULL: never */
+    int (*reads_output)(const nn_layer *spec, int below);
     int by_rows;                        /* rows of forward and backward_input need those same rows of what they read */
 } layer_kind;
 
@@ -75,6 +77,7 @@ struct layer {
     real *m, *v;                        /* the optimiser's moments of w (NULL until an optimiser needs them) */
     real *bm, *bv;                      /* and of b */
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
+    int passing;                        /* out has the rows under way only, near_rows for each thread: depth.c */
     void *work;                         /* its workspace, which keeps what is written there */
     void *common;                       /* the same for all layers: holds whatever the last one left */
 };
@@ -83,6 +86,7 @@ struct nn_net {
     int count, loss, threads;
     int64_t batch;                      /* rows there is room for */
     int deep;                           /* the first layers, which threads run depth first: depth.c */
+    int64_t near_rows;                  /* rows that a thread takes forward through those at a time */
     int64_t turn_stride[2];             /* values from one thread's part of turn to the next one's, for those */
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the four below */

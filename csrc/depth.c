@@ -14,9 +14,16 @@ static batch some_rows(const batch *b, int64_t first, int64_t last)
     return some;
 }
 
+/* Where some rows of a layer's output stand, and of its input. */
+static real *output_rows(const nn_net *net, int i, const batch *some)
+{
+    const layer *l = &net->layers[i];
+    return l->out + (l->passing ? some->thread * net->near_rows : some->row) * row_stride(l->outputs);
+}
+
 static const real *input_rows(const nn_net *net, int i, const batch *some)
 {
-    return input_of(net, i) + some->row * row_stride(net->layers[i].inputs);
+    return i > 0 ? output_rows(net, i - 1, some) : net->x + some->row * row_stride(net->layers[0].inputs);
 }
 
 /* What the layers took, for the profile: they come in turn again and again. */
@@ -33,16 +40,6 @@ static void lap(laps *t, int i)
     }
 }
 
-/* Rows whose values of all deep layers stay in the second-level cache. */
-static int64_t rows_nearby(const nn_net *net)
-{
-    const int64_t near_bytes = 512 * 1024;
-    int64_t bytes = 0;
-    for (int i = 0; i < net->deep; i++)
-        bytes += row_stride(net->layers[i].outputs) * (int64_t)sizeof(real);
-    return max_i64(1, near_bytes / bytes);
-}
-
 static void prepare_deep(nn_net *net, int backward, int lowest, const batch *b)
 {
     for (int i = lowest; i < net->deep; i++)
@@ -55,14 +52,14 @@ static void forward_deep(nn_net *net, const batch *b)
 {
     double *stamps = stamps_of(net, b), spent[net->deep];
     laps t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
-    int64_t together = rows_nearby(net), first, last;
+    int64_t first, last;
     prepare_deep(net, 0, 0, b);
     team_share(b->team, b->n, 1, &first, &last);
-    for (int64_t r = first; r < last; r += together) {
-        batch some = some_rows(b, r, min_i64(last, r + together));
+    for (int64_t r = first; r < last; r += net->near_rows) {
+        batch some = some_rows(b, r, min_i64(last, r + net->near_rows));
         for (int i = 0; i < net->deep; i++) {
             layer *l = &net->layers[i];
-            l->kind->forward(l, l->out + r * row_stride(l->outputs), input_rows(net, i, &some), &some);
+            l->kind->forward(l, output_rows(net, i, &some), input_rows(net, i, &some), &some);
             lap(&t, i);
         }
     }

@@ -77,7 +77,7 @@ typedef struct {
     int64_t scratch_stride;
     void *common;
     int deep;
-    int64_t turn_stride[2];
+    int64_t near_rows, turn_stride[2];
 } room;
 
 static void room_free(room *r, int count)
@@ -133,6 +133,30 @@ static int deep_layers(const nn_net *net, int64_t n)
     return common <= most_common && pieces_of_rows(net, n) >= FN(net_threads)(net, n) ? count : 0;
 }
 
+static int reads_output(const layer *l, int below)
+{
+    return l->kind->reads_output && l->kind->reads_output(&l->spec, below);
+}
+
+/* Whether the output of one of the deep layers is of no use but to the next of them, and that only forward. */
+static int passes(const nn_net *net, int i, int deep)
+{
+    const layer *l = &net->layers[i], *next = l + 1;
+    if (i + 1 >= deep || i + 2 >= net->count || next->weight_size || (i > 0 && reads_output(l, l[-1].spec.activation)))
+        return 0;
+    return l->spec.activation == NN_LINEAR || reads_output(next, l->spec.activation);
+}
+
+/* Rows whose values of all deep layers stay in the second-level cache. */
+static int64_t rows_nearby(const nn_net *net, int deep)
+{
+    const int64_t near_bytes = 512 * 1024;
+    int64_t bytes = 1;
+    for (int i = 0; i < deep; i++)
+        bytes += row_stride(net->layers[i].outputs) * (int64_t)sizeof(real);
+    return max_i64(1, near_bytes / bytes);
+}
+
 /* The most rows in any piece of up to n rows, if there are pieces at all. */
 static int64_t rows_of_piece(const nn_net *net, int64_t n)
 {
@@ -152,6 +176,7 @@ static int room_new(nn_net *net, room *r, int64_t n)
         .out = calloc((size_t)net->count, sizeof(real *)), .dz = calloc((size_t)net->count, sizeof(real *)),
         .work = calloc((size_t)net->count, sizeof(void *)),
     };
+    r->near_rows = min_i64(n, rows_nearby(net, r->deep));
     for (int i = 0; i < net->count; i++) {
         const layer *l = &net->layers[i];
         if (l->kind->scratch)
@@ -172,7 +197,8 @@ static int room_new(nn_net *net, room *r, int64_t n)
     for (int i = 0; complete && i < net->count; i++) {
         const layer *l = &net->layers[i];
         int64_t bytes = n * row_stride(l->outputs) * (int64_t)sizeof(real);
-        r->out[i] = take(net, bytes);
+        int64_t under_way = threads * r->near_rows * row_stride(l->outputs) * (int64_t)sizeof(real);
+        r->out[i] = take(net, passes(net, i, r->deep) ? under_way : bytes);
         int own = i + 1 < net->count && !shares_dz(net, i);     /* the last layer's output becomes its dz */
         r->dz[i] = own ? take(net, bytes) : NULL;
         r->work[i] = take(net, l->kind->workspace ? l->kind->workspace(&l->spec, n, threads) : 0);
@@ -212,12 +238,13 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     net->common = next.common, net->scratch = next.scratch, net->scratch_stride = next.scratch_stride;
     net->x = next.x, net->y = next.y, net->dx = NULL, net->row_loss = next.row_loss;
     net->turn[0] = next.turn[0], net->turn[1] = next.turn[1];
-    net->deep = next.deep;
+    net->deep = next.deep, net->near_rows = next.near_rows;
     memcpy(net->turn_stride, next.turn_stride, sizeof net->turn_stride);
     char *common = next.common;
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
-        l->out = next.out[i], l->work = next.work[i], l->common = i < net->deep ? common : next.common;
+        l->out = next.out[i], l->passing = passes(net, i, net->deep), l->work = next.work[i];
+        l->common = i < net->deep ? common : next.common;
         common += common_of(l, n);
         l->dz = i + 1 == net->count ? l->out : shares_dz(net, i) ? next.turn[i % 2] : next.dz[i];
     }

@@ -114,7 +114,8 @@ def test_the_timed_loop_steps_along_the_true_gradient(name):
 def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
     """On 2 threads, after an epoch. The step needs: parameters, the optimiser's moments (Adam: two vectors as long
     as they), and one batch's input and the output of every layer but flatten. The engine holds beside these gradients,
-    packed operands, zeros that fill rows up to whole vectors, the targets: all it has but the data set itself."""
+    packed operands, zeros that fill rows up to whole vectors, the targets: all it has but the data set itself. It may
+    do with less: outputs that only the next layer reads, forward, are not kept for the whole batch."""
     run = replace(case, batches=1).start("omp", threads=2)
     run.once()
     parameters = run.network.engine.get("parameters")
@@ -123,7 +124,7 @@ def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
     values = layers[0].inputs + sum(layer.outputs for layer in layers)
     needed = parameters.itemsize * ((1 + moments) * parameters.size + case.batch * values)
     assert needed == case.needed_bytes
-    assert needed < run.network.engine.bytes() <= MEMORY_TARGET * needed
+    assert parameters.itemsize * (1 + moments) * parameters.size < run.network.engine.bytes() <= MEMORY_TARGET * needed
 
 
 def test_a_limited_instruction_set_is_said_to_every_side(monkeypatch):

@@ -146,12 +146,17 @@ static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
+/* Where relu gives what is pooled, the maxima show its derivative as well, and are fewer. */
+static int maxpool_reads_output(const nn_layer *spec, int below)
+{
+    return below == NN_RELU && spec->activation == NN_LINEAR;
+}
+
 static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
 {
     int64_t first, last;
     team_share(b->team, b->n, 1, &first, &last);
-    /* then out still is what relu gave */
-    int fused = below == NN_RELU && l->spec.activation == NN_LINEAR && l->dz != l->out;
+    int fused = maxpool_reads_output(&l->spec, below) && l->dz != l->out;
     for (int64_t r = first; r < last; r++) {
         int64_t at = r * row_stride(l->outputs);
         FOR_SIDE(l->spec.kernel, maxpool_image_backward, dx + r * row_stride(l->inputs), dz + at,
@@ -199,7 +204,7 @@ static double pool_flops(const nn_layer *spec) { return (double)values(spec->out
 
 static const layer_kind maxpool_kind = {
     .workspace = maxpool_workspace, .scratch = pool_scratch, .forward = maxpool_forward,
-    .backward_input = maxpool_backward_input, .flops = pool_flops, .by_rows = 1,
+    .backward_input = maxpool_backward_input, .flops = pool_flops, .reads_output = maxpool_reads_output, .by_rows = 1,
 };
 static const layer_kind avgpool_kind = {
     .scratch = pool_scratch, .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
