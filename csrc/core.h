@@ -34,7 +34,7 @@ typedef struct {
     const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
     int64_t x_row;                      /* not 0: values from one row of x to the next, if not row_stride's */
     int64_t row;                        /* how many rows of this rank's batch come before these */
-    int thread;                         /* of those that share the network's room, also where the team is this one alone */
+    int thread;                         /* whose room to use: the number in the team, or of a thread that is a team alone */
 } batch;
 
 /* One layer kind: a row of the table in net.c. `x` is the layer's input, `dz` the gradient of its output before the
@@ -79,13 +79,13 @@ struct layer {
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
     int passing;                        /* out has the rows under way only, near_rows for each thread: depth.c */
     void *work;                         /* its workspace, which keeps what is written there */
-    void *common;                       /* the same for all layers: holds whatever the last one left */
+    void *common;                       /* holds whatever the last layer left there; a deep layer's is its own */
 };
 
 struct nn_net {
     int count, loss, threads;
     int64_t batch;                      /* rows there is room for */
-    int deep;                           /* the first layers, which threads run depth first: depth.c */
+    int deep;                           /* how many of the first layers threads run depth first: depth.c */
     int64_t near_rows;                  /* rows that a thread takes forward through those at a time */
     int64_t turn_stride[2];             /* values from one thread's part of turn to the next one's, for those */
     layer *layers;

@@ -176,7 +176,7 @@ static int room_new(nn_net *net, room *r, int64_t n)
         .out = calloc((size_t)net->count, sizeof(real *)), .dz = calloc((size_t)net->count, sizeof(real *)),
         .work = calloc((size_t)net->count, sizeof(void *)),
     };
-    r->near_rows = min_i64(n, rows_nearby(net, r->deep));
+    r->near_rows = min_i64((n + threads - 1) / threads, rows_nearby(net, r->deep));
     for (int i = 0; i < net->count; i++) {
         const layer *l = &net->layers[i];
         if (l->kind->scratch)

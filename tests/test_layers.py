@@ -74,6 +74,8 @@ STACKS = [
     "5x7x7,conv32k3p1:relu,conv64k3p1:relu,maxpool2,conv16k3p1:tanh,6",
     "3x6x6,conv16k3p1:relu,maxpool2",
     "3x9x9,conv18k3:relu,maxpool2s1,conv16k3:relu,maxpool3s2:relu,3",
+    "2x18x21,conv8k3p1:relu,dropout0.2,conv4k2same:tanh,conv2k3:relu,maxpool2,flatten,dropout0.2,3",
+    "1x17x16,conv4k5p2:relu,maxpool3,conv6k2,conv1k3:sigmoid",
 ]
 
 

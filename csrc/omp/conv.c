@@ -1,6 +1,6 @@
 /* conv.c - convolution, fast: directly (windows.c), by Winograd's algorithm where that needs fewer multiplications
- * (winograd.c), or plane by plane where channels are too few to fill a vector (planes.c). Images are shared out among threads; the weight's gradient is summed in pieces whose number depends on
- * sizes alone, so that threads change no bit.
+ * (winograd.c), or plane by plane where channels are too few to fill a vector (planes.c). Images are shared out among
+ * threads; the weight's gradient is summed in pieces whose number depends on sizes alone, so that threads change no bit.
  */
 #include "../core.h"
 #include "vector.h"
@@ -211,7 +211,8 @@ static void conv_backward_input(layer *l, real *dx, const real *dz, const real *
         const real *packed = l->common;
         for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
             p = backward_pass(&l->spec, phase);
-            pass_rows(&p, &to, &from, p.way == PLANES ? l->w : packed, r * rows_of(&p), (r + together) * rows_of(&p), b);
+            int64_t height = rows_of(&p);
+            pass_rows(&p, &to, &from, p.way == PLANES ? l->w : packed, r * height, (r + together) * height, b);
         }
     }
     if (below != NN_RELU)
@@ -294,7 +295,8 @@ static int conv_backward_parameters(layer *l, const real *dz, const real *x, con
         int64_t number = item / shares, begin = b->n * number / count, end = b->n * (number + 1) / count;
         next = min_i64(last, (number + 1) * shares);
         deal mine = {item - number * shares, next - number * shares, shares};
-        sum_share(l, dz + begin * row_stride(l->outputs), x + begin * row_stride(l->inputs), number, end - begin, mine, b);
+        sum_share(l, dz + begin * row_stride(l->outputs), x + begin * row_stride(l->inputs), number, end - begin, mine,
+                  b);
     }
     team_wait(b->team);
     conv_gather_pieces(l, b->n, b);

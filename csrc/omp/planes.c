@@ -142,7 +142,10 @@ static int64_t run_of(int64_t height, int64_t pitch)
 }
 
 /* Values from one plane of a frame to the next: the last tile reads past its windows, moved as far as taps go. */
-static int64_t plane_of(const frame *f) { return row_stride(f->rows * f->columns + (AT_ONCE + 1) * VECTOR + f->columns); }
+static int64_t plane_of(const frame *f)
+{
+    return row_stride(f->rows * f->columns + (AT_ONCE + 1) * VECTOR + f->columns);
+}
 
 static int64_t planes_size(const frame *f) { return f->channels * plane_of(f); }
 
@@ -152,7 +155,8 @@ static const real *planes_of_image(source *from, int64_t r)
     const frame *f = &from->frame;
     const real *image = from->images + r * from->pitch;
     int64_t first = max_i64(0, -f->left), last = min_i64(f->width, f->columns - f->left);
-    for (int64_t y = max_i64(0, -f->top); from->held != r && y < min_i64(f->height, f->rows - f->top) && first < last; y++)
+    int64_t end = from->held == r || first >= last ? 0 : min_i64(f->height, f->rows - f->top);
+    for (int64_t y = max_i64(0, -f->top); y < end; y++)
         row_apart(from->room + (y + f->top) * f->columns + first + f->left, plane_of(f),
                   image + (y * f->width + first) * f->channels, last - first, f->channels);
     from->held = r;
@@ -237,7 +241,9 @@ static int64_t planes_piece(const slide *s) { return s->out * (s->in * s->kh * s
 /* The output's gradient as the windows stand in the frame of the input; 0 between the rows. */
 static frame gradient_frame(const slide *s, const frame *f)
 {
-    return (frame){.rows = s->height, .columns = f->columns, .height = s->height, .width = s->width, .channels = s->out};
+    return (frame){
+        .rows = s->height, .columns = f->columns, .height = s->height, .width = s->width, .channels = s->out,
+    };
 }
 
 /* The gradients' planes times TAPS taps: piece (count, taps, VECTOR) += sums over `pixels` pixels. */

@@ -357,11 +357,12 @@ static void transform_sums(real *piece, const real *sums_at, int64_t first, int6
                 weight_line(three, column);
                 half[0][k] = three[0], half[1][k] = three[1], half[2][k] = three[2];
             }
+            real *to = piece + strip * s->kh * run + (first + c) * width + j - strip;
             for (int64_t y = 0; y < 3; y++) {
                 vec three[3];
                 weight_line(three, half[y]);
                 for (int64_t x = 0; x < 3; x++)
-                    store(piece + strip * s->kh * run + (y * run + x * s->in + first + c) * width + j - strip, three[x]);
+                    store(to + (y * run + x * s->in) * width, three[x]);
             }
         }
 }
