@@ -12,12 +12,13 @@
 #include "../core.h"
 #include "vector.h"
 
+/* A tile: planes that come out, and vectors of pixels, or taps of the weight's gradient. */
+enum { PLANES_TILE = 4 };
 #if VECTOR_BYTES == 64
-enum { AT_ONCE = 4 };                           /* vectors of pixels in a tile: 32 registers */
+enum { AT_ONCE = 4, TAPS_TILE = 4 };            /* 32 registers */
 #else
-enum { AT_ONCE = 2 };                           /* 16 registers */
+enum { AT_ONCE = 3, TAPS_TILE = 2 };            /* 16 registers */
 #endif
-enum { PLANES_TILE = 4 };                       /* planes, or taps, in a tile */
 
 static int planes_pay(const slide *s) { return s->stride == 1 && s->out < VECTOR; }
 
@@ -246,11 +247,11 @@ static frame gradient_frame(const slide *s, const frame *f)
     };
 }
 
-/* The gradients' planes times TAPS taps: piece (count, taps, VECTOR) += sums over `pixels` pixels. */
+/* The gradients' planes times `taps` taps: piece (count, taps, VECTOR) += sums over `pixels` pixels. */
 INLINE void gradient_sums(const int count, real *piece, int64_t row, const real *dz, int64_t dz_plane,
-                          const real *const at[PLANES_TILE], const int taps, int64_t pixels)
+                          const real *const at[TAPS_TILE], const int taps, int64_t pixels)
 {
-    vec sum[PLANES_TILE][PLANES_TILE];
+    vec sum[PLANES_TILE][TAPS_TILE];
     #pragma GCC unroll 4
     for (int o = 0; o < count; o++)
         #pragma GCC unroll 4
@@ -289,7 +290,7 @@ static void bias_sum(real *piece, const real *dz, int64_t pixels)
 static void gradient_taps(real *piece, const real *dz, int64_t dz_plane, const real *image, int64_t plane,
                           int64_t pitch, int64_t tap, int taps, const slide *s)
 {
-    const real *at[PLANES_TILE];
+    const real *at[TAPS_TILE];
     int64_t area = s->kh * s->kw, row = s->in * area * VECTOR, pixels = s->height * pitch;
     for (int i = 0; i < taps; i++) {
         int64_t own = tap + i;
@@ -298,8 +299,8 @@ static void gradient_taps(real *piece, const real *dz, int64_t dz_plane, const r
     for (int64_t o = 0; o < s->out; o += PLANES_TILE) {
         real *to = piece + o * row + tap * VECTOR;
         const real *z = dz + o * dz_plane;
-        if (taps == PLANES_TILE)
-            FOR_COUNT(s->out - o, gradient_sums, to, row, z, dz_plane, at, PLANES_TILE, pixels)
+        if (taps == TAPS_TILE)
+            FOR_COUNT(s->out - o, gradient_sums, to, row, z, dz_plane, at, TAPS_TILE, pixels)
         else
             FOR_COUNT(s->out - o, gradient_sums, to, row, z, dz_plane, at, 1, pixels)
     }
@@ -312,7 +313,7 @@ static void planes_gradient(real *piece, source *dz, source *from, const slide *
     int64_t plane = plane_of(&from->frame), dz_plane = plane_of(&dz->frame);
     real *bias = piece + s->out * taps * VECTOR;
     for (int64_t tap = 0, number = 0, count; tap < taps; tap += count, number++) {
-        count = tap + PLANES_TILE <= taps ? PLANES_TILE : 1;
+        count = tap + TAPS_TILE <= taps ? TAPS_TILE : 1;
         for (int64_t o = 0; o < s->out && dealt(&d, number); o++)
             memset(piece + (o * taps + tap) * VECTOR, 0, (size_t)(count * VECTOR) * sizeof(real));
     }
@@ -321,7 +322,7 @@ static void planes_gradient(real *piece, source *dz, source *from, const slide *
     for (int64_t r = 0; r < n; r++) {
         const real *image = planes_of_image(from, r), *z = planes_of_image(dz, r);
         for (int64_t tap = 0, number = 0, count; tap < taps; tap += count, number++) {
-            count = tap + PLANES_TILE <= taps ? PLANES_TILE : 1;
+            count = tap + TAPS_TILE <= taps ? TAPS_TILE : 1;
             if (dealt(&d, number))
                 gradient_taps(piece, z, dz_plane, image, plane, pitch, tap, (int)count, s);
         }
