@@ -55,6 +55,10 @@ typedef struct {
     int64_t (*pieces)(const nn_layer *spec, int64_t n);
     void (*sum_piece)(layer *l, const real *dz, const real *x, int64_t number, const batch *b);
     void (*gather_pieces)(layer *l, int64_t n, const batch *b);
+    /* backward_pair: instead of backward_input and both layers' backward_parameters, where nothing asks for more:
+     * `below` is the lowest layer that learns, x its input. NULL, or pairs() says no: no such short way */
+    int (*pairs)(const nn_layer *spec, const nn_layer *below);
+    int (*backward_pair)(layer *l, layer *below, const real *x, const batch *b);
     double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
     int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
     int64_t (*common)(const nn_layer *spec, int64_t n); /* and bytes that all threads share then */

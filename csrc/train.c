@@ -126,25 +126,39 @@ static int first_learner(const nn_net *net)
     return i;
 }
 
+/* Gradients of layer i, and of its input where asked for. Whether the layer has taken its step. */
+static int backward_layer(nn_net *net, int i, real *below, const batch *b)
+{
+    layer *l = &net->layers[i];
+    const real *x = input_of(net, i);
+    int updated = 1;
+    /* the input's gradient first: it needs the weights as they stand before the update */
+    if (below) {
+        prepare(l, 1, b);
+        l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
+        team_wait(b->team);
+    }
+    if (l->weight_size) {
+        updated = l->kind->backward_parameters(l, l->dz, x, b);
+        team_wait(b->team);
+    }
+    return updated;
+}
+
 /* Gradients of all layers, and of the input where asked for; with b->update each layer takes its step at once. */
 static void backpropagate(nn_net *net, const batch *b, real *dx)
 {
     int lowest = dx ? 0 : first_learner(net);
-    int place = 3 + net->count;
+    int place = 3 + net->count, updated = 1, paired = 0;
     for (int i = net->count - 1; i >= max_i64(lowest, net->deep); i--) {
         layer *l = &net->layers[i];
-        const real *x = input_of(net, i);
-        real *below = i > lowest ? net->layers[i - 1].dz : dx;
-        /* the input's gradient first: it needs the weights as they stand before the update */
-        if (below) {
-            prepare(l, 1, b);
-            l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
+        if (i == lowest + 1 && lowest >= net->deep && !dx && l->kind->pairs
+            && l->kind->pairs(&l->spec, &l[-1].spec)) {
+            updated = l->kind->backward_pair(l, l - 1, input_of(net, lowest), b);
             team_wait(b->team);
-        }
-        int updated = 1;
-        if (l->weight_size) {
-            updated = l->kind->backward_parameters(l, l->dz, x, b);
-            team_wait(b->team);
+            paired = 1;
+        } else if (!paired) {
+            updated = backward_layer(net, i, i > lowest ? net->layers[i - 1].dz : dx, b);
         }
         stamp(net, b, place++);
         if (b->update && !updated)

@@ -66,6 +66,8 @@ static int64_t dense_scratch(const nn_layer *spec, int64_t n)
         return narrow_scratch(spec);
     product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
     int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
+    if (row_stride(weight.n) >= FORMED_INPUTS)
+        weight.make_b = form_gradient;
     product whole = weight;
     whole.end.kind = KEEP;
     return max_i64(most, max_i64(multiply_scratch(&weight), multiply_scratch(&whole)));
@@ -134,6 +136,21 @@ static void bias_gradient(layer *l, const real *dz, int steps, const batch *b)
         bias_columns(1, l, dz, stride, k, b->n, step);
 }
 
+/* Let the product that gives the weight's gradient take the step at once, if it may; whether it does. */
+static int take_step(product *p, layer *l, step_constants *step, const batch *b)
+{
+    int steps = b->update && p->end.kind == STEP;
+    p->c = steps ? l->w : l->dw;
+    p->end.kind = steps ? STEP : KEEP;
+    if (steps) {
+        *step = step_of(b->update, 1);
+        p->end.step = step;
+        p->end.m = step->optimizer == NN_ADAM || step->momentum != 0 ? l->m : NULL;
+        p->end.v = step->optimizer == NN_ADAM ? l->v : NULL;
+    }
+    return steps;
+}
+
 static int dense_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
 {
     if (is_narrow(&l->spec)) {
@@ -143,18 +160,34 @@ static int dense_backward_parameters(layer *l, const real *dz, const real *x, co
     }
     product p = weight_product(&l->spec, b->n);
     step_constants step;
-    int fused = b->update && p.end.kind == STEP;
-    p.a = x, p.b = dz, p.c = fused ? l->w : l->dw;
-    p.end.kind = fused ? STEP : KEEP;
-    if (fused) {
-        step = step_of(b->update, 1);
-        p.end.step = &step;
-        p.end.m = step.optimizer == NN_ADAM || step.momentum != 0 ? l->m : NULL;
-        p.end.v = step.optimizer == NN_ADAM ? l->v : NULL;
-    }
+    int steps = take_step(&p, l, &step, b);
+    p.a = x, p.b = dz;
     multiply(&p, b->team, b->scratch);
-    bias_gradient(l, dz, fused, b);
-    return fused;
+    bias_gradient(l, dz, steps, b);
+    return steps;
+}
+
+/* Both layers' gradients, or steps, each thread some of the columns between them. */
+static int dense_backward_pair(layer *l, layer *below, const real *x, const batch *b)
+{
+    product p = weight_product(&below->spec, b->n);
+    step_constants step, bias_step;
+    int steps = take_step(&p, below, &step, b);
+    if (steps)
+        bias_step = step_of(b->update, 0);
+    formed_gradient dz = {l, below, b->n, steps ? &step : NULL, &bias_step};
+    int64_t first, last;
+    p.a = x, p.make_b = form_gradient, p.source = &dz;
+    team_share(b->team, p.n, PANEL, &first, &last);
+    if (first < last)
+        multiply_part(&p, 0, p.m, first, last, b->scratch);
+    bias_gradient(l, l->dz, steps, b);
+    return steps;
+}
+
+static int dense_pairs(const nn_layer *spec, const nn_layer *below)
+{
+    return forms_gradient(spec) && below->kind == NN_DENSE;
 }
 
 static int dense_reads_any_row(const nn_layer *spec) { return !is_narrow(spec); }
@@ -165,6 +198,7 @@ static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(sp
 static const layer_kind dense_kind = {
     .weights = dense_weights, .scratch = dense_scratch, .import = dense_import, .export = dense_export,
     .forward = dense_forward, .backward_input = dense_backward_input,
-    .backward_parameters = dense_backward_parameters, .flops = dense_flops,
+    .backward_parameters = dense_backward_parameters, .pairs = dense_pairs, .backward_pair = dense_backward_pair,
+    .flops = dense_flops,
     .most_stepped_rows = dense_most_stepped_rows, .reads_any_row = dense_reads_any_row,
 };

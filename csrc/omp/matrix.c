@@ -14,7 +14,7 @@ enum { ROWS = 12, COLUMNS = 2 };        /* 24 sums of 32 registers */
 #else
 enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
 #endif
-enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR > 1024 ? 1024 : 64 * COLUMNS * VECTOR };
+enum { DEPTH = 384, WIDTH = 24 * COLUMNS * 8, MOST_KEPT = 96 * 1024 };
 enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, NARROW = 4 * PANEL };
 enum { ROWS_COPIED = (ROWS + VECTOR - 1) / VECTOR * VECTOR };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
@@ -41,6 +41,9 @@ typedef struct {
     int64_t a_row, a_col;
     const real *b;
     int64_t b_row, b_col, b_width;      /* b_width: columns of b there are, the rest up to n count as 0; 0: all */
+    /* not NULL: b lies nowhere; this writes its rows [p0, p0+depth) and columns [j0, j0+width) as pack_b does */
+    void (*make_b)(void *source, real *to, int64_t p0, int64_t depth, int64_t j0, int64_t width);
+    void *source;
     real *c;
     int64_t c_row;
     epilogue end;
@@ -93,8 +96,10 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
         #pragma GCC unroll 2
-        for (int s = 0; s < columns; s++)
-            sum[r][s] = more ? load(c + r * c_row + s * VECTOR) : (vec){};
+        for (int s = 0; s < columns; s++) {
+            sum[r][s] = (vec){};
+            __builtin_prefetch(c + r * c_row + s * VECTOR, 1);
+        }
     for (int64_t q = 0; q < k; q++) {
         vec right[COLUMNS];
         #pragma GCC unroll 2
@@ -108,6 +113,12 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
                 sum[r][s] += left * right[s];
         }
     }
+    if (more)
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 2
+            for (int s = 0; s < columns; s++)
+                sum[r][s] += load(c + r * c_row + s * VECTOR);
     int kind = last ? end->kind : KEEP;
     if (kind == KEEP) {
         #pragma GCC unroll 12
@@ -184,54 +195,54 @@ INLINE int tile_rows(int64_t m, int64_t i)
 
 INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
 
+/* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which only b's last panel has.
+ * One of lane_step and step is 1; `end` is where the operand ends. Vectors are stored whole: what is too much in a
+ * row, the next one overwrites. */
+static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_step, int64_t step, int64_t there,
+                       int64_t depth, const real *end)
+{
+    int64_t q = 0, copied = whole_vectors(lanes);
+    if (lane_step == 1)
+        for (; q < depth && from + q * step + copied <= end; q++)
+            for (int64_t s = 0; s < copied; s += VECTOR)
+                store(to + q * lanes + s, load(from + q * step + s));
+    else
+        for (; q < depth && depth >= VECTOR; q += VECTOR) {
+            int64_t at = min_i64(q, depth - VECTOR);
+            for (int64_t s = copied - VECTOR; s >= 0; s -= VECTOR) {        /* backwards: see above */
+                vec row[VECTOR];
+                #pragma GCC unroll 16
+                for (int i = 0; i < VECTOR; i++)
+                    row[i] = s + i < there ? load(from + (s + i) * lane_step + at) : (vec){};
+                turn(row);
+                #pragma GCC unroll 16
+                for (int i = 0; i < VECTOR; i++)
+                    store(to + (at + i) * lanes + s, row[i]);
+            }
+        }
+    for (; q < depth; q++)
+        for (int64_t r = 0; r < lanes; r++)
+            to[q * lanes + r] = r < there ? from[r * lane_step + q * step] : 0;
+}
+
 /* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, PANEL), columns past the end of b as 0. */
 static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_t j0, int64_t width)
 {
-    int64_t j = 0;
-    if (p->b_col == 1 && !p->b_width)       /* row by row, as they lie */
-        for (; j + NARROW <= width && j0 + j + NARROW <= p->n; j += NARROW, to += depth * NARROW)
+    int64_t j = 0, n = p->b_width ? p->b_width : p->n;
+    const real *end = p->b + (p->k - 1) * p->b_row + (n - 1) * p->b_col + 1;
+    if (p->make_b) {
+        p->make_b(p->source, to, p0, depth, j0, width);
+        return;
+    }
+    if (p->b_col == 1)                      /* row by row, as they lie */
+        for (; j + NARROW <= width && j0 + j + NARROW <= n; j += NARROW, to += depth * NARROW)
             for (int64_t q = 0; q < depth; q++)
                 for (int s = 0; s < NARROW; s += VECTOR)
                     store(to + s / PANEL * depth * PANEL + q * PANEL + s % PANEL,
                           load(p->b + (p0 + q) * p->b_row + j0 + j + s));
-    for (; j < width; j += PANEL, to += depth * PANEL) {
-        int64_t there = max_i64(0, min_i64(PANEL, (p->b_width ? p->b_width : p->n) - j0 - j));
-        const real *from = p->b + p0 * p->b_row + (j0 + j) * p->b_col;
-        if (there < PANEL)
-            memset(to, 0, (size_t)(depth * PANEL) * sizeof(real));
-        if (p->b_col == 1 && there == PANEL)
-            for (int64_t q = 0; q < depth; q++)
-                for (int s = 0; s < COLUMNS; s++)
-                    store(to + q * PANEL + s * VECTOR, load(from + q * p->b_row + s * VECTOR));
-        else if (p->b_col == 1)
-            for (int64_t q = 0; q < depth; q++)
-                memcpy(to + q * PANEL, from + q * p->b_row, (size_t)there * sizeof(real));
-        else if (p0 + whole_vectors(depth) <= p->b_col)     /* rows go on, and the next panel overwrites what is */
-            transpose(to, PANEL, from, p->b_col, there, whole_vectors(depth));              /* copied too much */
-        else
-            transpose(to, PANEL, from, p->b_col, there, depth);
-    }
-}
-
-/* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile). */
-static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t p0, int64_t depth)
-{
-    for (int64_t i = 0; i < height;) {
-        int64_t rows = tile_rows(height, i);
-        const real *from = p->a + (i0 + i) * p->a_row + p0 * p->a_col;
-        if (p->a_row == 1 && i0 + i + ROWS_COPIED <= p->m)
-            for (int64_t q = 0; q < depth; q++)     /* the next q, or tile, overwrites what is copied too much */
-                for (int s = 0; s < ROWS_COPIED; s += VECTOR)
-                    store(to + q * rows + s, load(from + q * p->a_col + s));
-        else if (p->a_row == 1)
-            for (int64_t q = 0; q < depth; q++)
-                for (int64_t r = 0; r < rows; r++)
-                    to[q * rows + r] = from[q * p->a_col + r];
-        else
-            transpose(to, rows, from, p->a_row, rows, depth);
-        to += rows * depth;
-        i += rows;
-    }
+    for (; j < width; j += PANEL, to += depth * PANEL)
+        pack_panel(to, PANEL, p->b + p0 * p->b_row + (j0 + j) * p->b_col, p->b_col, p->b_row,
+                   max_i64(0, min_i64(PANEL, n - j0 - j)), depth, end);
 }
 
 /* Columns of c past its end go through a tile of their own. */
@@ -247,33 +258,10 @@ static void edge_tile(int rows, int columns, int64_t k, const real *a, int64_t a
         memcpy(c + r * p->c_row, part + r * PANEL, (size_t)(p->n - j) * sizeof(real));
 }
 
-/* Everything of c's rows [i0, i0+height) and columns [j0, j0+width) from depth products; b in panels if b_packed. */
-static void multiply_block(const product *p, const real *a, int a_packed, const real *b, int b_packed,
-                           int64_t i0, int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
-{
-    for (int64_t j = 0; j < width; j += PANEL) {
-        int columns = width - j > VECTOR ? 2 : 1;
-        const real *right = b_packed ? b + j * depth : b + j;
-        int64_t b_row = b_packed ? PANEL : p->b_row;
-        int edge = j0 + j + columns * VECTOR > p->n;
-        const real *left = a;
-        for (int64_t i = 0; i < height;) {
-            int rows = tile_rows(height, i);
-            int64_t a_row = a_packed ? 1 : p->a_row, a_col = a_packed ? rows : p->a_col;
-            real *c = p->c + (i0 + i) * p->c_row + j0 + j;
-            if (edge)
-                edge_tile(rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more, p);
-            else
-                tiles[rows - 1][columns - 1](depth, left, a_row, a_col, right, b_row, c, i0 + i, j0 + j, more, last, p);
-            left += a_packed ? rows * depth : rows * p->a_row;
-            i += rows;
-        }
-    }
-}
-
 typedef struct {
-    int64_t depth, height, width;
-    int read_a, read_b;                 /* the operand is read where it lies */
+    int64_t depth, width;               /* of a block of b */
+    int copy_a, copy_b;                 /* or read them where they lie */
+    int keep_a;                         /* all of a's copy is kept; otherwise a tile's rows at a time */
 } blocking;
 
 /* An operand of that many values, `stride` values from row to row: is it as well read where it lies? */
@@ -282,59 +270,85 @@ static int lies_well(int64_t count, int64_t stride)
     return count * (int64_t)sizeof(real) <= SMALL_BYTES || stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
 }
 
+/* n in as few parts of at most `most` as can be, of as equal sizes: the size of the first ones. */
+INLINE int64_t even_part(int64_t n, int64_t most)
+{
+    int64_t count = max_i64(1, (n + most - 1) / most);
+    return (n + count - 1) / count;
+}
+
 /* (a of one row is read once; b, for few rows of a, so few times that a copy would not pay.) */
 static blocking blocks_of(const product *p)
 {
     blocking is;
-    is.depth = max_i64(1, p->end.kind == STEP ? p->k : min_i64(p->k, DEPTH));   /* a step needs whole sums */
-    is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
-    is.read_a = lies_well(p->m * p->k, p->a_row * p->a_col) || p->m == 1;
-    int a_once = is.read_a || (p->m <= is.height && p->k <= is.depth);      /* then b needs no wide blocks */
-    is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
+    is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_part(p->k, DEPTH));         /* a step needs whole sums */
+    is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col);
+    is.keep_a = is.copy_a && p->m * p->k <= MOST_KEPT;
+    is.width = !is.copy_a || is.keep_a ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
-    is.read_b = p->b_col == 1 && p->n % VECTOR == 0 && (lies_well(p->k * p->n, p->b_row) || p->m <= FEW_ROWS);
+    is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR || (p->m > FEW_ROWS && !lies_well(p->k * p->n, p->b_row));
     return is;
 }
+
+/* Values of scratch that copies of a and b take. */
+static int64_t values_of_a(const product *p, const blocking *is)
+{
+    return is->copy_a ? (is->keep_a ? p->m * p->k : ROWS * is->depth) + VECTOR : 0;
+}
+
+static int64_t values_of_b(const blocking *is) { return is->copy_b ? is->depth * is->width + VECTOR : 0; }
 
 /* Bytes of scratch that each thread needs for a product. */
 static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p);
-    int64_t a = is.read_a ? 0 : is.height * is.depth + ROWS_COPIED;
-    int64_t b = is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL;
-    return (a + b) * (int64_t)sizeof(real);
+    return (values_of_a(p, &is) + values_of_b(&is)) * (int64_t)sizeof(real);
 }
 
-/* The part of c in rows [i0, i1) and columns [j0, j1). */
+/* c's rows [i, i+rows) and columns [j0, j0+width) from depth products; b in panels if b_packed. */
+static void multiply_strip(const product *p, const real *a, int64_t a_row, int64_t a_col, const real *b, int b_packed,
+                           int64_t i, int64_t rows, int64_t j0, int64_t width, int64_t depth, int more, int last)
+{
+    for (int64_t j = 0; j < width; j += PANEL) {
+        int columns = width - j > VECTOR ? 2 : 1;
+        const real *right = b_packed ? b + j * depth : b + j;
+        int64_t b_row = b_packed ? PANEL : p->b_row;
+        real *c = p->c + i * p->c_row + j0 + j;
+        if (j0 + j + columns * VECTOR > p->n)
+            edge_tile((int)rows, columns, depth, a, a_row, a_col, right, b_row, c, j0 + j, more, p);
+        else
+            tiles[rows - 1][columns - 1](depth, a, a_row, a_col, right, b_row, c, i, j0 + j, more, last, p);
+    }
+}
+
+/* Rows of c from i0 to i1 and columns from j0 to j1, one block of b at a time; a tile's rows of a stay in the first
+ * cache while the block, which fits into the second, runs by. */
 static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
 {
     blocking is = blocks_of(p);
-    real *b_block = scratch, *a_block = b_block + (is.read_b ? 0 : is.depth * is.width + VECTOR * PANEL);
-    int a_stays = i1 - i0 <= is.height && p->k <= is.depth;
-    if (is.read_b)
+    real *b_block = scratch, *a_copy = b_block + values_of_b(&is);
+    const real *a_end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
+    if (!is.copy_b)
         is.width = max_i64(PANEL, (j1 - j0 + PANEL - 1) / PANEL * PANEL);
-    for (int64_t j = j0; j < j1; j += is.width) {
-        int64_t width = min_i64(is.width, j1 - j);
+    for (int64_t j = j0; j < j1; j += is.width)
         for (int64_t q = 0; q < p->k || q == 0; q += is.depth) {
-            int64_t depth = min_i64(is.depth, p->k - q);
-            const real *b = p->b + q * p->b_row + j * p->b_col;
-            if (!is.read_b) {
+            int64_t width = min_i64(is.width, j1 - j), depth = min_i64(is.depth, p->k - q);
+            const real *b = is.copy_b ? b_block : p->b + q * p->b_row + j;
+            if (is.copy_b)
                 pack_b(b_block, p, q, depth, j, width);
-                b = b_block;
-            }
-            for (int64_t i = i0; i < i1; i += is.height) {
-                int64_t height = min_i64(is.height, i1 - i);
+            for (int64_t i = i0, rows; i < i1; i += rows) {
+                rows = tile_rows(i1 - i0, i - i0);
                 const real *a = p->a + i * p->a_row + q * p->a_col;
-                if (!is.read_a) {
-                    if (j == j0 || !a_stays)
-                        pack_a(a_block, p, i, height, q, depth);
-                    a = a_block;
-                }
-                multiply_block(p, a, !is.read_a, b, !is.read_b, i, height, j, width, depth, q > 0,
-                               q + depth >= p->k);
+                real *copy = a_copy + (is.keep_a ? q * (i1 - i0) + (i - i0) * depth : 0);
+                if (is.copy_a && (j == j0 || !is.keep_a))
+                    pack_panel(copy, rows, a, p->a_row, p->a_col, rows, depth, a_end);
+                if (is.copy_a)
+                    multiply_strip(p, copy, 1, rows, b, is.copy_b, i, rows, j, width, depth, q > 0, q + depth >= p->k);
+                else
+                    multiply_strip(p, a, p->a_row, p->a_col, b, is.copy_b, i, rows, j, width, depth, q > 0,
+                                   q + depth >= p->k);
             }
         }
-    }
 }
 
 /* The whole of c, each thread its part of a grid that cuts the longer side first. */

@@ -219,13 +219,10 @@ INLINE void step_v(real *w, vec g, real *m, real *v, const step_constants *s)
 #define INTERLEAVE(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
 #endif
 
-/* VECTOR x VECTOR numbers: to[j][i] = from[i][j]. Interleaving the halves log2(VECTOR) times transposes. */
-INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t from_row)
+/* row[j][i] = row[i][j]. Interleaving the halves log2(VECTOR) times transposes. */
+INLINE void turn(vec row[VECTOR])
 {
-    vec row[VECTOR], next[VECTOR];
-    #pragma GCC unroll 16
-    for (int i = 0; i < VECTOR; i++)
-        row[i] = load(from + i * from_row);
+    vec next[VECTOR];
     #pragma GCC unroll 4
     for (int width = VECTOR; width > 1; width /= 2) {
         #pragma GCC unroll 16
@@ -237,6 +234,16 @@ INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t 
         for (int i = 0; i < VECTOR; i++)
             row[i] = next[i];
     }
+}
+
+/* VECTOR x VECTOR numbers: to[j][i] = from[i][j]. */
+INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t from_row)
+{
+    vec row[VECTOR];
+    #pragma GCC unroll 16
+    for (int i = 0; i < VECTOR; i++)
+        row[i] = load(from + i * from_row);
+    turn(row);
     #pragma GCC unroll 16
     for (int i = 0; i < VECTOR; i++)
         store(to + i * to_row, row[i]);
