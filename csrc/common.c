@@ -1,9 +1,10 @@
 /* common.c - memory, clock and the barrier; built once per extension. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "common.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -11,10 +12,15 @@
 
 void *nn_alloc(int64_t bytes)
 {
+    const int64_t huge = 1 << 21;       /* a large page: rows of a wide layer lie on fewer of them than of small ones */
     void *memory = NULL;
     bytes += OVERREAD;
-    if (bytes < OVERREAD || posix_memalign(&memory, ALIGNMENT, (size_t)bytes))
+    if (bytes < OVERREAD || posix_memalign(&memory, bytes >= 2 * huge ? huge : ALIGNMENT, (size_t)bytes))
         return NULL;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= 2 * huge)
+        madvise(memory, (size_t)bytes, MADV_HUGEPAGE);
+#endif
     return memset(memory, 0, (size_t)bytes);
 }
 

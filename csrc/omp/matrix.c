@@ -1,6 +1,6 @@
 /* matrix.c - the matrix product, fast. All of it rests on one micro-kernel: a tile of up to ROWS x (COLUMNS * VECTOR)
- * sums kept in registers while the common dimension runs by. Each sum runs over k in index order, whatever the
- * block sizes, so neither blocks nor threads change a bit.
+ * sums kept in registers while the common dimension runs by. Each sum runs over k in index order, in pieces of at
+ * most DEPTH that k alone decides on, so no thread changes a bit.
  *
  * Small operands are read where they lie. Large ones are copied block by block into the order in which the kernel
  * reads them (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the outer cache, HEIGHT x DEPTH of a for
@@ -11,12 +11,12 @@
 
 #if VECTOR_BYTES == 64
 enum { ROWS = 12, COLUMNS = 2 };        /* 24 sums of 32 registers */
+enum { DEPTH = 512, HEIGHT = 64 / (int)sizeof(real) * ROWS, WIDTH = 768 };
 #else
 enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
+enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
 #endif
-enum { DEPTH = 384, WIDTH = 24 * COLUMNS * 8, MOST_KEPT = 96 * 1024 };
 enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, NARROW = 4 * PANEL };
-enum { ROWS_COPIED = (ROWS + VECTOR - 1) / VECTOR * VECTOR };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
                                          * apart, are read where they lie: few pages, no set of the cache overused */
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
@@ -245,6 +245,16 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
                    max_i64(0, min_i64(PANEL, n - j0 - j)), depth, end);
 }
 
+/* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile). */
+static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t p0, int64_t depth)
+{
+    const real *end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
+    for (int64_t i = 0, rows; i < height; to += rows * depth, i += rows) {
+        rows = tile_rows(height, i);
+        pack_panel(to, rows, p->a + (i0 + i) * p->a_row + p0 * p->a_col, p->a_row, p->a_col, rows, depth, end);
+    }
+}
+
 /* Columns of c past its end go through a tile of their own. */
 static void edge_tile(int rows, int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                       int64_t b_row, real *c, int64_t j, int more, const product *p)
@@ -259,9 +269,8 @@ static void edge_tile(int rows, int columns, int64_t k, const real *a, int64_t a
 }
 
 typedef struct {
-    int64_t depth, width;               /* of a block of b */
+    int64_t depth, height, width;       /* of a block of a (height, depth), and of b (depth, width) */
     int copy_a, copy_b;                 /* or read them where they lie */
-    int keep_a;                         /* all of a's copy is kept; otherwise a tile's rows at a time */
 } blocking;
 
 /* An operand of that many values, `stride` values from row to row: is it as well read where it lies? */
@@ -283,17 +292,18 @@ static blocking blocks_of(const product *p)
     blocking is;
     is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_part(p->k, DEPTH));         /* a step needs whole sums */
     is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col);
-    is.keep_a = is.copy_a && p->m * p->k <= MOST_KEPT;
-    is.width = !is.copy_a || is.keep_a ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
+    is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
+    int a_once = !is.copy_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
+    is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
     is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR || (p->m > FEW_ROWS && !lies_well(p->k * p->n, p->b_row));
     return is;
 }
 
 /* Values of scratch that copies of a and b take. */
-static int64_t values_of_a(const product *p, const blocking *is)
+static int64_t values_of_a(const blocking *is)
 {
-    return is->copy_a ? (is->keep_a ? p->m * p->k : ROWS * is->depth) + VECTOR : 0;
+    return is->copy_a ? is->height * is->depth + VECTOR : 0;
 }
 
 static int64_t values_of_b(const blocking *is) { return is->copy_b ? is->depth * is->width + VECTOR : 0; }
@@ -302,32 +312,38 @@ static int64_t values_of_b(const blocking *is) { return is->copy_b ? is->depth *
 static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p);
-    return (values_of_a(p, &is) + values_of_b(&is)) * (int64_t)sizeof(real);
+    return (values_of_a(&is) + values_of_b(&is)) * (int64_t)sizeof(real);
 }
 
-/* c's rows [i, i+rows) and columns [j0, j0+width) from depth products; b in panels if b_packed. */
-static void multiply_strip(const product *p, const real *a, int64_t a_row, int64_t a_col, const real *b, int b_packed,
-                           int64_t i, int64_t rows, int64_t j0, int64_t width, int64_t depth, int more, int last)
+/* c's rows [i0, i0+height) and columns [j0, j0+width) from depth products: a block of a, which fits into the second
+ * cache, runs by for every panel of b. */
+static void multiply_block(const product *p, const blocking *is, const real *a, const real *b, int64_t i0,
+                           int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
 {
     for (int64_t j = 0; j < width; j += PANEL) {
         int columns = width - j > VECTOR ? 2 : 1;
-        const real *right = b_packed ? b + j * depth : b + j;
-        int64_t b_row = b_packed ? PANEL : p->b_row;
-        real *c = p->c + i * p->c_row + j0 + j;
-        if (j0 + j + columns * VECTOR > p->n)
-            edge_tile((int)rows, columns, depth, a, a_row, a_col, right, b_row, c, j0 + j, more, p);
-        else
-            tiles[rows - 1][columns - 1](depth, a, a_row, a_col, right, b_row, c, i, j0 + j, more, last, p);
+        const real *right = is->copy_b ? b + j * depth : b + j, *left = a;
+        int64_t b_row = is->copy_b ? PANEL : p->b_row;
+        int edge = j0 + j + columns * VECTOR > p->n;
+        for (int64_t i = 0, rows; i < height; i += rows) {
+            rows = tile_rows(height, i);
+            int64_t a_row = is->copy_a ? 1 : p->a_row, a_col = is->copy_a ? rows : p->a_col;
+            real *c = p->c + (i0 + i) * p->c_row + j0 + j;
+            if (edge)
+                edge_tile((int)rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more, p);
+            else
+                tiles[rows - 1][columns - 1](depth, left, a_row, a_col, right, b_row, c, i0 + i, j0 + j, more, last, p);
+            left += is->copy_a ? rows * depth : rows * p->a_row;
+        }
     }
 }
 
-/* Rows of c from i0 to i1 and columns from j0 to j1, one block of b at a time; a tile's rows of a stay in the first
- * cache while the block, which fits into the second, runs by. */
+/* The part of c in rows [i0, i1) and columns [j0, j1). */
 static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
 {
     blocking is = blocks_of(p);
-    real *b_block = scratch, *a_copy = b_block + values_of_b(&is);
-    const real *a_end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
+    real *b_block = scratch, *a_block = b_block + values_of_b(&is);
+    int a_stays = i1 - i0 <= is.height && p->k <= is.depth;
     if (!is.copy_b)
         is.width = max_i64(PANEL, (j1 - j0 + PANEL - 1) / PANEL * PANEL);
     for (int64_t j = j0; j < j1; j += is.width)
@@ -336,17 +352,12 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
             const real *b = is.copy_b ? b_block : p->b + q * p->b_row + j;
             if (is.copy_b)
                 pack_b(b_block, p, q, depth, j, width);
-            for (int64_t i = i0, rows; i < i1; i += rows) {
-                rows = tile_rows(i1 - i0, i - i0);
-                const real *a = p->a + i * p->a_row + q * p->a_col;
-                real *copy = a_copy + (is.keep_a ? q * (i1 - i0) + (i - i0) * depth : 0);
-                if (is.copy_a && (j == j0 || !is.keep_a))
-                    pack_panel(copy, rows, a, p->a_row, p->a_col, rows, depth, a_end);
-                if (is.copy_a)
-                    multiply_strip(p, copy, 1, rows, b, is.copy_b, i, rows, j, width, depth, q > 0, q + depth >= p->k);
-                else
-                    multiply_strip(p, a, p->a_row, p->a_col, b, is.copy_b, i, rows, j, width, depth, q > 0,
-                                   q + depth >= p->k);
+            for (int64_t i = i0; i < i1; i += is.height) {
+                int64_t height = min_i64(is.height, i1 - i);
+                const real *a = is.copy_a ? a_block : p->a + i * p->a_row + q * p->a_col;
+                if (is.copy_a && (j == j0 || !a_stays))
+                    pack_a(a_block, p, i, height, q, depth);
+                multiply_block(p, &is, a, b, i, height, j, width, depth, q > 0, q + depth >= p->k);
             }
         }
 }
