@@ -323,16 +323,19 @@ static int rows_stand_alone(const nn_net *net)
 }
 
 /* Parts that a batch of n rows is trained in, each with gradients of its own; threads take whole ones. It depends on
- * sizes alone, so that sums do. 1 where the parts' gradients would need much room beside the activations, or parts
- * would be too few for the threads that the work is worth. */
+ * sizes alone, so that sums do. 1 where the parts' gradients would need much room beside the activations, where parts
+ * would be too few for the threads that the work is worth, or where layers share the room of a gradient. */
 static int64_t parts_of(const nn_net *net, int64_t n)
 {
     const int64_t least_rows = 64;
     int64_t row = net->layers[0].inputs, parts = 1;
     if (n < 2 * least_rows || net->ranks || !rows_stand_alone(net))
         return 1;
-    for (int i = 0; i < net->count; i++)
+    for (int i = 0; i < net->count; i++) {
+        if (shares_dz(net, i))
+            return 1;
         row += net->layers[i].outputs;
+    }
     while (n >= 2 * parts * least_rows && 2 * parts * net->engine_size <= n * row / 5)
         parts *= 2;
     return parts >= most_threads(net, n) ? parts : 1;

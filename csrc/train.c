@@ -342,12 +342,12 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     layer *output = last_layer(net);
     int activation = output->spec.activation;
     int adam = training->optimizer == NN_ADAM, moments = steps_here(net);
-    int64_t most = largest_share(net, min_i64(training->batch, n));
+    int64_t most = largest_share(net, min_i64(training->batch, n)), rest = (n - progress->row) % training->batch;
     loss_book losses;
     if (FN(net_reserve)(net, most) || loss_book_open(&losses, net->ranks, progress->loss))
         return -1;
     if (need_moments(net, moments && (adam || training->momentum != 0), moments && adam)
-        || need_gradients(net, net->ranks ? 0 : most)) {
+        || need_gradients(net, net->ranks ? 0 : most) || (rest > 0 && need_gradients(net, rest))) {
         nn_free(losses.mine);
         return -1;
     }
@@ -361,7 +361,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
             rank_share(net, rows, &first, &last);
             update u = update_of(training, step, (double)row / (double)n, rows);
             batch b = {here, last - first, first, 1, training->seed, step, scratch_of(net, here),
-                       net->ranks ? NULL : &u, 0};
+                       net->ranks ? NULL : &u, 0, 0, here.id};
             int64_t parts = parts_of(net, b.n);
             if (parts > 1)
                 train_parts(net, data, order + row + first, share_after(net, order, row + rows, n, training->batch), &b,

@@ -99,6 +99,8 @@ static void narrow_backward_weight(layer *l, const real *dz, const real *x, cons
     team_share(b->team, stride, VECTOR, &first, &last);
     for (int64_t j = 0; j < l->outputs && first < last; j++) {
         sum_rows(sum, last - first, dz + j, row_stride(l->outputs), x + first, stride, b->n);
+        for (int64_t k = max_i64(first, l->inputs); k < last; k++)
+            sum[k - first] = 0;         /* what fills up x is not always 0: a sigmoid makes 1/2 of it */
         for (int64_t k = first, at = j * stride + first; k < last; k += VECTOR, at += VECTOR)
             if (b->update)
                 step_v(l->w + at, load(sum + k - first), l->m ? l->m + at : NULL, l->v ? l->v + at : NULL, &step);
