@@ -7,6 +7,7 @@
 #include "omp/matrix.c"
 #include "omp/narrow.c"
 #include "omp/dense.c"
+#include "omp/lanes.c"
 #include "omp/layout.c"
 #include "omp/windows.c"
 #include "omp/winograd.c"

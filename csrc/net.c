@@ -301,6 +301,46 @@ static int need_moments(nn_net *net, int first, int second)
     return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
 }
 
+/* A barrier costs about as much as some ten thousand multiplications, and a layer needs a handful of them. */
+static int64_t most_threads(const nn_net *net, int64_t rows)
+{
+    const double worth = 4e6;           /* operations of a batch's forward pass that are worth one more thread */
+    double flops = 0;
+    for (int i = 0; i < net->count; i++)
+        flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
+    return (int64_t)(1.5 + flops / worth);
+}
+
+int FN(net_threads)(const nn_net *net, int64_t rows) { return (int)min_i64(net->threads, most_threads(net, rows)); }
+
+/* Whether a row needs nothing but itself: no layer keeps anything, or has anything that threads share. */
+static int rows_stand_alone(const nn_net *net)
+{
+    for (int i = 0; i < net->count; i++)
+        if (net->layers[i].kind->workspace || net->layers[i].kind->common)
+            return 0;
+    return 1;
+}
+
+/* Parts that a batch of n rows is trained in, each with gradients of its own; threads take whole ones. It depends on
+ * sizes alone, so that sums do. 1 where the parts' gradients would need much room beside the activations, where parts
+ * would be too few for the threads that the work is worth, or where layers share the room of a gradient. */
+static int64_t parts_of(const nn_net *net, int64_t n)
+{
+    const int64_t least_rows = 64;
+    int64_t row = net->layers[0].inputs, parts = 1;
+    if (n < 2 * least_rows || net->ranks || !rows_stand_alone(net))
+        return 1;
+    for (int i = 0; i < net->count; i++) {
+        if (shares_dz(net, i))
+            return 1;
+        row += net->layers[i].outputs;
+    }
+    while (n >= 2 * parts * least_rows && 2 * parts * net->engine_size <= n * row / 5)
+        parts *= 2;
+    return parts >= most_threads(net, n) ? parts : 1;
+}
+
 /* The gradients of layers that do not take their step as they find them in a batch of that many rows; of all layers
  * where rows is 0. The vector only grows. */
 static int need_gradients(nn_net *net, int64_t rows)
@@ -310,6 +350,8 @@ static int need_gradients(nn_net *net, int64_t rows)
         if (net->layers[i].weight_size && net->layers[i].weight_at >= net->kept_size
             && rows > net->layers[i].kind->most_stepped_rows(&net->layers[i].spec))
             size = net->engine_size;
+    if (rows && parts_of(net, rows) > 1)
+        size = parts_of(net, rows) * net->engine_size;
     if (size <= net->gradients_size)
         return 0;
     real *gradients = nn_alloc((size + 1) * (int64_t)sizeof(real));
@@ -326,16 +368,6 @@ int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }
 
 void FN(net_profile)(nn_net *net, nn_profile *profile) { net->profile = profile; }
 void FN(net_ranks)(nn_net *net, const nn_ranks *ranks) { net->ranks = ranks; }
-
-/* A barrier costs about as much as some ten thousand multiplications, and a layer needs a handful of them. */
-int FN(net_threads)(const nn_net *net, int64_t rows)
-{
-    const double worth = 4e6;           /* operations of a batch's forward pass that are worth one more thread */
-    double flops = 0;
-    for (int i = 0; i < net->count; i++)
-        flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
-    return (int)min_i64(net->threads, (int64_t)(1.5 + flops / worth));
-}
 
 static real *whole_vector(nn_net *net, int what)
 {

@@ -1,15 +1,6 @@
 /* test.c - the network's outputs for rows of a data set. */
 #include "core.h"
 
-/* Whether a row needs nothing but itself: no layer keeps anything, or has anything that threads share. */
-static int rows_stand_alone(const nn_net *net)
-{
-    for (int i = 0; i < net->count; i++)
-        if (net->layers[i].kind->workspace || net->layers[i].kind->common)
-            return 0;
-    return 1;
-}
-
 /* Rows that a thread takes through all layers at a time: few enough that what a layer gives stays in the second-level
  * cache for the next, and many enough that it pays to copy large weights for them. */
 static int64_t rows_at_a_time(const nn_net *net, int threads)
@@ -40,27 +31,36 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
     int threads = FN(net_threads)(net, min_i64(n, net->batch));
     int64_t size = rows_at_a_time(net, threads);
     const real *given = rows_as_they_lie(net, data, rows);
+#ifdef NN_FAST
+    int in_lanes = given && size >= LANES && fits_lanes(net);
+#endif
     #pragma omp parallel num_threads(threads)
     {
         team here = nn_team_here(NULL);
-        nn_net own = *net;                      /* with this thread's x */
-        own.x += here.id * size * row_stride(inputs);
+        layer layers[net->count];
+        nn_net own = part_of(net, layers, here.id * size, NULL);
         for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
             batch b = {.team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
+            int64_t done = 0;
             const real *x = own.x;
             if (progress && __atomic_load_n(&progress->stop, __ATOMIC_RELAXED))
                 break;
+#ifdef NN_FAST
+            for (; in_lanes && done + LANES <= b.n; done += LANES)
+                forward_lanes(&own, out + (at + done) * outputs, given + (first + at + done) * inputs, inputs);
+            if (done == b.n)
+                continue;
+            b.n -= done;
+#endif
             if (given)
-                x = given + (first + at) * inputs, b.x_row = inputs;
+                x = given + (first + at + done) * inputs, b.x_row = inputs;
             else
                 gather(&own, data, rows ? rows + first + at : NULL, first + at, (ahead){NULL, 0}, 0, &b);
             for (int i = 0; i < net->count; i++, b.x_row = 0) {
-                layer *l = &net->layers[i];
-                real *to = l->out + here.id * size * row_stride(l->outputs);
-                l->kind->forward(l, to, x, &b);
-                x = to;
+                layers[i].kind->forward(&layers[i], layers[i].out, x, &b);
+                x = layers[i].out;
             }
-            take_images(out + at * outputs, x, b.n, last_layer(net)->spec.out);
+            take_images(out + (at + done) * outputs, x, b.n, last_layer(net)->spec.out);
         }
     }
 }
@@ -80,7 +80,9 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n && !stop; done += net->batch) {
-            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0, 0, here.id};
+            batch b = {
+                .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),
+            };
             gather(net, data, rows ? rows + first + done : NULL, first + done, (ahead){NULL, 0}, 0, &b);
             feedforward(net, &b);
             if (here.id == 0) {
@@ -103,7 +105,9 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n; done += net->batch) {
-            batch b = {here, min_i64(net->batch, n - done), 0, 0, 0, 0, scratch_of(net, here), NULL, 0, 0, here.id};
+            batch b = {
+                .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),
+            };
             gather(net, data, rows + done, 0, (ahead){NULL, 0}, 1, &b);
             feedforward(net, &b);
             loss_of_batch(net, &b, activation);

@@ -1,6 +1,7 @@
 /* train.c - feedforward, back-propagation, update, epoch. The one epoch loop of the plain and the fast build.
  *
- * All threads run all of it side by side; each op splits its outputs among them and ends at a barrier.
+ * All threads run all of it side by side; each op splits its outputs among them and ends at a barrier. Batches of small
+ * networks are split by rows instead, and threads meet before the step only.
  */
 #include "core.h"
 #include <math.h>
@@ -16,6 +17,7 @@ static void fetch_ahead(const nn_data *data, int64_t row, int64_t inputs)
     const char *from = (const char *)data->x + row * bytes;
     for (int64_t at = 0; at < min_i64(bytes, most); at += ALIGNMENT)
         __builtin_prefetch(from + at);
+    __builtin_prefetch(from + bytes - 1);       /* rows begin anywhere in a line */
 }
 
 /* Rows of the data set that come next, as far as they are known. */
@@ -181,6 +183,100 @@ static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, a
     backpropagate(net, b, NULL);
 }
 
+/* ---- a batch in parts ---- */
+
+/* The network with room of its own for the rows of a batch from `first` on, and with its own gradients if there are
+ * any. */
+static nn_net part_of(const nn_net *net, layer *layers, int64_t first, real *gradients)
+{
+    nn_net part = *net;
+    part.layers = layers;
+    part.x += first * row_stride(net->layers[0].inputs), part.y += first * row_stride(last_layer(net)->outputs);
+    part.row_loss += first;
+    for (int i = 0; i < net->count; i++) {
+        layer *l = &layers[i];
+        *l = net->layers[i];
+        l->out += first * row_stride(l->outputs), l->dz += first * row_stride(l->outputs);
+        if (gradients)
+            l->dw = gradients + l->weight_at, l->db = gradients + l->bias_at;
+    }
+    return part;
+}
+
+/* A part's stamps as durations, the first one apart, on top of those of the parts before. */
+static void add_durations(double *sum, const double *stamps, int places)
+{
+    double before = stamps[0];
+    sum[0] = sum[0] > 0 ? sum[0] : before;
+    for (int i = 1; i < places; i++)
+        if (stamps[i] > 0) {                    /* the step was taken */
+            sum[i] += stamps[i] - before;
+            before = stamps[i];
+        }
+}
+
+/* The batch's stamps, as if the steps of a kind had been taken together. */
+static void stamp_durations(const nn_net *net, const double *sum, int places)
+{
+    nn_profile *p = net->profile;
+    double at = 0;
+    for (int i = 0; i < places && p->batches < p->capacity; i++) {
+        at += sum[i];
+        if (sum[i] > 0)
+            p->stamps[p->batches * places + i] = at;
+    }
+}
+
+/* A thread's share of n gradients, the one that step_share takes, from those of the parts in their order. */
+static void add_parts(real *g, int64_t n, int64_t parts, int64_t stride, const batch *b)
+{
+    int64_t first, last;
+    team_share(b->team, n, ALIGNMENT, &first, &last);
+    for (int64_t p = 1; p < parts; p++)
+        for (int64_t i = first; i < last; i++)
+            g[i] += g[p * stride + i];
+}
+
+static void step_parts(layer *l, int64_t parts, int64_t stride, const batch *b)
+{
+    add_parts(l->dw, l->weight_size, parts, stride, b);
+    add_parts(l->db, l->bias_size, parts, stride, b);
+    step_layer(l, b);
+}
+
+/* As train_batch: each thread takes whole parts of the batch as far as their gradients, in the same room, which stays
+ * in its caches, and waits for the others only before the step. */
+static void train_parts(nn_net *net, const nn_data *data, const int64_t *rows, ahead next, const batch *b,
+                        int activation, int64_t parts)
+{
+    int64_t first, last;
+    int places = 7 + 3 * net->count, timed = net->profile && b->team.id == 0;
+    layer layers[net->count];
+    double stamps[places], spent[places];
+    nn_profile clock = {1, 0, stamps};
+    memset(spent, 0, sizeof spent);
+    team_share(b->team, parts, 1, &first, &last);
+    for (int64_t p = first; p < last; p++) {
+        int64_t from = b->n * p / parts, to = b->n * (p + 1) / parts;
+        nn_net part = part_of(net, layers, b->n * first / parts, net->gradients + p * net->engine_size);
+        part.row_loss = net->row_loss + from;
+        part.profile = timed ? &clock : NULL;
+        batch own = *b;
+        own.team = (team){0, 1, NULL}, own.n = to - from, own.first_row += from, own.update = NULL;
+        memset(stamps, 0, sizeof stamps);
+        train_batch(&part, data, rows + from, (ahead){next.rows + from, next.count - from}, &own, activation);
+        if (timed)
+            add_durations(spent, stamps, places);
+    }
+    if (timed)
+        stamp_durations(net, spent, places);
+    team_wait(b->team);
+    for (int i = 0; i < net->count; i++)
+        if (net->layers[i].weight_size)
+            step_parts(&net->layers[i], parts, net->engine_size, b);
+    stamp(net, b, 4 + 3 * net->count);
+}
+
 /* What train_batch does where this rank has no rows of the batch. */
 static void no_gradients(nn_net *net, const batch *b)
 {
@@ -260,12 +356,12 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     layer *output = last_layer(net);
     int activation = output->spec.activation;
     int adam = training->optimizer == NN_ADAM, moments = steps_here(net);
-    int64_t most = largest_share(net, min_i64(training->batch, n));
+    int64_t most = largest_share(net, min_i64(training->batch, n)), rest = (n - progress->row) % training->batch;
     loss_book losses;
     if (FN(net_reserve)(net, most) || loss_book_open(&losses, net->ranks, progress->loss))
         return -1;
     if (need_moments(net, moments && (adam || training->momentum != 0), moments && adam)
-        || need_gradients(net, net->ranks ? 0 : most)) {
+        || need_gradients(net, net->ranks ? 0 : most) || (rest > 0 && need_gradients(net, rest))) {
         nn_free(losses.mine);
         return -1;
     }
@@ -278,9 +374,16 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
             int64_t rows = min_i64(training->batch, n - row), first, last;
             rank_share(net, rows, &first, &last);
             update u = update_of(training, step, (double)row / (double)n, rows);
-            batch b = {here, last - first, first, 1, training->seed, step, scratch_of(net, here),
-                       net->ranks ? NULL : &u, 0, 0, here.id};
-            if (b.n)
+            batch b = {
+                .team = here, .thread = here.id, .n = last - first, .first_row = first, .training = 1,
+                .seed = training->seed, .step = step, .scratch = scratch_of(net, here),
+                .update = net->ranks ? NULL : &u,
+            };
+            int64_t parts = parts_of(net, b.n);
+            if (parts > 1)
+                train_parts(net, data, order + row + first, share_after(net, order, row + rows, n, training->batch), &b,
+                            activation, parts);
+            else if (b.n)
                 train_batch(net, data, order + row + first, share_after(net, order, row + rows, n, training->batch), &b,
                             activation);
             else
@@ -339,7 +442,10 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     #pragma omp parallel num_threads(FN(net_threads)(net, n))
     {
         team here = nn_team_here(&net->meet);
-        batch b = {here, n, 0, seed >= 0, (uint32_t)seed, step, scratch_of(net, here), NULL, 0, 0, here.id};
+        batch b = {
+            .team = here, .thread = here.id, .n = n, .training = seed >= 0, .seed = (uint32_t)seed, .step = step,
+            .scratch = scratch_of(net, here),
+        };
         gather(net, &data, NULL, 0, (ahead){NULL, 0}, 1, &b);
         feedforward(net, &b);
         loss_of_batch(net, &b, activation);

@@ -289,13 +289,19 @@ class Network:
         """Outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W): scaled inside, and
         regression targets given back in their own units."""
         x = np.asarray(x)
-        out = np.empty((len(x), self.outputs), self.dtype)
-        for at in range(0, len(x), PREDICT_BLOCK):
-            block = self.engine_rows(x[at : at + PREDICT_BLOCK])
-            out[at : at + PREDICT_BLOCK] = self.engine.predict(self.engine.load(block))
+        if 0 < len(x) <= PREDICT_BLOCK:
+            out = self._outputs(x)
+        else:
+            out = np.empty((len(x), self.outputs), self.dtype)
+            for at in range(0, len(x), PREDICT_BLOCK):
+                out[at : at + PREDICT_BLOCK] = self._outputs(x[at : at + PREDICT_BLOCK])
         if self.target_scaling is not None:
             out = self.target_scaling.inverse(out).astype(self.dtype)
         return out
+
+    def _outputs(self, x: np.ndarray) -> np.ndarray:
+        engine = self.engine
+        return engine.predict(engine.load(self.engine_rows(x)))
 
     # ---- files
 

@@ -54,6 +54,22 @@ def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     assert all(other == results[0] for other in results[1:])
 
 
+@pytest.mark.parametrize("rows", [9300, 8150])
+@pytest.mark.parametrize("spec", ["30,60:sigmoid,10:sigmoid,1", "50,50,dropout0.3,20,1", "20,300,200,1"])
+def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count(spec, rows):
+    """It is trained in parts, as many as its rows ask for, and the shorter last batch in fewer, or as a whole."""
+    ds = binary_data(int(spec.split(",")[0]), rows, seed=1)
+    ends = []
+    for threads in (1, 2, 3, 8):
+        net = nn.Network(spec, "binary", backend="omp", dtype="float64", threads=threads)
+        result = nn.train(net, ds, epochs=2, batch_number=4000, optimizer="adam", holdout=0.0)
+        ends.append((flat(net.parameters()).tobytes(), result["loss"], net.predict(ds.x).tobytes()))
+    assert all(end == ends[0] for end in ends[1:])
+    seq = nn.Network(spec, "binary", backend="seq", dtype="float64")
+    nn.train(seq, ds, epochs=2, batch_number=4000, optimizer="adam", holdout=0.0)
+    assert distance(flat(seq.parameters()), flat(net.parameters())) < 1e-9
+
+
 @pytest.mark.parametrize("spec", [*SMALL, WIDE])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
@@ -71,7 +87,7 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("spec", ["30,60,10,1", "12,9:tanh,1", "20,40,1"])
+@pytest.mark.parametrize("spec", ["30,60,10,1", "12,9:tanh,1", "20,40,1", "30,60:sigmoid,10:sigmoid,1"])
 def test_three_epochs_of_float64_end_where_seq_ends(spec, optimizer):
     ends = []
     for backend in ("seq", "omp"):

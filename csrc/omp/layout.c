@@ -17,7 +17,7 @@ static void image_in(real *to, const real *from, const int32_t shape[3])
 {
     int64_t channels = shape[0], pixels = (int64_t)shape[1] * shape[2];
     if (same_layout(shape))
-        memcpy(to, from, (size_t)values(shape) * sizeof(real));
+        copy_values(to, from, values(shape));
     else if (channels == 3)
         three_in(to, from, pixels);
     else
@@ -36,7 +36,7 @@ static void image_out(real *to, const real *from, const int32_t shape[3])
 {
     int64_t channels = shape[0], pixels = (int64_t)shape[1] * shape[2];
     if (same_layout(shape))
-        memcpy(to, from, (size_t)values(shape) * sizeof(real));
+        copy_values(to, from, values(shape));
     else
         transpose(to, pixels, from, channels, pixels, channels);
 }

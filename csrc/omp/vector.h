@@ -34,6 +34,20 @@ INLINE vec root(vec a)
     return out;
 }
 
+/* As memcpy, which takes longer to be called than to copy a short row. */
+INLINE void copy_values(real *to, const real *from, int64_t n)
+{
+    int64_t k = 0;
+    for (; k + VECTOR <= n; k += VECTOR)
+        store(to + k, load(from + k));
+    if (n > VECTOR)
+        store(to + n - VECTOR, load(from + n - VECTOR));
+    else if (n == 1)
+        *to = *from;
+    else if (k < n)
+        memcpy(to, from, (size_t)n * sizeof(real));
+}
+
 /* The sum of a vector's elements, in halves: an order of its own, the same everywhere. */
 INLINE real sum_of(vec a)
 {
@@ -55,41 +69,59 @@ INLINE vec polynomial(vec x, const real *coefficients, int count)
 }
 #define POLYNOMIAL(x, ...) polynomial(x, (const real[]){__VA_ARGS__}, sizeof((real[]){__VA_ARGS__}) / sizeof(real))
 
-/* exp of a number that is not positive, which is all that is asked for here: x = n ln 2 + r, |r| <= ln 2 / 2; a
- * polynomial in r, then the exponent moved by n. What is added to round n leaves n + bias + spare in the lowest bits,
- * an exponent's field as soon as it is moved there; `spare` keeps it above 0, and is taken back by a multiplication,
- * so that results down to the smallest subnormal number come out right. */
-INLINE vec exp_v(vec x)
+/* x = n ln 2 + r, |r| <= ln 2 / 2: returns r, and 2^(n + lift) in *power. What is added to round n leaves n + lift and
+ * the exponent's bias in the lowest bits, which are an exponent's field as soon as they are moved there; `lift` must
+ * keep it within its bounds. */
+INLINE vec reduce_v(vec x, int lift, vec *power)
 {
 #ifdef REAL_IS_FLOAT
-    const real least = -104, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
-    const real shift = 0x1.8p23f + 127 + 24, without_spare = 0x1p-24f;
+    const real ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f, shift = 0x1.8p23f + 127 + (real)lift;
     const int mantissa = 23;
 #else
-    const real least = -746, ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
-    const real shift = 0x1.8p52 + 1023 + 54, without_spare = 0x1p-54;
+    const real ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33, shift = 0x1.8p52 + 1023 + (real)lift;
     const int mantissa = 52;
 #endif
-    vec clipped = pick(x < least, splat(least), x);         /* a NaN stays one */
-    vec shifted = clipped * (real)1.4426950408889634 + shift;
-    vec n = shifted - shift;
-    vec r = (clipped - n * ln2_high) - n * ln2_low;
+    vec shifted = x * (real)1.4426950408889634 + shift, n = shifted - shift;
+    *power = (vec)((ivec)shifted << mantissa);
+    return (x - n * ln2_high) - n * ln2_low;
+}
+
+/* exp(r) - 1, |r| <= ln 2 / 2 */
+INLINE vec reduced_expm1_v(vec r)
+{
 #ifdef REAL_IS_FLOAT
-    vec p = POLYNOMIAL(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
-                       1.6666665459e-1f, 5.0000001201e-1f);
+    vec p = POLYNOMIAL(r, 1.381430930e-3f, 8.368856492e-3f, 4.166840161e-2f, 1.666651948e-1f, 4.999999337e-1f);
 #else
     vec p = POLYNOMIAL(r, 1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0,
                        1 / 40320.0, 1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5);
 #endif
-    p = (p * r) * r + r + 1;
-    return p * (vec)((ivec)shifted << mantissa) * without_spare;
+    return (p * r) * r + r;
 }
 
-/* With e = exp(-|z|): e / (1 + e) or 1 / (1 + e), the numerator less a correction, whose rounding shows less. */
+#ifdef REAL_IS_FLOAT
+enum { LIFT = 24, LEAST_EXPONENT = -104 };      /* exp(LEAST_EXPONENT) is 0, and its power, lifted, still a number */
+#else
+enum { LIFT = 54, LEAST_EXPONENT = -746 };
+#endif
+static const real lifted = (real)((int64_t)1 << LIFT);
+
+/* exp of a number that is not positive, which is all that is asked for here. The power is taken back by a
+ * multiplication, so that results down to the smallest subnormal number come out right. A NaN stays one. */
+INLINE vec exp_v(vec x)
+{
+    vec power, r = reduce_v(pick(x < LEAST_EXPONENT, splat(LEAST_EXPONENT), x), LIFT, &power);
+    return (reduced_expm1_v(r) + 1) * power * (1 / lifted);
+}
+
+/* 1 / (1 + e), e = exp(-z), both sides of the fraction divided by 2^LIFT so that it serves where e is as large as it
+ * gets. Less than -LIFT need no -z be: 1 + e is 1. The order of the sums keeps the result within 2 units in the last
+ * place. */
 INLINE vec sigmoid_v(vec z)
 {
-    vec e = exp_v(minus_size_of(z)), share = e / (1 + e), top = pick(z < 0, e, splat(1));
-    return top - top * share;
+    const real one = 1 / lifted;
+    vec x = pick(z < LEAST_EXPONENT, splat(-LEAST_EXPONENT), -z), power;
+    vec r = reduce_v(pick(x < -LIFT, splat(-LIFT), x), -LIFT, &power);
+    return one / ((reduced_expm1_v(r) * power + one) + power);
 }
 
 /* log(1 + e) for 0 <= e <= 1, as 2 atanh(s), s = e / (2 + e): its series in s^2 <= 1/9. Since 2 s = e - e s,

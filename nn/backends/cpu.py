@@ -27,8 +27,10 @@ C_TYPES = {  # NumPy's character for a type -> the C array of it
 def extension(backend: str):
     """(ffi, lib) of a CPU backend. UsageError where NN_ISA names an instruction set that it cannot use."""
     if backend == "omp":
-        # libgomp reads this when it is loaded: its idle threads should sleep, not spin against the others
+        # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for some
+        # microseconds, in which the next call of a row of short ones may come
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         module = import_module(f"nn.backends._{backend}")
     except ImportError as error:
@@ -90,7 +92,7 @@ class CpuEngine:
             raise NnError(
                 f"out of memory for a network of {self.size} parameters; use fewer or smaller layers"
             )
-        self._net = self.ffi.gc(net, self._function("net_free"))
+        self._net, self._room = self.ffi.gc(net, self._function("net_free")), 1
         self._layers, self._profile = len(layers), None
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
         images = any(layer.kind == "conv" for layer in layers)
@@ -159,8 +161,10 @@ class CpuEngine:
 
     def reserve(self, rows: int) -> None:
         """Make room for batches of that many rows. NnError when memory runs out."""
-        if self._call("net_reserve", self._net, rows):
-            raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
+        if rows > self._room:
+            if self._call("net_reserve", self._net, rows):
+                raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
+            self._room = rows
 
     def set(self, what: str, vector: np.ndarray) -> None:
         """Copy a parameter vector in; what: parameters, moment1, moment2 (nothing where another rank has those)."""
