@@ -137,7 +137,9 @@ def test_a_model_predicts_the_same_on_both_backends(datasets, tmp_path):
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("spec", ["30,60:sigmoid,10:tanh,1", "64,33,5", "3,1:sigmoid", "600,2000,600,2:softplus"])
+@pytest.mark.parametrize(
+    "spec", ["30,60:sigmoid,10:tanh,1", "64,33,5", "3,1:sigmoid", "700,17,1", "600,2000,600,2:softplus"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
     """Threads take blocks of rows as they come: which rows lie in one, and who computes it, must not show."""

@@ -61,23 +61,23 @@ static void dense_lanes(const layer *l, real *out, const real *x)
         narrow_lanes(l, out, x);
         return;
     }
-    const blocking as_they_lie = {.copy_a = 0, .copy_b = 0};
     product p = {
         .m = l->outputs, .n = LANES, .k = l->inputs, .a_row = 1, .a_col = row_stride(l->outputs),
         .b_row = LANES, .b_col = 1, .c = out, .c_row = LANES,
     };
-    for (int64_t q = 0, depth = even_part(p.k, DEPTH); q < p.k; q += depth)       /* the pieces of a product's sums */
-        multiply_block(&p, &as_they_lie, l->w + q * p.a_col, x + q * LANES, 0, p.m, 0, LANES, min_i64(depth, p.k - q),
-                       q > 0, q + depth >= p.k);
+    const blocking as_they_lie = {0};
+    multiply_block(&p, &as_they_lie, l->w, x, 0, p.m, 0, LANES, p.k, 0, 1);
     FOR_ACTIVATION(l->spec.activation, activate_lanes, out, l->b, l->outputs)
 }
 
-/* Whether all layers can be computed so, and gain by it. */
+/* Whether all layers can be computed so, and gain by it; longer sums than DEPTH come in pieces elsewhere. */
 static int fits_lanes(const nn_net *net)
 {
-    for (int i = 0; i < net->count; i++)
-        if (net->layers[i].kind != &dense_kind || net->layers[i].spec.activation == NN_SOFTMAX)
+    for (int i = 0; i < net->count; i++) {
+        const layer *l = &net->layers[i];
+        if (l->kind != &dense_kind || l->spec.activation == NN_SOFTMAX || l->inputs > DEPTH)
             return 0;
+    }
     return net->engine_size * (int64_t)sizeof(real) <= MOST_LANE_BYTES;
 }
 

@@ -27,8 +27,8 @@ C_TYPES = {  # NumPy's character for a type -> the C array of it
 def extension(backend: str):
     """(ffi, lib) of a CPU backend. UsageError where NN_ISA names an instruction set that it cannot use."""
     if backend == "omp":
-        # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for some
-        # microseconds, in which the next call of a row of short ones may come
+        # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for
+        # some microseconds, in which the next call of a row of short ones may come
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
