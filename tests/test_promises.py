@@ -87,7 +87,10 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("spec", ["30,60,10,1", "12,9:tanh,1", "20,40,1", "30,60:sigmoid,10:sigmoid,1"])
+@pytest.mark.parametrize(
+    "spec",
+    ["30,60,10,1", "12,9:tanh,1", "20,40,1", "30,60:sigmoid,10:sigmoid,1", "20,50:sigmoid,1", "9,1027:softplus,1"],
+)
 def test_three_epochs_of_float64_end_where_seq_ends(spec, optimizer):
     ends = []
     for backend in ("seq", "omp"):
