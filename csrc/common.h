@@ -59,4 +59,6 @@ static inline void philox(uint32_t out[4], uint32_t seed, uint32_t c0, uint32_t 
 double nn_seconds(void);                /* a clock that only goes forward */
 void *nn_alloc(int64_t bytes);          /* aligned, zeroed; NULL when memory runs out */
 void nn_free(void *pointer);
+void *nn_borrow(int64_t bytes);         /* aligned, holding anything; NULL when memory runs out */
+void nn_give_back(void *borrowed);
 #endif

@@ -393,7 +393,7 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
     int64_t worth = (int64_t)(2.0 * (double)m * (double)n * (double)k / 4e5);
     int64_t stride = (multiply_scratch(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     threads = (int)max_i64(1, min_i64(threads, worth));
-    char *scratch = nn_alloc(stride * threads);
+    char *scratch = nn_borrow(stride * threads);
     if (!scratch)
         return -1;
     #pragma omp parallel num_threads(threads)
@@ -401,6 +401,6 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         team here = nn_team_here(NULL);
         multiply(&p, here, scratch + here.id * stride);
     }
-    nn_free(scratch);
+    nn_give_back(scratch);
     return 0;
 }
