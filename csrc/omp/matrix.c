@@ -19,6 +19,9 @@ enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
 enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, NARROW = 4 * PANEL };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
                                          * apart, are read where they lie: few pages, no set of the cache overused */
+enum { AHEAD = 32 };                    /* steps of the sums that a is fetched ahead: where it lies in long columns, no
+                                         * processor foresees the next line */
+enum { COPYING = 64 };                  /* multiplications that take as long as copying a number */
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
 /* What becomes of a finished tile of sums. */
@@ -41,6 +44,7 @@ typedef struct {
     int64_t a_row, a_col;
     const real *b;
     int64_t b_row, b_col, b_width;      /* b_width: columns of b there are, the rest up to n count as 0; 0: all */
+    int b_askew;                        /* b's rows begin within vectors: more than a few tiles read a copy of it */
     /* not NULL: b lies nowhere; this writes its rows [p0, p0+depth) and columns [j0, j0+width) as pack_b does */
     void (*make_b)(void *source, real *to, int64_t p0, int64_t depth, int64_t j0, int64_t width);
     void *source;
@@ -102,6 +106,7 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
         }
     for (int64_t q = 0; q < k; q++) {
         vec right[COLUMNS];
+        __builtin_prefetch(a + (q + AHEAD) * a_col);
         #pragma GCC unroll 2
         for (int s = 0; s < columns; s++)
             right[s] = load(b + q * b_row + s * VECTOR);
@@ -296,7 +301,8 @@ static blocking blocks_of(const product *p)
     int a_once = !is.copy_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
     is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
-    is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR || (p->m > FEW_ROWS && !lies_well(p->k * p->n, p->b_row));
+    is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR
+             || (p->m > FEW_ROWS && !lies_well(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_askew);
     return is;
 }
 
@@ -362,16 +368,17 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
         }
 }
 
-/* The whole of c, each thread its part of a grid that cuts the longer side first. */
+/* The whole of c, each thread its part of a grid: of like parts, and such that little is copied twice. */
 static void multiply(const product *p, team t, void *scratch)
 {
     int64_t i0 = 0, i1 = p->m, j0 = 0, j1 = p->n, best = INT64_MAX;
     int down = 1;
     for (int d = 1; d <= t.count && t.count > 1; d++) {
-        int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d;
-        int64_t wide = ((p->n + PANEL - 1) / PANEL + t.count / d - 1) / (t.count / d);
-        if (t.count % d == 0 && tall * wide < best)
-            best = tall * wide, down = d;
+        int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d * ROWS;
+        int64_t wide = ((p->n + PANEL - 1) / PANEL + t.count / d - 1) / (t.count / d) * PANEL;
+        int64_t cost = tall * wide + COPYING * (tall + wide);
+        if (t.count % d == 0 && cost < best)
+            best = cost, down = d;
     }
     team rows = {t.id % down, down, NULL}, columns = {t.id / down, t.count / down, NULL};
     if (down > 1)
@@ -389,6 +396,8 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         .m = m, .n = n, .k = k, .c = c, .c_row = n,
         .a = a, .a_row = a_transposed ? 1 : k, .a_col = a_transposed ? m : 1,
         .b = b, .b_row = b_transposed ? 1 : n, .b_col = b_transposed ? k : 1,
+        /* (vectors across two cache lines do not show where a tile has many rows to use them for) */
+        .b_askew = VECTOR_BYTES < 64 && (uintptr_t)b % VECTOR_BYTES != 0,
     };
     int64_t worth = (int64_t)(2.0 * (double)m * (double)n * (double)k / 4e5);
     int64_t stride = (multiply_scratch(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
