@@ -6,11 +6,12 @@ CuPy is imported here and nowhere else, and not before somebody wants a GPU.
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -307,9 +308,10 @@ class Phases(Runner):
 
     def _capture(self, rows: int):
         stream = cupy().cuda.get_current_stream()
-        stream.begin_capture()
-        self._launch(rows)
-        return stream.end_capture() if self.communicator is None else Graph(stream)
+        with _nothing_collected():
+            stream.begin_capture()
+            self._launch(rows)
+            return stream.end_capture() if self.communicator is None else Graph(stream)
 
     def _own(self, rows: int) -> int:
         """A member's share of a batch of that many rows."""
@@ -354,6 +356,18 @@ class Phases(Runner):
 TOGETHER = ("communication", "update")  # the steps that a member takes part in which has no row of a batch
 FIRST = -1  # priority of a stream whose kernels are started before others that wait
 MOST_BLOCKS = 1 << 16
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Python frees no cycles meanwhile: an engine among them would close its libraries, which ends a capture."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class Graph:

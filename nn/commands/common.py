@@ -22,7 +22,7 @@ USE_FLAGS = DATA_FLAGS | {"memory", "scaling", "threshold", "reference"} | ENGIN
 
 
 def load_network(flags):
-    """The network in --model, on the backend that the flags ask for. Raises UsageError for a --scaling it cannot use."""
+    """The network in --model, on the backend that the flags ask for. UsageError for a --scaling it cannot use."""
     from ..model_file import is_text
     from ..nn import Network
 
