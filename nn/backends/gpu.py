@@ -10,8 +10,9 @@ import gc
 import importlib.util
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -308,7 +309,7 @@ class Phases(Runner):
 
     def _capture(self, rows: int):
         stream = cupy().cuda.get_current_stream()
-        with _nothing_collected():
+        with _nothing_collected:
             stream.begin_capture()
             self._launch(rows)
             return stream.end_capture() if self.communicator is None else Graph(stream)
@@ -358,16 +359,28 @@ FIRST = -1  # priority of a stream whose kernels are started before others that 
 MOST_BLOCKS = 1 << 16
 
 
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Python frees no cycles meanwhile: an engine among them would close its libraries, which ends a capture."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+class _NothingCollected:
+    """A context in which Python frees no cycles: an engine among them would close its libraries, and that ends the
+    capture under way. The members of a group capture side by side: the last one lets collections go on."""
+
+    def __init__(self):
+        self._lock, self._inside, self._collecting = threading.Lock(), 0, True
+
+    def __enter__(self):
+        with self._lock:
+            if not self._inside:
+                self._collecting = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._collecting:
+                gc.enable()
+
+
+_nothing_collected = _NothingCollected()
 
 
 class Graph:

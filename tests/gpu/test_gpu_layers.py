@@ -1,5 +1,7 @@
 """Every layer kind, activation, loss and optimiser on the GPU, against plain float64 NumPy and against seq."""
 
+import gc
+
 import numpy as np
 import pytest
 from test_layers import ALONE, STACKS, check_against_numpy, distance, fill
@@ -158,6 +160,35 @@ def test_bytes_become_pixels_as_in_seq(backend):
         ends.append((net.engine.get("parameters"), net.engine.predict(data, np.arange(3, 40))))
     assert distance(ends[1][0], ends[0][0]) < 1e-12
     assert distance(ends[1][1], ends[0][1]) < 1e-12
+
+
+def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
+    """An engine that nobody has any more closes cuBLAS when it is collected, which CUDA forbids within a capture."""
+    from nn.backends import cuda
+    from nn.backends.gpu import Phases
+
+    monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
+    captures, launch = [], Phases._launch
+
+    def launch_and_drop(phases, rows):
+        if gpu.cuda.get_current_stream().is_capturing():
+            captures.append(rows)
+            dead.clear()
+            if gc.isenabled():
+                gc.collect()
+        launch(phases, rows)
+
+    def one_epoch(net):
+        x, y = fill(net, 700)
+        settings = net.engine.training(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
+        net.engine.epoch(net.engine.load(x, y), np.arange(700), settings, net.engine.progress())
+
+    dead = [network("50,1031:tanh,1500:sigmoid,2", "cuda")]
+    one_epoch(dead[0])
+    dead[0].itself = dead[0]
+    monkeypatch.setattr(Phases, "_launch", launch_and_drop)
+    one_epoch(network("50,1031:tanh,1500:sigmoid,2", "cuda"))
+    assert captures and gc.isenabled()
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
