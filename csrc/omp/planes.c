@@ -38,25 +38,7 @@ static int planes_pay(const slide *s) { return s->stride == 1 && s->out < VECTOR
 #define ODD 1, 3
 #endif
 
-enum { MOST_WOVEN = 8 };
-
-/* A vector of pixels of each of c planes, c a power of 2, into c vectors of whole pixels; and back. */
-INLINE void weave(const int c, vec v[])
-{
-    #pragma GCC unroll 3
-    for (int width = c; width > 1; width /= 2) {
-        vec next[MOST_WOVEN];
-        #pragma GCC unroll 4
-        for (int i = 0; i < c / 2; i++) {
-            next[2 * i] = INTERLEAVE(v[i], v[i + c / 2], LOW_HALVES);
-            next[2 * i + 1] = INTERLEAVE(v[i], v[i + c / 2], HIGH_HALVES);
-        }
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++)
-            v[i] = next[i];
-    }
-}
-
+/* What weave (vector.h) does to a vector of pixels of each plane, whole pixels as the result, undone. */
 INLINE void unweave(const int c, vec v[])
 {
     #pragma GCC unroll 3

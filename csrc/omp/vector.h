@@ -250,23 +250,27 @@ INLINE void step_v(real *w, vec g, real *m, real *v, const step_constants *s)
 #else
 #define INTERLEAVE(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
 #endif
+enum { MOST_WOVEN = VECTOR > 8 ? VECTOR : 8 };
 
-/* row[j][i] = row[i][j]. Interleaving the halves log2(VECTOR) times transposes. */
-INLINE void turn(vec row[VECTOR])
+/* A vector of each of c runs, c a power of 2, becomes c vectors in which what stood at one place stands together. */
+INLINE void weave(const int c, vec v[])
 {
-    vec next[VECTOR];
     #pragma GCC unroll 4
-    for (int width = VECTOR; width > 1; width /= 2) {
+    for (int width = c; width > 1; width /= 2) {
+        vec next[MOST_WOVEN];
         #pragma GCC unroll 16
-        for (int i = 0; i < VECTOR / 2; i++) {
-            next[2 * i] = INTERLEAVE(row[i], row[i + VECTOR / 2], LOW_HALVES);
-            next[2 * i + 1] = INTERLEAVE(row[i], row[i + VECTOR / 2], HIGH_HALVES);
+        for (int i = 0; i < c / 2; i++) {
+            next[2 * i] = INTERLEAVE(v[i], v[i + c / 2], LOW_HALVES);
+            next[2 * i + 1] = INTERLEAVE(v[i], v[i + c / 2], HIGH_HALVES);
         }
         #pragma GCC unroll 16
-        for (int i = 0; i < VECTOR; i++)
-            row[i] = next[i];
+        for (int i = 0; i < c; i++)
+            v[i] = next[i];
     }
 }
+
+/* row[j][i] = row[i][j]. Interleaving the halves log2(VECTOR) times transposes. */
+INLINE void turn(vec row[VECTOR]) { weave(VECTOR, row); }
 
 /* VECTOR x VECTOR numbers: to[j][i] = from[i][j]. */
 INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t from_row)
