@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .backends import on_host
-from .sweep import INFERENCE_ROWS, OK
+from .sweep.results import INFERENCE_ROWS, OK
 from .utils import OutputError, UsageError, atomic_write, os_reason
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from . import plot
 from .backends import on_host
-from .sweep import INFERENCE_ROWS, OK
+from .sweep.results import INFERENCE_ROWS, OK
 from .utils import atomic_write
 
 STYLE = """

@@ -38,7 +38,7 @@ def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
         "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, 
         "r2": 0.6,         "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
     }  # fmt: skip
-    row |= {f"infer_{n}_ms": ms * n / 100 for n in sweep.INFERENCE_ROWS}
+    row |= {f"infer_{n}_ms": ms * n / 100 for n in sweep.results.INFERENCE_ROWS}
     return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
 
 

@@ -1,0 +1,121 @@
+"""--sweep: train one network after another as a plan says, and write a line of figures for each.
+
+plan.py reads what is to be done, entry.py does it for one network, results.py keeps what came of it. Each entry runs
+in a process of its own: what it needs in memory is its own, and whatever ends it ends only it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..utils import UsageError
+from .entry import load_data, run_entry
+from .plan import Entry, read_plan
+from .results import COLUMNS, OK, append, collect, read_results
+
+__all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_results", "report", "sweep"]
+
+STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
+
+
+def sweep(
+    plan: str, results: str, index: int | None = None, say: Callable[[str], None] | None = None
+) -> list[dict]:
+    """Run the entries of a plan that `results` does not hold yet, or the one of that index; all results then.
+
+    say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError, OutputError.
+    """
+    entries = read_plan(plan)
+    if index is not None:
+        if not 0 <= index < len(entries):
+            raise UsageError(
+                f"--index {index}: {plan} has {len(entries)} entries, expected 0 to {len(entries) - 1}"
+            )
+        entries = [entries[index]]
+    done = {row["entry"] for row in read_results(results)} if os.path.exists(results) else set()
+    for number, entry in enumerate(entries, 1):
+        if entry.name in done:
+            continue
+        if say:
+            say(f"{number}/{len(entries)}: {entry.describe()}")
+        if index is not None:
+            append(results, run_entry(entry))
+        else:
+            _run_apart(plan, results, entry)
+    return read_results(results)
+
+
+# `-m nn` would take a folder nn beside the caller for the package, such as this project's own sources
+LAUNCH = "import sys; sys.path = [path for path in sys.path if path]; from nn.cli import main; sys.exit(main())"
+
+
+def _run_apart(plan: str, results: str, entry: Entry) -> None:
+    """Run an entry in a process of its own, which adds its line; where it could not, the line says why."""
+    package = str(Path(__file__).resolve().parents[2])
+    paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    command = [
+        sys.executable,
+        "-c",
+        LAUNCH,
+        "--sweep",
+        plan,
+        "--index",
+        str(entry.index),
+        "-o",
+        results,
+        "--quiet",
+    ]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if ended.returncode == 0:
+        return
+    if ended.returncode in STOPPED:  # from outside, and the sweep with it
+        raise KeyboardInterrupt
+    if ended.returncode < 0:
+        reason = f"ended by signal {-ended.returncode}" + (
+            ": out of memory?" if ended.returncode == -9 else ""
+        )
+    else:
+        reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix(
+            "nn: "
+        )
+    append(results, {**entry.facts(), "status": reason})
+
+
+def report(rows: list[dict]) -> None:
+    """The results as a table."""
+    from .. import console
+
+    def number(value, digits: str = ".3g") -> str:
+        return "" if not isinstance(value, float) else format(value, digits)
+
+    lines = [
+        [
+            row["layers"].replace(":relu", ""),
+            f"{row['backend']}",
+            number(row["threads"], ".0f"),
+            number(row["batch_number"], ".0f"),
+            number(row["parameters"], ",.0f"),
+            number(row["batch_ms"]),
+            number(row["infer_1_ms"]),
+            number(row["rmse"] if row["rmse"] is not None else row["accuracy"], ".4g"),
+            row["status"] if row["status"] != OK else "",
+        ]
+        for row in rows
+    ]
+    headers = [
+        "layers",
+        "backend",
+        "threads",
+        "batch",
+        "parameters",
+        "ms/batch",
+        "ms/row",
+        "RMSE or accuracy",
+        "",
+    ]
+    console.table(headers, lines, left=2)

@@ -1,0 +1,168 @@
+"""Plans: JSON or TOML in, the entries that they stand for out.
+
+A plan's keys are flags, `data` and what is in PLAN_KEYS; a flag may have a list of values, and every combination of
+them is an entry. `parts` holds several such objects, which share the keys beside it:
+
+    {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
+     "epochs": 3, "batch_number": [100, 1000],
+     "parts": [{"layers": ["50,50,1", "50,100,1"], "backend": "omp", "threads": [1, 2]}]}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import inspect
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..backends import device_numbers
+from ..config import read_config
+from ..layers import parse
+from ..utils import UsageError
+
+NO_KEYS = {
+    "self",
+    "net",
+    "ds",
+    "progress",
+    "stop",
+    "reference",
+    "checkpoint",
+    "checkpoint_every",
+    "resume",
+}  # arguments that are no flags, or not for a plan
+PLAN_KEYS = {
+    "name": "of the plan, the file's name by default",
+    "data": "what to learn from: DATA_KEYS",
+    "batches": "at most so many batches an epoch, where only their time is wanted",
+    "parts": "plans that share the keys beside them",
+}
+DATA_KEYS = {
+    "path": "a file, as --dataset; relative to the plan",
+    "test": "a file to find the error on; held-out rows without it",
+    "target": "as --target",
+    "clouds": "a synthetic series: rows, stations, seed, step",
+    "series": "a measured series as CSV, relative to the plan",
+    "stations": "the coordinates of its stations as CSV, relative to the plan",
+    "form": "of a series: table or maps",
+    "wanted": "the station to forecast",
+    "horizon": "seconds ahead (60)",
+    "test_share": "of a series' time, at its end (0.2)",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the results to be: its settings, which alone decide its name."""
+
+    plan: str
+    index: int
+    settings: dict
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The same for the same settings, in whatever plan and place."""
+        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
+
+    def facts(self) -> dict:
+        """What is known of it before it has run."""
+        s = self.settings
+        told = {
+            key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")
+        }
+        told |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
+        told["gpus"] = _gpu_count(s.get("gpus"))
+        told |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
+        with contextlib.suppress(UsageError):
+            told |= network_facts(parse(s["layers"]))
+        return told
+
+    def describe(self) -> str:
+        """The entry in a few words."""
+        s = self.settings
+        more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "distribute", "batch_number") if key in s]
+        return ", ".join([s["layers"], *more])
+
+
+def _gpu_count(gpus) -> int | str:
+    """How many GPUs an entry asks for, whichever they are; "" where it does not say."""
+    try:
+        return "" if gpus is None else len(device_numbers(gpus))
+    except ValueError:
+        return str(gpus)  # running it will say what is wrong
+
+
+def read_plan(path: str) -> list[Entry]:
+    """The entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
+    plan = read_config(path, "--sweep")
+    name = str(plan.pop("name", Path(path).stem))
+    parts = plan.pop("parts", [{}])
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise UsageError(f"{path}: parts: expected a list of objects")
+    settings = [entry for part in parts for entry in _combinations(path, {**plan, **part})]
+    unique = {json.dumps(entry, sort_keys=True): entry for entry in settings}
+    return [Entry(name, index, entry, Path(path).parent) for index, entry in enumerate(unique.values())]
+
+
+def _combinations(path: str, part: dict) -> Iterable[dict]:
+    of_network, of_training = flag_names()
+    known = {*of_network, *of_training, "data", "batches"}
+    for key in part:
+        if key not in known:
+            raise UsageError(f"{path}: no such key {key}{_suggestion(key, known)}")
+    for key in ("data", "layers"):
+        if key not in part:
+            raise UsageError(f"{path}: a part without {key}; say it in the part or beside the parts")
+    if not isinstance(part["data"], dict):
+        raise UsageError(f"{path}: data: expected an object with path, series or clouds")
+    for key in part["data"]:
+        if key not in DATA_KEYS:
+            raise UsageError(f"{path}: data: no such key {key}{_suggestion(key, DATA_KEYS)}")
+    if sum(key in part["data"] for key in ("path", "series", "clouds")) != 1:
+        raise UsageError(f"{path}: data: expected one of path, series and clouds")
+    if part["data"].get("form", "table") not in ("table", "maps"):
+        raise UsageError(f"{path}: data: form {part['data']['form']}: expected table or maps")
+    for layers in part["layers"] if isinstance(part["layers"], list) else [part["layers"]]:
+        if not isinstance(layers, str):
+            raise UsageError(f"{path}: layers: found {json.dumps(layers)}, expected text such as \"30,60,10,1\"")
+    part = {key: value for key, value in part.items() if value is not None}
+    axes = [
+        [(key, value) for value in (values if isinstance(values, list) else [values])]
+        for key, values in part.items()
+    ]
+    return map(dict, itertools.product(*axes))
+
+
+def flag_names() -> tuple[set[str], set[str]]:
+    """The flags that a plan may name: those of Network and those of train."""
+    from ..nn import Network
+    from ..train import train
+
+    return tuple(set(inspect.signature(call).parameters) - NO_KEYS for call in (Network.__init__, train))
+
+
+def _suggestion(key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, sorted(known), 1)
+    return f": did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(known))}"
+
+
+def _data_name(data: dict) -> str:
+    source = data.get("path") or data.get("series") or "clouds"
+    return Path(source).name if "path" in data else f"{Path(source).name} {data.get('form', 'table')}"
+
+
+def network_facts(layers) -> dict:
+    """Kind, hidden layers that learn, neurons or filters of the largest of them, and parameters."""
+    sizes = [layer.out_shape[0] for layer in layers if layer.weight_shape]
+    return {
+        "kind": "cnn" if any(layer.kind == "conv" for layer in layers) else "dense",
+        "depth": len(sizes) - 1,
+        "width": max(sizes[:-1], default=0),
+        "parameters": sum(layer.parameters for layer in layers),
+    }

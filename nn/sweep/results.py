@@ -1,0 +1,128 @@
+"""The file of results: CSV, a line an entry, to which several processes may add."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from pathlib import Path
+
+from ..utils import DataError, InputNotFound, OutputError, os_reason
+
+INFERENCE_ROWS = (1, 2, 64, 512, 1024)
+OK = "ok"
+
+COLUMNS = (
+    "entry", "plan", "index", "status", "data", "layers", "kind", "depth", "width", "parameters", "rows",
+    "inputs", "batch_number", "epochs", "backend", "engine", "device", "cores", "threads", "threads_used", "gpus",
+    "distribute", "dtype", "train_s", "epoch_s", "batch_ms", "batch_p95_ms", *(f"infer_{n}_ms" for n in
+    INFERENCE_ROWS), "network_bytes", "peak_bytes", "loss", "rmse", "mae", "r2", "skill", "accuracy", "nn",
+    "numpy", "python", "when",
+)  # fmt: skip
+
+
+def read_results(path: str) -> list[dict]:
+    """The lines of a file of results, numbers as floats, empty fields as None; an unfinished line is none.
+
+    Raises InputNotFound, and DataError for a file that is none of `--sweep`.
+    """
+    try:
+        text = Path(path).read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: no text, expected the CSV that --sweep writes") from error
+    except OSError as error:
+        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
+    whole = text[: text.rfind("\n") + 1]
+    if not text:
+        return []
+    header, *lines = list(csv.reader(io.StringIO(whole))) or [[]]
+    if tuple(header) != COLUMNS:
+        if header[:1] == ["entry"]:
+            others = ", ".join(sorted({*header} ^ {*COLUMNS})) or "in another order"
+            raise DataError(
+                f"{path}: another version of nn wrote it, with other columns ({others}); name a new file to run the "
+                f"plan again"
+            )
+        raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
+    return [dict(zip(COLUMNS, map(_field, line), strict=True)) for line in lines if len(line) == len(COLUMNS)]
+
+
+_TEXTS = {
+    "entry",
+    "plan",
+    "status",
+    "data",
+    "layers",
+    "kind",
+    "backend",
+    "engine",
+    "device",
+    "gpus",
+    "distribute",
+}
+_TEXTS |= {"dtype", "nn", "numpy", "python", "when"}
+
+
+def _field(text: str):
+    try:
+        number = float(text)
+    except ValueError:
+        return text or None
+    return number if math.isfinite(number) else None
+
+
+def collect(path: str) -> list[dict]:
+    """The results in a file, in all CSV files of a folder, or in all that a pattern such as `r-*.csv` names.
+
+    Of several lines of one entry, backend and device the last one counts.
+    """
+    import glob
+
+    where = Path(path)
+    if where.is_dir():
+        files = sorted(map(str, where.glob("*.csv")))
+    else:
+        files = [path] if where.exists() else sorted(glob.glob(path))
+    if not files:
+        raise InputNotFound(f"{path}: no such file, and no CSV file fits it; write one with nn --sweep")
+    rows = {}
+    for file in files:
+        for row in read_results(file):
+            rows[row["entry"], row["device"], row["cores"]] = row
+    return list(rows.values())
+
+
+def append(path: str, row: dict) -> None:
+    """Add a line to a file of results, after its header if it is new; several processes may do so at once."""
+    try:
+        with open(path, "a+b") as file:
+            _lock(file)
+            file.seek(0)
+            text = file.read()
+            whole = text.rfind(b"\n") + 1
+            file.truncate(whole)  # a line that was cut when a run was ended
+            line = io.StringIO()
+            writer = csv.writer(line, lineterminator="\n")
+            if not whole:
+                writer.writerow(COLUMNS)
+            writer.writerow([_text(row.get(column)) for column in COLUMNS])
+            file.write(line.getvalue().encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def _lock(file) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+
+
+def _text(value) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
