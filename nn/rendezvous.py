@@ -287,7 +287,7 @@ class Ranks(Team):
         self._values: dict[int, queue.SimpleQueue] = {peer: queue.SimpleQueue() for peer in lines}
         self._ended: dict[int, _End] = {}
         self._changed = threading.Condition()
-        self._closed = self._left_alone = False
+        self._closed = self._left_alone = self._broken = False
         for peer in lines:
             threading.Thread(target=self._listen, args=(peer,), daemon=True).start()
 
@@ -368,8 +368,9 @@ class Ranks(Team):
         with self._changed:
             self._left_alone = True
             self._changed.notify_all()
-            if self._closed or peer in self._ended:
+            if self._closed or peer in self._ended or self._broken:
                 return
+            self._broken = True  # those who leave when they are told are not to be named instead
         if self.rank == 0:
             self._tell("lost", peer, but=peer)
         leave(1, f"rank {peer} of {self.size} has ended; so does the training, see that rank's output for why")

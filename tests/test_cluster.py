@@ -22,7 +22,7 @@ import pytest
 from command_line import environment, position, run, succeed, write_two_classes
 
 import nn
-from nn import cluster
+from nn import cluster, rendezvous
 from nn.backends.cpu import CpuEngine
 from nn.utils import UsageError
 
@@ -190,6 +190,15 @@ def test_a_rank_that_is_killed_ends_all_others_at_once(ranks, victim):
         if rank == 0 != victim:
             assert err == f"nn: rank {victim} of 3 has ended; so does the training, see that rank's output for why\n"
     assert time.monotonic() - began < 10
+
+
+def test_ranks_that_leave_because_one_was_lost_are_not_named_instead_of_it(monkeypatch):
+    said = []
+    monkeypatch.setattr(rendezvous, "leave", lambda code, text: said.append((code, text)))
+    team = rendezvous.Ranks(0, 3, 0, {})
+    team._lost(1)
+    team._lost(2)  # it was told of 1, and may be gone before rank 0 has spoken
+    assert [(code, text.split(" of ")[0]) for code, text in said] == [(1, "rank 1")]
 
 
 def test_a_rank_that_fails_takes_the_others_with_it_and_rank_0_says_why(ranks):
@@ -368,7 +377,7 @@ NETWORKS = {
 }
 EPOCHS = """
 import sys, numpy as np, nn
-from nn import cluster
+from nn import cluster, rendezvous
 
 NETWORKS, out = eval(sys.argv[1]), sys.argv[2]
 found = {}
@@ -550,7 +559,7 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpiexec, folder, si
 
 STOPPED = """
 import os, signal, sys, numpy as np, nn
-from nn import cluster
+from nn import cluster, rendezvous
 from nn.ds import Dataset
 from nn.utils import Stopped, StopRequest
 
