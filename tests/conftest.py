@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from launches import Process, free_port
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -32,3 +33,22 @@ def shared() -> Path:
 def datasets() -> Path:
     """The small data sets that the project ships."""
     return REPOSITORY / "datasets"
+
+
+@pytest.fixture
+def ranks():
+    """Starts ranks of one launch: ranks(program, size, only=those, more variables)."""
+    started = []
+
+    def start(program, size=3, only=None, **variables):
+        variables = {"MASTER_PORT": free_port(), "WORLD_SIZE": size, **variables}
+        new = [Process(program, RANK=rank, **variables) for rank in (range(size) if only is None else only)]
+        started.extend(new)
+        return new
+
+    yield start
+    for process in started:
+        process.popen.kill()
+        process.popen.wait()
+        for pipe in (process.popen.stdout, process.popen.stderr):
+            pipe.close()

@@ -1,0 +1,376 @@
+"""Ranks by MPI (`pip install mpi4py mpich`): 2 and 3 of them, started by mpiexec, compute what one process does."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import position, succeed, write_two_classes
+from launches import MIRRORED, SECONDS, SMALL, alone, small_data
+
+import nn
+
+PROGRAMS = Path(sys.executable).parent
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    small_data(tmp_path, monkeypatch)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def mpiexec() -> str:
+    """The mpiexec beside this Python's mpi4py."""
+    if not importlib.util.find_spec("mpi4py"):
+        pytest.skip("mpi4py is not installed (pip install mpi4py mpich)")
+    found = shutil.which("mpiexec", path=os.pathsep.join([str(PROGRAMS), os.environ["PATH"]]))
+    if not found:
+        pytest.skip("there is no mpiexec (pip install mpich)")
+    return found
+
+
+def mpi_environment(**variables) -> dict[str, str]:
+    """Messages stay on this machine."""
+    return alone(FI_PROVIDER="tcp", FI_TCP_IFACE="lo", UCX_NET_DEVICES="lo", **variables)
+
+
+def launch(mpiexec, size, *command, **variables) -> subprocess.CompletedProcess:
+    """Run a command as that many ranks."""
+    return subprocess.run(
+        [mpiexec, "-n", str(size), *map(str, command)],
+        env=mpi_environment(**variables), text=True, capture_output=True, timeout=4 * SECONDS,
+    )  # fmt: skip
+
+
+def train_as(mpiexec, size, *arguments, **variables) -> subprocess.CompletedProcess:
+    """`nn ARGUMENTS` as that many ranks."""
+    return launch(mpiexec, size, sys.executable, "-m", "nn", *arguments, **variables)
+
+
+NETWORKS = {
+    "dense": "30,60:sigmoid,10:tanh,1",
+    "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3",
+}
+EPOCHS = """
+import sys, numpy as np, nn
+from nn import cluster, rendezvous
+
+NETWORKS, out = eval(sys.argv[1]), sys.argv[2]
+found = {}
+for name, spec in NETWORKS.items():
+    for backend in ("seq", "omp"):
+        for dtype in ("float64", "float32"):
+            for how in sys.argv[3:]:
+                net = nn.Network(spec, "regression", dtype=dtype, backend=backend, seed=3, threads=1,
+                                 distribute=None if how == "alone" else how)
+                engine, rng = net.engine, np.random.default_rng(1)
+                x = rng.normal(size=(107, net.inputs)).astype(dtype)
+                y = rng.normal(size=(107, net.outputs)).astype(dtype)
+                data, start = engine.load(x, y), engine.get("parameters")
+                # the first moment after a batch is its mean gradient; 107 rows are 15 batches of 7 and one of 2
+                for rows, batch in ((31, 31), (107, 7)):
+                    settings = engine.training(optimizer="sgd", batch=batch, rates=[0.01] * 9, momentum=0.9, seed=3)
+                    progress = engine.progress()
+                    for vector in ("moment1", "parameters"):
+                        engine.set(vector, start if vector == "parameters" else 0 * start)
+                    engine.epoch(data, np.arange(rows), settings, progress)
+                    key = f"{name} {backend} {dtype} {how} {rows} "
+                    found[key + "parameters"] = engine.get("parameters")
+                    found[key + "moment1"] = engine.get("moment1")
+                    found[key + "loss"] = np.array([progress.loss])
+                    assert (progress.row, progress.step) == (rows, -(-rows // batch))
+if cluster.current().rank == 0:
+    np.savez(out, **found)
+sys.exit(cluster.end(0))
+"""
+
+
+def distance(a, b) -> float:
+    return np.linalg.norm(a.astype(float) - b) / np.linalg.norm(b.astype(float))
+
+
+@pytest.fixture(scope="module")
+def epochs(mpiexec, tmp_path_factory):
+    """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
+    folder = tmp_path_factory.mktemp("epochs")
+    found = {}
+    for size, ways in ((1, ["alone"]), (2, ["mirrored", "central"]), (3, ["mirrored", "central"])):
+        done = launch(mpiexec, size, sys.executable, "-c", EPOCHS, repr(NETWORKS), folder / f"{size}.npz", *ways)
+        assert done.returncode == 0, done.stderr
+        found[size] = np.load(folder / f"{size}.npz")
+    return found
+
+
+@pytest.mark.parametrize("how", ["mirrored", "central"])
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_ranks_compute_what_one_process_does(epochs, name, backend, size, how):
+    for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
+        one, several = (f"{name} {backend} {dtype} {way} " for way in ("alone", how))
+        gradient = epochs[1][one + "31 moment1"]
+        assert np.linalg.norm(gradient) > 0
+        assert distance(epochs[size][several + "31 moment1"], gradient) < tolerance
+        assert distance(epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]) < tolerance
+    one, several = (f"{name} {backend} float64 {way} 107 " for way in ("alone", how))
+    for what in ("parameters", "loss"):
+        assert distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
+
+
+def test_mirrored_and_central_take_the_same_steps(epochs):
+    for key in epochs[2].files:
+        if " mirrored " in key and key.endswith(("parameters", "loss")):
+            assert distance(epochs[2][key.replace("mirrored", "central")], epochs[2][key]) < 1e-6
+
+
+def test_ranks_train_one_model_and_rank_0_tells(mpiexec, folder):
+    succeed(*SMALL, "--epochs", 4, "--dtype", "float64")
+    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Network.load("m.bin").config
+    several = [*MIRRORED[:-2], "--distribute", "central", "--epochs", 4, "--dtype", "float64", "--json"]
+    done = train_as(mpiexec, 3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)  # one object, of rank 0
+    assert result["ranks"] == 3 and len(result["loss"]) == 4
+    assert len((folder / "h.csv").read_text().splitlines()) == 5
+    assert position("c.ck")["epoch"] == 4
+    tested = succeed("--test", "--model", "m.bin", "--json").json
+    assert tested == pytest.approx(alone, rel=1e-6)
+    assert nn.Network.load("m.bin").config == config  # nothing of ranks
+
+
+def test_the_validation_loss_is_of_all_held_out_rows(mpiexec, folder):
+    given = [*SMALL[:-1], "--epochs", 2, "--dtype", "float64", "--json", "--quiet"]
+    alone = succeed(*given).json
+    done = train_as(mpiexec, 3, *given, "--distribute", "mirrored")
+    several = json.loads(done.stdout)
+    assert several["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-9)
+    assert several["loss"] == pytest.approx(alone["loss"], rel=1e-9)
+
+
+API = """
+import hashlib, nn
+ds = nn.load("two.csv")
+net = nn.Network("2,16,1", task=ds.task, distribute=HOW)
+result = nn.train(net, ds, epochs=3, batch_number=33)
+here = hashlib.sha256(b"".join(array.tobytes() for array in net.parameters().values())).hexdigest()
+team = net.engine.team
+assert result["ranks"] == team.size == 3 and team.gather(here) == [here] * 3
+print(f"{team.rank} {result['loss']} {nn.test(net, ds)['accuracy']}\\n", end="")  # in one piece
+"""
+
+
+@pytest.mark.parametrize("how", ["mirrored", "central"])
+def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpiexec, folder, how):
+    done = launch(mpiexec, 3, sys.executable, "-c", API.replace("HOW", repr(how)))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = sorted(done.stdout.splitlines())
+    assert [line[0] for line in lines] == ["0", "1", "2"] and len({line[1:] for line in lines}) == 1
+
+
+def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpiexec, folder):
+    failing = API.replace("HOW", "'mirrored'").replace("result =", "net.engine.team.rank == 1 and 1 / 0\nresult =")
+    done = launch(mpiexec, 3, sys.executable, "-c", failing)
+    assert done.returncode != 0 and "nn: rank 1 of 3: ZeroDivisionError: division by zero" in done.stderr
+    assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
+
+
+def rank_process(launcher: subprocess.Popen, rank: int, variable: str = "PMI_RANK") -> int:
+    """The process id of a rank below a launcher."""
+    children = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    below, found = [launcher.pid], []
+    while below:
+        below.extend(children.get(below[0], []))
+        found.append(below.pop(0))
+    for pid in found:
+        with contextlib.suppress(OSError):
+            if f"{variable}={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0") and (
+                b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ):
+                return pid
+    raise AssertionError(f"no rank {rank}")
+
+
+@contextlib.contextmanager
+def running(mpiexec, size, *arguments):
+    """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
+    before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
+    launcher = subprocess.Popen(
+        [mpiexec, "-n", str(size), sys.executable, "-m", "nn", *map(str, arguments)],
+        env=mpi_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + SECONDS
+        while not Path("c.ck").exists() or Path("c.ck").read_bytes() == before:
+            assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
+            if launcher.poll() == 0:
+                break
+            time.sleep(0.01)
+        yield launcher
+    finally:
+        launcher.kill()
+        launcher.communicate()
+
+
+LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "auto"]
+
+
+@pytest.mark.parametrize(
+    "signum, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)], ids=lambda value: str(value)
+)
+def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpiexec, folder, signum, code):
+    with running(mpiexec, 3, *LONG) as launcher:
+        os.kill(rank_process(launcher, 1), signum)
+        out, err = launcher.communicate(timeout=SECONDS)
+    assert launcher.returncode == code
+    assert out == "" and err.splitlines() == [
+        f"nn: stopped by {signal.Signals(signum).name}: the training as it stands is in c.ck, "
+        "--resume auto goes on from it, m.bin was not written"
+    ]
+    assert position("c.ck")["step"] > 0
+
+
+STOPPED = """
+import os, signal, sys, numpy as np, nn
+from nn import cluster, rendezvous
+from nn.ds import Dataset
+from nn.utils import Stopped, StopRequest
+
+def trained(**saving):
+    net = nn.Network(LAYERS, task=ds.task, distribute=HOW, threads=1)
+    if saving:  # one rank, another each time, is asked to stop after its next batch
+        epoch, stop, team = net.engine.epoch, saving["stop"], net.engine.team
+        def interrupted(data, order, settings, progress):
+            if team.rank == len(stops) % team.size:
+                stop.request(signal.SIGUSR1)
+                progress.stop = 1
+            epoch(data, order, settings, progress)
+        net.engine.epoch = interrupted
+    nn.train(net, ds, epochs=3, batch_number=40, **saving)
+    return net
+
+ds, stops = nn.load(DATA), []
+peace = trained()
+while True:
+    try:
+        net = trained(checkpoint="c.ck", resume="auto", stop=StopRequest())
+        break
+    except Stopped as stopped:
+        assert stopped.signum == signal.SIGUSR1
+        stops.append(stopped)
+        cluster.current().gather(None)  # rank 0 has written
+if cluster.current().rank == 0:
+    peace.export("peace.bin")
+    net.export("net.bin")
+    print(len(stops))
+"""
+
+
+@pytest.mark.parametrize("how", ["mirrored", "central"])
+@pytest.mark.parametrize("layers, data", [("2,16,dropout0.2,8,1", "two.csv"), ("1x8x8,conv4k3,dropout0.3,3", "x.npz")])
+def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpiexec, folder, layers, data, how):
+    rng = np.random.default_rng(0)
+    np.savez("x.npz", x=rng.integers(0, 256, (200, 1, 8, 8), np.uint8), y=np.arange(200) % 3)
+    program = STOPPED.replace("HOW", repr(how)).replace("LAYERS", repr(layers)).replace("DATA", repr(data))
+    done = launch(mpiexec, 3, sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 10  # of 3 epochs of 4 batches or more
+    assert (folder / "net.bin").read_bytes() == (folder / "peace.bin").read_bytes()
+
+
+def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpiexec, folder):
+    with running(mpiexec, 3, *LONG) as launcher:
+        others = [rank_process(launcher, rank) for rank in (0, 2)]
+        os.kill(rank_process(launcher, 1), signal.SIGKILL)
+        began = time.monotonic()
+        launcher.communicate(timeout=SECONDS)
+        assert launcher.returncode != 0 and time.monotonic() - began < 10
+    for pid in others:
+        with contextlib.suppress(OSError):
+            assert b"-m\0nn\0" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert not (folder / "m.bin").exists()
+    done = position("c.ck")["step"]
+    with running(mpiexec, 3, *LONG) as launcher:
+        os.kill(rank_process(launcher, 0), signal.SIGTERM)
+        launcher.communicate(timeout=SECONDS)
+    assert launcher.returncode == 75 and position("c.ck")["step"] > done
+
+
+@pytest.mark.parametrize(
+    "command, code, line",
+    [
+        (["--seed", "$PMI_RANK"], 2, "nn: --seed: rank 1 has 1, rank 0 has 0; give all ranks the same flags"),
+        (["--optimizer", "$O"], 2, "nn: --optimizer: rank 1 has sgd, rank 0 has adam; give all ranks the same flags"),
+        (["--dataset", "$D"], 2, "nn: SHA-256 of --dataset: rank 1 has "),
+        (["--dataset", "$N"], 66, "nn: rank 1 of 3: none.csv: no such file"),
+        (["--resume", "$R"], 66, "nn: rank 1 of 3: none.ck: no such checkpoint"),
+        (["--reference", "--layers", "2,4,1"], 2, "nn: --reference"),
+    ],
+    ids=["seed", "optimizer", "data", "no data", "no checkpoint", "reference"],
+)
+def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpiexec, folder, command, code, line):
+    write_two_classes(folder / "other.csv", rows=302)
+    succeed(*SMALL, "--epochs", 2, "--checkpoint", "c.ck")
+    choose = (
+        'O=adam D=two.csv N=two.csv R=c.ck; if [ "$PMI_RANK" = 1 ]; then O=sgd D=other.csv N=none.csv R=none.ck; fi; '
+    )
+    command = " ".join(map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command]))
+    began = time.monotonic()
+    done = launch(mpiexec, 3, "sh", "-c", choose + "exec " + command)
+    assert time.monotonic() - began < 30
+    assert done.returncode == code, done.stderr
+    ours = [text for text in done.stderr.splitlines() if text.startswith("nn:")]
+    assert len(ours) == 1 and ours[0].startswith(line)
+
+
+def test_more_ranks_than_rows_are_refused(mpiexec, folder):
+    write_two_classes(folder / "two.csv", rows=4)
+    done = train_as(mpiexec, 3, *MIRRORED, "--holdout", 0.5)
+    assert done.returncode == 2
+    assert done.stderr == "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data\n"
+
+
+def test_ranks_of_which_mpi_knows_nothing_are_refused(mpiexec, ranks, folder):
+    program = f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r} + ['--backend', 'omp']))"
+    ends = [process.end() for process in ranks(program, size=2)]
+    assert [code for code, _, _ in ends] == [2, 2]
+    assert "RANK and WORLD_SIZE speaks of rank 0 of 2, but to mpi4py's" in ends[0][2]
+    assert "start the ranks by mpiexec or srun" in ends[0][2] and ends[1][2] == ""
+
+
+def test_without_mpi4py_its_command_is_told(ranks, folder):
+    program = "import sys; sys.modules['mpi4py'] = None\nimport nn.cli; "
+    program += f"sys.exit(nn.cli.main({MIRRORED!r} + ['--backend', 'omp']))"
+    ends = [process.end() for process in ranks(program, size=2)]
+    assert [code for code, _, _ in ends] == [2, 2]
+    assert 'pip install "nn-trainer[mpi]"' in ends[0][2] and ends[0][2].count("\n") == 1
+
+
+def test_the_cores_are_shared_among_the_ranks_of_a_host(mpiexec, folder):
+    from nn.utils import default_threads
+
+    done = train_as(mpiexec, 2, *MIRRORED[:-2], "--distribute", "mirrored", "--layers", "2,900,900,1", "--json",
+                    "--epochs", 1, "--batch_number", 200)  # fmt: skip
+    assert json.loads(done.stdout)["threads"] == max(1, default_threads() // 2)
+
+
+def test_the_profile_shows_the_messages(mpiexec, folder):
+    done = train_as(mpiexec, 2, *MIRRORED, "--epochs", 20, "--profile", "--json", "--trace", "t.json")
+    profile = json.loads(done.stdout)["profile"]
+    assert profile["communication_ms"] > 0 and profile["update_ms"] > 0
+    names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
+    assert "communication" in names
