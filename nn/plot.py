@@ -21,7 +21,8 @@ from .utils import OutputError, UsageError, atomic_write, os_reason
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
 DASHES = ("-", "--", "-.", ":")
-MOST_LINES = len(COLOURS) * 2
+MOST_NETWORKS = 5  # in the picture of speed-ups
+MOST_INSIDE = len(COLOURS)  # lines that leave room for their legend
 MOST_POINTS = 20_000  # of a scatter plot; more of them would only make the file large
 SMALL_MULTIPLES = 3
 
@@ -83,6 +84,7 @@ def _picture(name: str, caption: str, draw: Callable, columns: int = 1, share: b
         )
         FigureCanvasAgg(figure)
         draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
+        _legend(figure)
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         figure.savefig(png, format="png", dpi=150)
@@ -103,15 +105,12 @@ def of_results(rows: list[dict]) -> list[Picture]:
 
 
 def _engine_names(rows: list[dict]) -> dict[int, str]:
-    """Names of the rows' engines, by the row's id: backend, threads or GPUs; the device if there are more."""
+    """Names of the rows' engines, by the row's id: backend and GPUs, or threads; the processor if there are more."""
     devices = {row["device"] for row in rows if on_host(row["backend"])}
     names = {}
     for row in rows:
         name = row["engine"] or row["backend"]
-        if not on_host(row["backend"]):
-            name += f", {_count(row['gpus'])} GPUs" if _count(row["gpus"]) > 1 else ""
-            name += f", {row['distribute']}" if row["distribute"] else ""
-        elif row["threads"] and row["threads"] >= 1:
+        if on_host(row["backend"]) and row["threads"] and row["threads"] >= 1:
             name += f", {row['threads']:.0f} thread{'s' * (row['threads'] > 1)}"
         if len(devices) > 1 and on_host(row["backend"]):
             name += f", {row['device']}"
@@ -145,6 +144,21 @@ def _line(axes, points: dict[float, list[float]], **style) -> None:
     axes.plot(xs, [float(np.median(points[x])) for x in xs], **style)
 
 
+def _legend(figure) -> None:
+    """One in each part of the figure; one below for all where more lines than MOST_INSIDE leave it no room."""
+    parts = [axes for axes in figure.axes if axes.get_legend_handles_labels()[1]]
+    named = {}
+    for axes in parts:
+        named |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    if len(named) <= MOST_INSIDE:
+        for axes in parts:
+            axes.legend()
+        return
+    columns = max(1, int(figure.get_figwidth() / (0.6 + 0.075 * max(map(len, named)))))  # inches
+    figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(named) // columns))
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns)
+
+
 def _grouped(rows: Iterable[dict], key: Callable, x: str, y: Callable) -> dict:
     """{key: {x: [y, ...]}} of the rows that have both."""
     groups: dict = defaultdict(lambda: defaultdict(list))
@@ -173,7 +187,6 @@ def _training_time(rows, engines):
             ylabel=f"time of a batch of {batch:.0f} rows (ms)",
         )
         axes.set_title("Training a dense network")
-        axes.legend()
 
     caption = (
         f"Training time of a batch of {batch:.0f} rows against the number of parameters, dense networks."
@@ -206,7 +219,6 @@ def _batch_sizes(rows, engines):
                 _line(place, points, label=engine, **styles[engine])
             place.set(xscale="log", yscale="log", xlabel="batch size (rows)")
             place.set_title(_short(name))
-            place.legend()
         axes[0].set_ylabel("training time of a row (µs)")
 
     caption = "Training time of a row against the batch size: larger batches keep more of a device busy."
@@ -236,7 +248,6 @@ def _depths(rows, engines):
                     _line(place, groups[engine, depth], label=label, **styles[label])
             place.set(xscale="log", yscale="log", xlabel="parameters")
             place.set_title(name)
-            place.legend()
         axes[0].set_ylabel(f"time of a batch of {batch:.0f} rows (ms)")
 
     caption = (
@@ -267,7 +278,6 @@ def _inference(rows, engines):
                 _line(place, points, label=engine, **styles[engine])
             place.set(xscale="log", yscale="log", xlabel="rows in a call")
             place.set_title(_short(name))
-            place.legend()
         axes[0].set_ylabel("time of a call of predict (ms)")
 
     caption = "Inference: time of a call against the rows in it, for a small, a middle and a large network."
@@ -291,16 +301,23 @@ def _threads_or_gpus(rows, engines):
             if distribute and 1 in alone:
                 groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
         groups = {key: points for key, points in groups.items() if len(points) > 1}
-        chosen = _spread(sorted(groups, key=lambda key: (_parameters(rows, key[0]), key[1])), 5)
-        if chosen:
-            lines[unit] = {key: groups[key] for key in chosen}
+        networks = sorted({key[:2] for key in groups}, key=lambda key: (_parameters(rows, key[0]), key[1]))
+        networks = _spread(networks, MOST_NETWORKS)
+        if networks:
+            order = sorted(groups, key=lambda key: tuple(map(str, key[2:])))
+            lines[unit] = {key: groups[key] for one in networks for key in order if key[:2] == one}
     if not lines:
         return None
 
     def draw(axes):
         for place, (unit, groups) in zip(axes, lines.items(), strict=True):
+            several = len({key[2] for key in groups}) > 1
             names = {
-                key: f"{_short(key[0])}, batch {key[1]:.0f}" + (f", {key[3]}" if key[3] else "")
+                key: ", ".join(
+                    [f"{_short(key[0])}, batch {key[1]:.0f}"]
+                    + [key[2]] * several
+                    + [key[3]] * bool(key[3])
+                )
                 for key in groups
             }
             styles = _styles(names.values())
@@ -315,7 +332,6 @@ def _threads_or_gpus(rows, engines):
             place.set(xlabel="GPUs" if unit == "gpus" else "threads", ylabel="speed-up (times)")
             place.xaxis.get_major_locator().set_params(integer=True)
             place.set_title("Several GPUs" if unit == "gpus" else "Several threads")
-            place.legend()
 
     return _picture(
         "speed-up", "Speed-up of training by several threads or GPUs.", draw, len(lines), share=False
@@ -342,7 +358,6 @@ def _errors(rows, engines):
             _line(axes, groups[name], label=name, **style)
         axes.set(xscale="log", xlabel="parameters", ylabel="RMSE on test rows (unit of the target)")
         axes.set_title("Error after training")
-        axes.legend()
 
     return _picture("error", "Error on test rows against the number of parameters.", draw)
 
@@ -367,7 +382,6 @@ def _memory(rows, engines):
             xscale="log", yscale="log", xlabel="parameters", ylabel="memory of the network in training (MB)"
         )
         axes.set_title("Memory")
-        axes.legend()
 
     return _picture("memory", "Memory: parameters, gradients, the optimiser's state and one batch.", draw)
 
@@ -430,7 +444,6 @@ def _losses(net):
         axes.set_xlim(0.5, max(map(len, lines.values())) + 0.5)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title("Loss while training")
-        axes.legend()
 
     return _picture("loss", "Loss after each epoch.", draw)
 
@@ -451,7 +464,6 @@ def _predicted(truth, predicted, names):
             )  # fmt: skip
         axes.set(xlabel="true value (unit of the target)", ylabel="predicted value (unit of the target)")
         axes.set_title("Predicted against true")
-        axes.legend()
 
     return _picture("predicted", "Predicted against true values.", draw)
 
@@ -472,6 +484,5 @@ def _histogram(truth, predicted, names):
         axes.margins(y=0.15)  # room for the legend
         axes.set(xlabel="predicted - true (unit of the target)", ylabel="rows")
         axes.set_title("Errors")
-        axes.legend()
 
     return _picture("errors", "Histogram of the errors.", draw)

@@ -235,6 +235,7 @@ def fake(monkeypatch):
 def test_a_group_trains_tests_and_predicts_as_one(fake):
     engine = fake()
     assert engine.describe() == "cuda (3 x Fake, mirrored)" and engine.bytes() == 30
+    assert engine.gpu_name() == "Fake"  # a study's rows with one and with several are of one device
     x = np.random.default_rng(0).integers(0, 100, (2000, 2)).astype(float)
     data, progress = engine.load(x, x), engine.progress()
     for rows in (None, np.arange(1999, -1, -1), np.arange(5)):

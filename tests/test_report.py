@@ -53,7 +53,8 @@ def results():
                 result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8)
             )
         rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
-        rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8))
+        rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8,
+                           engine="cuda (2 x Large GPU, mirrored)"))  # fmt: skip
     return rows
 
 
@@ -107,9 +108,31 @@ def test_every_picture_says_what_it_shows(pictures):
 
 def test_lines_differ_in_more_than_colour(results):
     """For those who do not tell colours apart: each line of a picture has a marker of its own."""
-    styles = plot._styles(f"line {i}" for i in range(plot.MOST_LINES))
+    most = len(plot.COLOURS) * len(plot.DASHES)
+    styles = plot._styles(f"line {i}" for i in range(most))
     looks = [(style["marker"], style["linestyle"]) for style in styles.values()]
-    assert len(set(looks)) == plot.MOST_LINES
+    assert len(set(looks)) == most
+
+
+def test_more_lines_than_leave_room_are_named_once_below_the_picture(results):
+    def words(rows):
+        (picture,) = [picture for picture in plot.of_results(rows) if picture.name == "inference"]
+        return texts(picture.svg).count("omp (avx2), 1 thread"), ET.fromstring(picture.svg).get("height")
+
+    many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
+    assert words(results)[0] == 3  # in each of three
+    once, height = words(many)
+    assert once == 1 and float(height.removesuffix("pt")) > float(words(results)[1].removesuffix("pt"))
+
+
+def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
+    rows = [
+        result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=str(gpus), distribute=how, ms=1 / gpus, engine=how)
+        for gpus in (1, 2, 4)
+        for how in ("mirrored", "central")
+    ]
+    (picture,) = [picture for picture in plot.of_results(rows) if picture.name == "speed-up"]
+    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < set(texts(picture.svg))
 
 
 def test_a_picture_has_the_same_bytes_every_time(results, pictures):

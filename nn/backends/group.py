@@ -221,6 +221,10 @@ class Group:
         gpus = " + ".join(f"{count} x {name}" for name, count in names.items())
         return f"{self.name} ({gpus}, {self.distribute})"
 
+    def gpu_name(self) -> str:
+        """What their maker calls these GPUs, however many they are."""
+        return " + ".join(dict.fromkeys(engine.gpu_name() for engine in self.engines))
+
     def threads_for(self, rows: int) -> int:
         """Threads of the processor that a batch is worth."""
         return 1

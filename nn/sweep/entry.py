@@ -95,7 +95,7 @@ def _measure(entry: Entry) -> dict:
         "epochs": result["epochs"],
         "backend": net.backend,
         "engine": engine.describe(),
-        "device": processor() if backends.on_host(net.backend) else engine.describe(),
+        "device": processor() if backends.on_host(net.backend) else engine.gpu_name(),
         "cores": default_threads(),
         "threads": engine.threads,  # that it may use; a small batch is not worth all of them
         "threads_used": result["threads"],
