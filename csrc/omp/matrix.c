@@ -405,10 +405,12 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
     char *scratch = nn_borrow(stride * threads);
     if (!scratch)
         return -1;
+    barrier meet = {0};
     #pragma omp parallel num_threads(threads)
     {
-        team here = nn_team_here(NULL);
+        team here = nn_team_here(&meet);
         multiply(&p, here, scratch + here.id * stride);
+        team_wait(here);        /* whoever waits at the region's end falls asleep, and wakes too late for the next one */
     }
     nn_give_back(scratch);
     return 0;
