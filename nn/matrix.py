@@ -7,6 +7,8 @@ import numpy as np
 from .backends.cpu import SUFFIXES, extension, pointer
 from .utils import default_threads
 
+PRODUCTS = {np.dtype(name): f"matmul_{suffix}" for name, suffix in SUFFIXES.items()}  # (a dtype's name takes long)
+
 
 def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndarray:
     """a (m, k) times b (k, n) as (m, n), both float32 or both float64; transposed views are not copied.
@@ -16,22 +18,21 @@ def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndar
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
         raise ValueError(f"cannot multiply {a.dtype} {a.shape} and {b.dtype} {b.shape}")
-    if a.dtype.name not in SUFFIXES:
+    if a.dtype not in PRODUCTS:
         raise ValueError(f"expected float32 or float64, got {a.dtype}")
     ffi, lib = extension(backend)
     (m, k), n = a.shape, b.shape[1]
     a, a_transposed = _stored(a)
     b, b_transposed = _stored(b)
     c = np.empty((m, n), a.dtype)
-    product = getattr(lib, f"matmul_{SUFFIXES[a.dtype.name]}")
     pointers = [pointer(ffi, array, c.dtype) for array in (c, a, b)]
-    if product(*pointers, m, n, k, a_transposed, b_transposed, threads or default_threads()):
+    if getattr(lib, PRODUCTS[c.dtype])(*pointers, m, n, k, a_transposed, b_transposed, threads or default_threads()):
         raise MemoryError("no room for the matrix product's workspace")
     return c
 
 
 def _stored(a: np.ndarray) -> tuple[np.ndarray, bool]:
     """The array as it lies in memory and whether that is its transpose."""
-    if a.T.flags.c_contiguous and not a.flags.c_contiguous:
+    if a.flags.f_contiguous and not a.flags.c_contiguous:
         return a.T, True
     return np.ascontiguousarray(a), False

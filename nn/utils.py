@@ -11,6 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -148,6 +149,7 @@ def default_threads() -> int:
     return max(1, min(cores, _cgroup_quota() or cores))
 
 
+@cache
 def _cgroup_quota() -> int | None:
     """Whole cores the control group (version 2, then 1) grants, rounded down; None where it sets no limit."""
     try:

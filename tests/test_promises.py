@@ -156,6 +156,30 @@ def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
     assert distance(seq, many) < {"float32": 1e-5, "float64": 1e-12}[dtype]
 
 
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1, 1, 1), (5, 3, 0), (32, 800, 300), (37, 65, 1024), (144, 32, 20_000), (3, 7, 8_209), (131, 517, 600)],
+)
+def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(m, n, k, transposed):
+    """Of few rows, of long sums, of a grid, and of sums of nothing."""
+    rng = np.random.default_rng(m + n + k)
+    a, b = rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
+    truth = a.astype(np.float64) @ b
+    a = np.asfortranarray(a) if "a" in transposed else a
+    b = np.asfortranarray(b) if "b" in transposed else b
+    one = nn.matmul(a, b, threads=1)
+    assert np.linalg.norm(one - truth) <= 1e-6 * np.linalg.norm(truth)
+    for threads in (2, 3, 5, 16):
+        np.testing.assert_array_equal(nn.matmul(a, b, threads=threads), one)
+
+
+def test_a_product_of_swapped_bytes_is_refused():
+    a = np.ones((2, 2), ">f4")
+    with pytest.raises(ValueError, match="expected float32 or float64, got >f4"):
+        nn.matmul(a, a)
+
+
 def available_sets():
     """The instruction sets this processor can run, best first."""
     ffi, lib = extension("omp")
@@ -173,6 +197,7 @@ def test_lesser_instruction_sets_are_right_too(isa):
         "test_three_epochs_of_float64_end_where_seq_ends",
         "test_omp_gives_the_same_bits_for_any_thread_count",
         "test_a_row_is_predicted_the_same_alone_and_among_many",
+        "test_a_product_is_right_and_has_the_same_bits_for_any_thread_count",
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += [f"{__file__}::{name}" for name in tests]

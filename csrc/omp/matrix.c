@@ -19,9 +19,11 @@ enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
 enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, NARROW = 4 * PANEL };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
                                          * apart, are read where they lie: few pages, no set of the cache overused */
+enum { ALIASES = 4096 };                /* bytes apart, all rows lie in the same set of the first cache */
 enum { AHEAD = 32 };                    /* steps of the sums that a is fetched ahead: where it lies in long columns, no
                                          * processor foresees the next line */
 enum { COPYING = 64 };                  /* multiplications that take as long as copying a number */
+enum { MOST_PARTS = 16 };               /* of long sums, where those are shared out */
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
 /* What becomes of a finished tile of sums. */
@@ -198,6 +200,13 @@ INLINE int tile_rows(int64_t m, int64_t i)
     return (int)(i < higher * (base + 1) ? base + 1 : base);
 }
 
+/* The row at which a tile begins. */
+INLINE int64_t tile_row(int64_t m, int64_t tile)
+{
+    int64_t count = (m + ROWS - 1) / ROWS;
+    return tile * (m / count) + min_i64(tile, m % count);
+}
+
 INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
 
 /* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which only b's last panel has.
@@ -291,18 +300,20 @@ INLINE int64_t even_part(int64_t n, int64_t most)
     return (n + count - 1) / count;
 }
 
-/* (a of one row is read once; b, for few rows of a, so few times that a copy would not pay.) */
+/* (Few rows of a lie well unless in one set of the cache, and use b so few times that a copy would not pay.) */
 static blocking blocks_of(const product *p)
 {
     blocking is;
+    int few = p->m <= FEW_ROWS;
+    is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR
+             || (!few && !lies_well(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_askew);
+    is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col)
+             && !(few && !is.copy_b && p->a_row * (int64_t)sizeof(real) % ALIASES);
     is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_part(p->k, DEPTH));         /* a step needs whole sums */
-    is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col);
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
     int a_once = !is.copy_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
     is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
-    is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR
-             || (p->m > FEW_ROWS && !lies_well(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_askew);
     return is;
 }
 
@@ -368,11 +379,30 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
         }
 }
 
+/* The whole of c for few rows of operands read where they lie: each thread as many tiles, panel after panel. */
+static void multiply_few(const product *p, team t, void *scratch)
+{
+    int64_t tall = (p->m + ROWS - 1) / ROWS, wide = (p->n + PANEL - 1) / PANEL, at, last;
+    team_share(t, tall * wide, 1, &at, &last);
+    while (at < last) {
+        int64_t panel = at / tall, from = at % tall, to = min_i64(tall, from + last - at);
+        int64_t panels = to - from == tall ? (last - at) / tall : 1;
+        multiply_part(p, tile_row(p->m, from), tile_row(p->m, to),
+                      panel * PANEL, min_i64(p->n, (panel + panels) * PANEL), scratch);
+        at += panels * (to - from);
+    }
+}
+
 /* The whole of c, each thread its part of a grid: of like parts, and such that little is copied twice. */
 static void multiply(const product *p, team t, void *scratch)
 {
     int64_t i0 = 0, i1 = p->m, j0 = 0, j1 = p->n, best = INT64_MAX;
     int down = 1;
+    blocking is = blocks_of(p);
+    if (p->m <= FEW_ROWS && !is.copy_a && !is.copy_b) {
+        multiply_few(p, t, scratch);
+        return;
+    }
     for (int d = 1; d <= t.count && t.count > 1; d++) {
         int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d * ROWS;
         int64_t wide = ((p->n + PANEL - 1) / PANEL + t.count / d - 1) / (t.count / d) * PANEL;
@@ -389,6 +419,34 @@ static void multiply(const product *p, team t, void *scratch)
         multiply_part(p, i0, i1, j0, j1, scratch);
 }
 
+/* Long sums fall into parts, as k alone decides: the product of part number s. */
+static product part_of_sums(const product *p, int64_t parts, int64_t s)
+{
+    product part = *p;
+    int64_t depth = (p->k + parts - 1) / parts;
+    part.k = min_i64(depth, p->k - s * depth);
+    part.a += s * depth * p->a_col;
+    part.b += s * depth * p->b_row;
+    return part;
+}
+
+/* The whole of a small c whose sums are long: threads share those out. `sums` takes all parts but the first. */
+static void multiply_long(const product *p, int64_t parts, team t, real *sums, void *scratch)
+{
+    int64_t size = p->m * p->n, first, last;
+    team_share(t, parts, 1, &first, &last);
+    for (int64_t s = first; s < last; s++) {
+        product part = part_of_sums(p, parts, s);
+        part.c = s ? sums + (s - 1) * size : p->c;
+        multiply_part(&part, 0, p->m, 0, p->n, scratch);
+    }
+    team_wait(t);
+    team_share(t, size, VECTOR, &first, &last);
+    for (int64_t s = 1; s < parts; s++, sums += size)
+        for (int64_t i = first; i < last; i++)
+            p->c[i] += sums[i];
+}
+
 int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,
                int a_transposed, int b_transposed, int threads)
 {
@@ -399,16 +457,24 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         /* (vectors across two cache lines do not show where a tile has many rows to use them for) */
         .b_askew = VECTOR_BYTES < 64 && (uintptr_t)b % VECTOR_BYTES != 0,
     };
+    int64_t parts = m * n <= k ? max_i64(1, min_i64(MOST_PARTS, k / DEPTH)) : 1;
     int64_t worth = (int64_t)(2.0 * (double)m * (double)n * (double)k / 4e5);
-    int64_t stride = (multiply_scratch(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    product head = part_of_sums(&p, parts, 0), tail = part_of_sums(&p, parts, parts - 1);
+    int64_t stride = max_i64(multiply_scratch(&head), multiply_scratch(&tail));
+    stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     threads = (int)max_i64(1, min_i64(threads, worth));
-    char *scratch = nn_borrow(stride * threads);
+    char *scratch = nn_borrow(stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
     if (!scratch)
         return -1;
+    barrier meet = {0};
     #pragma omp parallel num_threads(threads)
     {
-        team here = nn_team_here(NULL);
-        multiply(&p, here, scratch + here.id * stride);
+        team here = nn_team_here(&meet);
+        if (parts == 1)
+            multiply(&p, here, scratch + here.id * stride);
+        else
+            multiply_long(&p, parts, here, (real *)(scratch + stride * threads), scratch + here.id * stride);
+        team_wait(here);        /* whoever waits at the region's end falls asleep, and wakes too late for the next one */
     }
     nn_give_back(scratch);
     return 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 
 import numpy as np
@@ -24,6 +25,7 @@ C_TYPES = {  # NumPy's character for a type -> the C array of it
 }  # fmt: skip
 
 
+@cache
 def extension(backend: str):
     """(ffi, lib) of a CPU backend. UsageError where NN_ISA names an instruction set that it cannot use."""
     if backend == "omp":
