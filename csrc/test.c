@@ -23,24 +23,49 @@ static const real *rows_as_they_lie(const nn_net *net, const nn_data *data, cons
 /* Fewer rows a thread are better predicted by all threads together: large weights are read only once. */
 enum { LEAST_ALONE = 32 };
 
+/* Rows of one thread that nobody has taken yet. */
+typedef struct {
+    int64_t next, end;
+} rows_left;
+
+/* Up to *n rows for a thread: its own, which lie in its caches if it had them last time, then those left to others.
+ * The first one; -1: none are left. */
+static int64_t take_next(rows_left *shares, int threads, int id, int64_t *n)
+{
+    for (int turn = 0; turn < threads; turn++) {
+        rows_left *share = &shares[(id + turn) % threads];
+        int64_t at = __atomic_fetch_add(&share->next, *n, __ATOMIC_RELAXED);
+        if (at < share->end) {
+            *n = min_i64(*n, share->end - at);
+            return at;
+        }
+    }
+    return -1;
+}
+
 /* Each thread takes the next rows through all layers, in its part of the batch's room: nobody waits for anybody. */
 static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t first, int64_t n,
                           const nn_progress *progress)
 {
-    int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, next = 0;
+    int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, group = 1;
     int threads = FN(net_threads)(net, min_i64(n, net->batch));
     int64_t size = rows_at_a_time(net, threads);
+    rows_left shares[threads];
     const real *given = rows_as_they_lie(net, data, rows);
 #ifdef NN_FAST
     int in_lanes = given && size >= LANES && fits_lanes(net);
+    if (in_lanes)
+        group = LANES, size = size / LANES * LANES;
 #endif
+    for (int t = 0; t < threads; t++)
+        team_share((team){t, threads, NULL}, n, group, &shares[t].next, &shares[t].end);
     #pragma omp parallel num_threads(threads)
     {
         team here = nn_team_here(NULL);
         layer layers[net->count];
         nn_net own = part_of(net, layers, here.id * size, NULL);
-        for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
-            batch b = {.team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
+        for (int64_t at, count = size; (at = take_next(shares, threads, here.id, &count)) >= 0; count = size) {
+            batch b = {.team = {0, 1, NULL}, .n = count, .scratch = scratch_of(net, here)};
             int64_t done = 0;
             const real *x = own.x;
             if (progress && __atomic_load_n(&progress->stop, __ATOMIC_RELAXED))

@@ -6,68 +6,139 @@
 #include "../core.h"
 #include "vector.h"
 
-enum { LANES = PANEL, MOST_LANE_BYTES = 64 * 1024 };    /* larger weights would not stay near */
+enum { LANES = PANEL, ACROSS = LANES / VECTOR };
+enum { MOST_LANE_BYTES = 64 * 1024 };   /* larger weights would not stay near */
+enum { FEW_COLUMNS = 4 };               /* moved one by one sooner than as a block of VECTOR */
 
 /* to (width, LANES) = the turned rows of from (LANES, from_row). Blocks may overlap at the end. */
-static void turn_in(real *to, const real *from, int64_t from_row, int64_t width)
+APART void turn_in(real *to, const real *from, int64_t from_row, int64_t width)
 {
-    for (int64_t lane = 0; lane < LANES; lane += VECTOR)
-        for (int64_t at = 0; at < width; at += VECTOR) {
-            int64_t k = max_i64(0, min_i64(at, width - VECTOR));
-            if (width < VECTOR)
-                transpose(to + lane, LANES, from + lane * from_row, from_row, VECTOR, width);
-            else
-                transpose_block(to + k * LANES + lane, LANES, from + lane * from_row + k, from_row);
+    for (int64_t lane = 0; lane < LANES; lane += VECTOR, from += VECTOR * from_row) {
+        int64_t k = 0;
+        for (; k + VECTOR <= width; k += VECTOR)
+            transpose_block(to + k * LANES + lane, LANES, from + k, from_row);
+        if (width - k > FEW_COLUMNS && width >= VECTOR) {
+            k = width - VECTOR;
+            transpose_block(to + k * LANES + lane, LANES, from + k, from_row);
+            k = width;
+        }
+        for (; k < width; k++)
+            for (int i = 0; i < VECTOR; i++)
+                to[k * LANES + lane + i] = from[i * from_row + k];
+    }
+}
+
+/* ---- the micro-kernel: as matrix.c's, with a row's outputs below each other and all that it reads near ---- */
+
+/* out (rows, LANES) = f(sums + bias) where that takes no time, else the sums and their bias */
+INLINE void lane_tile(const int rows, real *out, const real *x, const real *w, int64_t w_row, int64_t k,
+                      const real *bias, int activation)
+{
+    const real floor = activation == NN_RELU ? 0 : -(real)INFINITY;
+    vec sum[ROWS][ACROSS];
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 2
+        for (int s = 0; s < ACROSS; s++)
+            sum[r][s] = (vec){};
+    for (int64_t q = 0; q < k; q++) {
+        vec right[ACROSS];
+        #pragma GCC unroll 2
+        for (int s = 0; s < ACROSS; s++)
+            right[s] = load(x + q * LANES + s * VECTOR);
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            vec left = splat(w[q * w_row + r]);
+            #pragma GCC unroll 2
+            for (int s = 0; s < ACROSS; s++)
+                sum[r][s] += left * right[s];
+        }
+    }
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 2
+        for (int s = 0; s < ACROSS; s++) {
+            vec z = sum[r][s] + bias[r];
+            store(out + r * LANES + s * VECTOR, pick(z <= floor, splat(floor), z));
         }
 }
 
-INLINE void activate_lanes(const int activation, real *z, const real *bias, int64_t outputs)
+#define LANE_TILE(rows) \
+    static void lane_tile_##rows(real *out, const real *x, const real *w, int64_t w_row, int64_t k, \
+                                 const real *bias, int activation) \
+    { \
+        lane_tile(rows, out, x, w, w_row, k, bias, activation); \
+    }
+typedef void lane_tile_function(real *, const real *, const real *, int64_t, int64_t, const real *, int);
+LANE_TILE(1) LANE_TILE(2) LANE_TILE(3) LANE_TILE(4) LANE_TILE(5) LANE_TILE(6)
+#if VECTOR_BYTES == 64
+LANE_TILE(7) LANE_TILE(8) LANE_TILE(9) LANE_TILE(10) LANE_TILE(11) LANE_TILE(12)
+#endif
+static lane_tile_function *const lane_tiles[ROWS] = {
+    lane_tile_1, lane_tile_2, lane_tile_3, lane_tile_4, lane_tile_5, lane_tile_6,
+#if VECTOR_BYTES == 64
+    lane_tile_7, lane_tile_8, lane_tile_9, lane_tile_10, lane_tile_11, lane_tile_12,
+#endif
+};
+
+/* ---- layers ---- */
+
+INLINE void activate_lanes(const int activation, real *z, int64_t outputs)
 {
-    for (int64_t j = 0; j < outputs; j++)
-        for (int lane = 0; lane < LANES; lane += VECTOR)
-            store(z + j * LANES + lane, activation_v(activation, load(z + j * LANES + lane) + bias[j]));
+    for (int64_t at = 0; at < outputs * LANES; at += VECTOR)
+        store(z + at, activation_v(activation, load(z + at)));
 }
 
-/* What dot_product has in place `first` of its vector, for VECTOR rows. */
-INLINE vec lane_product(const real *x, const real *w, int64_t first, int64_t inputs, int64_t stride)
+/* sum += x times w, in all lanes */
+INLINE void add_lanes(vec sum[ACROSS], const real *x, real w)
 {
-    vec sum[4] = {{0}};
+    for (int s = 0; s < ACROSS; s++)
+        sum[s] += load(x + s * VECTOR) * w;
+}
+
+/* z += what dot_product has in place `first` of its vector. */
+INLINE void lane_product(vec z[ACROSS], const real *x, const real *w, int64_t first, int64_t inputs, int64_t stride)
+{
+    vec sum[4][ACROSS] = {{{0}}};
     int64_t k = 0;
     for (; k + 4 * VECTOR <= stride; k += 4 * VECTOR)
-        for (int s = 0; s < 4; s++)
-            if (k + s * VECTOR + first < inputs)
-                sum[s] += load(x + (k + s * VECTOR + first) * LANES) * w[k + s * VECTOR + first];
+        for (int i = 0; i < 4; i++) {
+            int64_t at = k + i * VECTOR + first;
+            if (at < inputs)
+                add_lanes(sum[i], x + at * LANES, w[at]);
+        }
     for (; k + first < inputs; k += VECTOR)
-        sum[0] += load(x + (k + first) * LANES) * w[k + first];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        add_lanes(sum[0], x + (k + first) * LANES, w[k + first]);
+    for (int s = 0; s < ACROSS; s++)
+        z[s] += (sum[0][s] + sum[1][s]) + (sum[2][s] + sum[3][s]);
 }
 
 static void narrow_lanes(const layer *l, real *out, const real *x)
 {
     int64_t stride = row_stride(l->inputs);
-    for (int64_t j = 0; j < l->outputs; j++)
-        for (int lane = 0; lane < LANES; lane += VECTOR) {
-            vec z = splat(l->b[j]);
-            for (int64_t i = 0; i < min_i64(VECTOR, l->inputs); i++)
-                z += lane_product(x + lane, l->w + j * stride, i, l->inputs, stride);
-            store(out + j * LANES + lane, activation_v(l->spec.activation, z));
-        }
+    for (int64_t j = 0; j < l->outputs; j++, out += LANES) {
+        vec z[ACROSS];
+        for (int s = 0; s < ACROSS; s++)
+            z[s] = splat(l->b[j]);
+        for (int64_t first = 0; first < min_i64(VECTOR, l->inputs); first++)
+            lane_product(z, x, l->w + j * stride, first, l->inputs, stride);
+        for (int s = 0; s < ACROSS; s++)
+            store(out + s * VECTOR, z[s]);
+    }
 }
 
 /* out (outputs, LANES) = f(w' x (inputs, LANES) + b) */
 static void dense_lanes(const layer *l, real *out, const real *x)
 {
-    if (is_narrow(&l->spec)) {
+    int activation = l->spec.activation, narrow = is_narrow(&l->spec);
+    if (narrow)
         narrow_lanes(l, out, x);
-        return;
+    for (int64_t j = 0, rows; j < l->outputs && !narrow; j += rows) {
+        rows = tile_rows(l->outputs, j);
+        lane_tiles[rows - 1](out + j * LANES, x, l->w + j, row_stride(l->outputs), l->inputs, l->b + j, activation);
     }
-    product p = {
-        .m = l->outputs, .n = LANES, .k = l->inputs, .a_row = 1, .a_col = row_stride(l->outputs),
-        .b_row = LANES, .b_col = 1, .c = out, .c_row = LANES,
-    };
-    const blocking as_they_lie = {0};
-    multiply_block(&p, &as_they_lie, l->w, x, 0, p.m, 0, LANES, p.k, 0, 1);
-    FOR_ACTIVATION(l->spec.activation, activate_lanes, out, l->b, l->outputs)
+    if (activation != NN_LINEAR && (narrow || activation != NN_RELU))
+        FOR_ACTIVATION(activation, activate_lanes, out, l->outputs)
 }
 
 /* Whether all layers can be computed so, and gain by it; longer sums than DEPTH come in pieces elsewhere. */

@@ -15,6 +15,7 @@ typedef integer ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef real vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
+#define APART static __attribute__((noinline))  /* has all registers to itself */
 
 INLINE vec load(const real *from) { return *(const vec_anywhere *)from; }
 INLINE void store(real *to, vec v) { *(vec_anywhere *)to = v; }
@@ -245,6 +246,30 @@ INLINE void step_v(real *w, vec g, real *m, real *v, const step_constants *s)
 #define LOW_HALVES 0, 2
 #define HIGH_HALVES 1, 3
 #endif
+/* the same within each 16 bytes, PART values, of two vectors; and every other 16 bytes of both */
+#ifdef REAL_IS_FLOAT
+#define PART 4
+#define PAIRS(at) at, VECTOR + at, at + 1, VECTOR + at + 1
+#define WHOLE(at) at, at + 1, at + 2, at + 3
+#else
+#define PART 2
+#define PAIRS(at) at, VECTOR + at
+#define WHOLE(at) at, at + 1
+#endif
+#if VECTOR_BYTES == 64
+#define FIRST_PAIRS PAIRS(0), PAIRS(PART), PAIRS(2 * PART), PAIRS(3 * PART)
+#define SECOND_PAIRS PAIRS(PART / 2), PAIRS(3 * PART / 2), PAIRS(5 * PART / 2), PAIRS(7 * PART / 2)
+#define EVEN_PARTS WHOLE(0), WHOLE(2 * PART), WHOLE(4 * PART), WHOLE(6 * PART)
+#define ODD_PARTS WHOLE(PART), WHOLE(3 * PART), WHOLE(5 * PART), WHOLE(7 * PART)
+#elif VECTOR_BYTES == 32
+#define FIRST_PAIRS PAIRS(0), PAIRS(PART)
+#define SECOND_PAIRS PAIRS(PART / 2), PAIRS(3 * PART / 2)
+#define EVEN_PARTS WHOLE(0), WHOLE(2 * PART)
+#define ODD_PARTS WHOLE(PART), WHOLE(3 * PART)
+#else
+#define FIRST_PAIRS LOW_HALVES
+#define SECOND_PAIRS HIGH_HALVES
+#endif
 #if defined(__clang__) || __GNUC__ >= 12
 #define INTERLEAVE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -269,8 +294,30 @@ INLINE void weave(const int c, vec v[])
     }
 }
 
-/* row[j][i] = row[i][j]. Interleaving the halves log2(VECTOR) times transposes. */
-INLINE void turn(vec row[VECTOR]) { weave(VECTOR, row); }
+/* Rows `apart` from each other exchange half of what they have. */
+#define EXCHANGE(row, apart, first, second) \
+    _Pragma("GCC unroll 16") \
+    for (int i = 0; i < VECTOR; i++) \
+        if (!(i & (apart))) { \
+            vec a = row[i], b = row[i + (apart)]; \
+            row[i] = INTERLEAVE(a, b, first), row[i + (apart)] = INTERLEAVE(a, b, second); \
+        }
+
+/* row[j][i] = row[i][j]: within every 16 bytes, then these as a whole. Processors do that as fast as they can move
+ * values at all, and some while they multiply; weave takes them twice as long. */
+INLINE void turn(vec row[VECTOR])
+{
+#ifdef REAL_IS_FLOAT
+    EXCHANGE(row, 2, FIRST_PAIRS, SECOND_PAIRS)
+#endif
+    EXCHANGE(row, 1, FIRST_PAIRS, SECOND_PAIRS)
+#if VECTOR_BYTES >= 32
+    EXCHANGE(row, PART, EVEN_PARTS, ODD_PARTS)
+#endif
+#if VECTOR_BYTES == 64
+    EXCHANGE(row, 2 * PART, EVEN_PARTS, ODD_PARTS)
+#endif
+}
 
 /* VECTOR x VECTOR numbers: to[j][i] = from[i][j]. */
 INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t from_row)
