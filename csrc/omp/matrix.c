@@ -16,7 +16,7 @@ enum { DEPTH = 512, HEIGHT = 64 / (int)sizeof(real) * ROWS, WIDTH = 768 };
 enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
 #endif
-enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, NARROW = 4 * PANEL };
+enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, THIN = 16 * VECTOR, NARROW = 4 * PANEL };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
                                          * apart, are read where they lie: few pages, no set of the cache overused */
 enum { ALIASES = 4096 };                /* bytes apart, all rows lie in the same set of the first cache */
@@ -300,15 +300,16 @@ INLINE int64_t even_part(int64_t n, int64_t most)
     return (n + count - 1) / count;
 }
 
-/* (Few rows of a lie well unless in one set of the cache, and use b so few times that a copy would not pay.) */
-static blocking blocks_of(const product *p)
+/* For a part of c with so many columns. (Few rows of a use b, and few columns use a, too few times for a copy to pay;
+ * rows of a that lie in one set of the cache get one all the same.) */
+static blocking blocks_of(const product *p, int64_t columns)
 {
     blocking is;
-    int few = p->m <= FEW_ROWS;
+    int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
     is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR
              || (!few && !lies_well(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_askew);
     is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col)
-             && !(few && !is.copy_b && p->a_row * (int64_t)sizeof(real) % ALIASES);
+             && !(spread && (columns <= THIN || (few && !is.copy_b)));
     is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_part(p->k, DEPTH));         /* a step needs whole sums */
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
     int a_once = !is.copy_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
@@ -328,7 +329,7 @@ static int64_t values_of_b(const blocking *is) { return is->copy_b ? is->depth *
 /* Bytes of scratch that each thread needs for a product. */
 static int64_t multiply_scratch(const product *p)
 {
-    blocking is = blocks_of(p);
+    blocking is = blocks_of(p, p->n);
     return (values_of_a(&is) + values_of_b(&is)) * (int64_t)sizeof(real);
 }
 
@@ -358,7 +359,7 @@ static void multiply_block(const product *p, const blocking *is, const real *a, 
 /* The part of c in rows [i0, i1) and columns [j0, j1). */
 static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
 {
-    blocking is = blocks_of(p);
+    blocking is = blocks_of(p, j1 - j0);
     real *b_block = scratch, *a_block = b_block + values_of_b(&is);
     int a_stays = i1 - i0 <= is.height && p->k <= is.depth;
     if (!is.copy_b)
@@ -398,7 +399,7 @@ static void multiply(const product *p, team t, void *scratch)
 {
     int64_t i0 = 0, i1 = p->m, j0 = 0, j1 = p->n, best = INT64_MAX;
     int down = 1;
-    blocking is = blocks_of(p);
+    blocking is = blocks_of(p, p->n);
     if (p->m <= FEW_ROWS && !is.copy_a && !is.copy_b) {
         multiply_few(p, t, scratch);
         return;
