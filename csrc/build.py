@@ -23,8 +23,8 @@ X86 = platform.machine().lower() in ("x86_64", "amd64")
 # name -> (compiler target, bytes of a vector), best first
 INSTRUCTION_SETS = (
     {
-        "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2", 64),
-        "avx2": ("avx2,fma,bmi,bmi2", 32),
+        "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw", 64),
+        "avx2": ("avx2,fma,bmi,bmi2,prfchw", 32),
     }
     if X86
     else {}

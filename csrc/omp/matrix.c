@@ -91,21 +91,39 @@ static void finish_slowly(const real *sums, int rows, int width, real *c, int64_
             }
 }
 
-/* rows x columns vectors of c, from row i and column j of the product on; `more`: c holds the sums so far,
- * `last`: these are the last products of the sums. */
-INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
-                 const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
+INLINE void fetch(const int rows, const int columns, const real *from, int64_t row, const int to_write)
 {
-    vec sum[ROWS][COLUMNS];
-    const int64_t c_row = p->c_row;
-    const epilogue *end = &p->end;
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
         #pragma GCC unroll 2
-        for (int s = 0; s < columns; s++) {
-            sum[r][s] = (vec){};
-            __builtin_prefetch(c + r * c_row + s * VECTOR, 1);
-        }
+        for (int s = 0; s < columns; s++)
+            if (to_write)
+                __builtin_prefetch(from + r * row + s * VECTOR, 1);
+            else
+                __builtin_prefetch(from + r * row + s * VECTOR);
+}
+
+/* Ask for what a tile's sums meet when they are done. Not for a c that is only written: another thread may have read it
+ * last, and the write must take it away from there whether it has been fetched or not. */
+INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t i, int64_t j, int more, int last,
+                      const product *p)
+{
+    const epilogue *end = &p->end;
+    int64_t at = i * p->c_row + j;
+    if (more || (last && end->kind == STEP))
+        fetch(rows, columns, c, p->c_row, 1);
+    if (last && end->kind == SLOPE)
+        fetch(rows, columns, end->x + i * end->x_row + j, end->x_row, 0);
+    if (last && end->kind == STEP && end->m)
+        fetch(rows, columns, end->m + at, p->c_row, 1);
+    if (last && end->kind == STEP && end->v)
+        fetch(rows, columns, end->v + at, p->c_row, 1);
+}
+
+/* sum[r][s] += a[r, :k] b[:k, s] */
+INLINE void add_products(const int rows, const int columns, vec sum[ROWS][COLUMNS], int64_t k, const real *a,
+                         int64_t a_row, int64_t a_col, const real *b, int64_t b_row)
+{
     for (int64_t q = 0; q < k; q++) {
         vec right[COLUMNS];
         __builtin_prefetch(a + (q + AHEAD) * a_col);
@@ -120,6 +138,26 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
                 sum[r][s] += left * right[s];
         }
     }
+}
+
+/* rows x columns vectors of c, from row i and column j of the product on; `more`: c holds the sums so far,
+ * `last`: these are the last products of the sums. */
+INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
+                 const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
+{
+    vec sum[ROWS][COLUMNS];
+    const int64_t c_row = p->c_row;
+    const epilogue *end = &p->end;
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 2
+        for (int s = 0; s < columns; s++)
+            sum[r][s] = (vec){};
+    fetch_end(rows, columns, c, i, j, more, last, p);
+    if (a_row == 1 && a_col == rows)        /* a copy of a, at distances that fit into the instructions */
+        add_products(rows, columns, sum, k, a, 1, rows, b, b_row);
+    else
+        add_products(rows, columns, sum, k, a, a_row, a_col, b, b_row);
     if (more)
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
