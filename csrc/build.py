@@ -20,7 +20,8 @@ GENERATED = Path("build") / "csrc"  # relative: setuptools wants its sources so
 REALS = {"f32": "float", "f64": "double"}
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
-# name -> (compiler target, bytes of a vector), best first
+# name -> (compiler target, bytes of a vector), best first. prfchw: to ask for a line that will be written; the oldest
+# processors with AVX2 take it for nothing
 INSTRUCTION_SETS = (
     {
         "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw", 64),

@@ -121,6 +121,8 @@ static int64_t pieces_of_rows(const nn_net *net, int64_t n)
     return pieces;
 }
 
+static int forward_threads(const nn_net *net, int64_t rows);
+
 /* How many of the first layers threads run depth first in batches of up to n rows (depth.c): those that go by rows, if
  * there are pieces for all threads, and what these layers prepare is little enough to be kept side by side. */
 static int deep_layers(const nn_net *net, int64_t n)
@@ -130,7 +132,7 @@ static int deep_layers(const nn_net *net, int64_t n)
     int count = 0;
     for (; count < net->count && net->layers[count].kind->by_rows; count++)
         common += common_of(&net->layers[count], n);
-    return common <= most_common && pieces_of_rows(net, n) >= FN(net_threads)(net, n) ? count : 0;
+    return common <= most_common && pieces_of_rows(net, n) >= forward_threads(net, n) ? count : 0;
 }
 
 static int reads_output(const layer *l, int below)
@@ -168,7 +170,7 @@ static int room_new(nn_net *net, room *r, int64_t n)
 {
     int64_t inputs = row_stride(net->layers[0].inputs), outputs = row_stride(last_layer(net)->outputs);
     int64_t common = 0, turn[2] = {0, 0}, kept = 0, piece_rows = rows_of_piece(net, n);
-    int threads = FN(net_threads)(net, n), complete = 1;
+    int threads = forward_threads(net, n), complete = 1;
     *r = (room){
         .deep = deep_layers(net, n),
         .x = take(net, n * inputs * (int64_t)sizeof(real)), .y = take(net, n * outputs * (int64_t)sizeof(real)),
@@ -301,17 +303,36 @@ static int need_moments(nn_net *net, int first, int second)
     return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
 }
 
-/* A barrier costs about as much as some ten thousand multiplications, and a layer needs a handful of them. */
-static int64_t most_threads(const nn_net *net, int64_t rows)
+static int is_shared(const layer *l, int64_t rows, int threads)
+{
+    return threads == 1 || !l->kind->shared || l->kind->shared(&l->spec, rows, threads);
+}
+
+/* Threads that the layers are worth which so many threads would share. A barrier costs about as much as some ten
+ * thousand multiplications, and a layer needs a handful of them. */
+static int64_t threads_worth(const nn_net *net, int64_t rows, int threads)
 {
     const double worth = 4e6;           /* operations of a batch's forward pass that are worth one more thread */
     double flops = 0;
     for (int i = 0; i < net->count; i++)
-        flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
+        if (is_shared(&net->layers[i], rows, threads))
+            flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
     return (int64_t)(1.5 + flops / worth);
 }
 
-int FN(net_threads)(const nn_net *net, int64_t rows) { return (int)min_i64(net->threads, most_threads(net, rows)); }
+static int64_t most_threads(const nn_net *net, int64_t rows) { return threads_worth(net, rows, 1); }
+
+/* Threads that a forward pass is worth; training is worth no more. */
+static int forward_threads(const nn_net *net, int64_t rows)
+{
+    return (int)min_i64(net->threads, most_threads(net, rows));
+}
+
+int FN(net_threads)(const nn_net *net, int64_t rows)
+{
+    int threads = forward_threads(net, rows);
+    return (int)min_i64(threads, threads_worth(net, rows, threads));
+}
 
 /* Whether a row needs nothing but itself: no layer keeps anything, or has anything that threads share. */
 static int rows_stand_alone(const nn_net *net)

@@ -133,7 +133,7 @@ void FN(net_free)(nn_net *net);
 int FN(net_reserve)(nn_net *net, int64_t batch);
 /* Bytes the network holds: parameters, optimiser state, one batch's activations and gradients, workspace. */
 int64_t FN(net_bytes)(const nn_net *net);
-/* Threads that a batch of that many rows is worth (1 where a barrier would cost more than it brings). */
+/* Threads that training on a batch of that many rows is worth (1 where more would wait longer than they save). */
 int FN(net_threads)(const nn_net *net, int64_t rows);
 /* Copy a parameter vector (NN_PARAMETERS) or the optimiser's moments in or out. */
 void FN(net_set)(nn_net *net, int what, const real *values);

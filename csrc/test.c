@@ -48,7 +48,7 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
                           const nn_progress *progress)
 {
     int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, group = 1;
-    int threads = FN(net_threads)(net, min_i64(n, net->batch));
+    int threads = forward_threads(net, min_i64(n, net->batch));
     int64_t size = rows_at_a_time(net, threads);
     rows_left shares[threads];
     const real *given = rows_as_they_lie(net, data, rows);
@@ -97,11 +97,11 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
     int64_t outputs = output->outputs;
     int stop = 0;
     int64_t together = min_i64(n, net->batch);
-    if (rows_stand_alone(net) && together >= LEAST_ALONE * FN(net_threads)(net, together)) {
+    if (rows_stand_alone(net) && together >= LEAST_ALONE * forward_threads(net, together)) {
         predict_alone(net, out, data, rows, first, n, progress);
         return;
     }
-    #pragma omp parallel num_threads(FN(net_threads)(net, min_i64(n, net->batch))) firstprivate(stop)
+    #pragma omp parallel num_threads(forward_threads(net, min_i64(n, net->batch))) firstprivate(stop)
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n && !stop; done += net->batch) {
@@ -126,7 +126,7 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
     int activation = output->spec.activation;
     double loss = 0;
     output->spec.activation = NN_LINEAR;        /* the loss does it */
-    #pragma omp parallel num_threads(FN(net_threads)(net, min_i64(n, net->batch)))
+    #pragma omp parallel num_threads(forward_threads(net, min_i64(n, net->batch)))
     {
         team here = nn_team_here(&net->meet);
         for (int64_t done = 0; done < n; done += net->batch) {

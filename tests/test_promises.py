@@ -70,6 +70,25 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     assert distance(flat(seq.parameters()), flat(net.parameters())) < 1e-9
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("spec", "counts"),
+    [("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", [1, 2, 2, 2]), ("400,400,400,1", [1, 2, 3, 4])],
+)
+def test_small_batches_have_the_same_bits_for_any_thread_count(spec, counts, optimizer):
+    """Some of the layers are then left to the first thread, others parted by columns."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(190, 784 if spec[0] == "1" else 400)).astype(np.float32)
+    ds = nn.Dataset(x=x, y=rng.normal(size=(190, 10 if spec[0] == "1" else 1)), task="regression")
+    ends = []
+    for threads, used in zip((1, 2, 3, 4), counts, strict=True):
+        net = nn.Network(spec, "regression", backend="omp", threads=threads)
+        assert net.engine.threads_for(32) == used
+        nn.train(net, ds, epochs=2, batch_number=32, optimizer=optimizer)
+        ends.append(flat(net.parameters()).tobytes())
+    assert all(end == ends[0] for end in ends[1:])
+
+
 @pytest.mark.parametrize("spec", [*SMALL, WIDE])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):

@@ -193,12 +193,23 @@ static int dense_pairs(const nn_layer *spec, const nn_layer *below)
 static int dense_reads_any_row(const nn_layer *spec) { return !is_narrow(spec); }
 static int64_t dense_most_stepped_rows(const nn_layer *spec) { return is_narrow(spec) ? INT64_MAX : MOST_FUSED_ROWS; }
 
+/* In every batch threads read what another has made of a weight: each line goes from core to core and back, which takes
+ * as long as the products of some dozen rows; more threads wait for fewer lines each. It is less where they step
+ * columns of their own (multiply), and large weights come from a shared cache or from memory anyway. */
+static int dense_shared(const nn_layer *spec, int64_t n, int threads)
+{
+    const int64_t many_rows = 128, near_bytes = 512 * 1024;
+    int64_t bytes = dense_weights(spec) * (int64_t)sizeof(real);
+    int64_t columns = row_stride(values(is_narrow(spec) ? spec->in : spec->out)) / threads;
+    return n * threads >= many_rows || columns * (int64_t)sizeof(real) >= WIDE_BYTES || bytes > near_bytes;
+}
+
 static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
 
 static const layer_kind dense_kind = {
     .weights = dense_weights, .scratch = dense_scratch, .import = dense_import, .export = dense_export,
     .forward = dense_forward, .backward_input = dense_backward_input,
     .backward_parameters = dense_backward_parameters, .pairs = dense_pairs, .backward_pair = dense_backward_pair,
-    .flops = dense_flops,
+    .flops = dense_flops, .shared = dense_shared,
     .most_stepped_rows = dense_most_stepped_rows, .reads_any_row = dense_reads_any_row,
 };

@@ -24,6 +24,7 @@ enum { AHEAD = 32 };                    /* steps of the sums that a is fetched a
                                          * processor foresees the next line */
 enum { COPYING = 64 };                  /* multiplications that take as long as copying a number */
 enum { MOST_PARTS = 16 };               /* of long sums, where those are shared out */
+enum { FEW_PRODUCTS = 64, WIDE_BYTES = 512 };   /* see multiply */
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
 /* What becomes of a finished tile of sums. */
@@ -432,20 +433,25 @@ static void multiply_few(const product *p, team t, void *scratch)
     }
 }
 
-/* The whole of c, each thread its part of a grid: of like parts, and such that little is copied twice. */
+/* The whole of c, each thread its part of a grid: of like parts, and such that little is copied twice. Weights that
+ * take a step after FEW_PRODUCTS are parted by columns, as the forward pass parts them, so that a thread finds in its
+ * own cache what it has written: lines that go from core to core would take longer than these products. (Less than
+ * WIDE_BYTES of a row would go to and fro all the same, as processors fetch neighbouring lines too.) */
 static void multiply(const product *p, team t, void *scratch)
 {
     int64_t i0 = 0, i1 = p->m, j0 = 0, j1 = p->n, best = INT64_MAX;
+    int wide = p->n / t.count * (int64_t)sizeof(real) >= WIDE_BYTES;
+    int by_columns = p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide;
     int down = 1;
     blocking is = blocks_of(p, p->n);
     if (p->m <= FEW_ROWS && !is.copy_a && !is.copy_b) {
         multiply_few(p, t, scratch);
         return;
     }
-    for (int d = 1; d <= t.count && t.count > 1; d++) {
+    for (int d = 1; d <= t.count && t.count > 1 && !by_columns; d++) {
         int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d * ROWS;
-        int64_t wide = ((p->n + PANEL - 1) / PANEL + t.count / d - 1) / (t.count / d) * PANEL;
-        int64_t cost = tall * wide + COPYING * (tall + wide);
+        int64_t across = ((p->n + PANEL - 1) / PANEL + t.count / d - 1) / (t.count / d) * PANEL;
+        int64_t cost = tall * across + COPYING * (tall + across);
         if (t.count % d == 0 && cost < best)
             best = cost, down = d;
     }
