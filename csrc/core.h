@@ -60,7 +60,7 @@ typedef struct {
     int (*pairs)(const nn_layer *spec, const nn_layer *below);
     int (*backward_pair)(layer *l, layer *below, const real *x, const batch *b);
     double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
-    /* whether so many threads gain by sharing the layer in training on n rows; if not, the first has it. NULL: yes */
+    /* whether so many threads gain by sharing the layer in training on n rows; NULL: yes */
     int (*shared)(const nn_layer *spec, int64_t n, int threads);
     int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
     int64_t (*common)(const nn_layer *spec, int64_t n); /* and bytes that all threads share then */

@@ -76,27 +76,15 @@ static void prepare(layer *l, int backward, const batch *b)
     }
 }
 
-/* Whether the thread has a share in the layer, and the batch as it has it: see layer_kind.shared. */
-static int takes_part(const layer *l, const batch *b, batch *own)
-{
-    *own = *b;
-    if (!b->training || is_shared(l, b->n, b->team.count))
-        return 1;
-    own->team = (team){0, 1, NULL};
-    return b->team.id == 0;
-}
-
 static void feedforward(nn_net *net, const batch *b)
 {
-    batch own;
     int deep = b->n >= b->team.count ? net->deep : 0;   /* fewer rows than threads: all work on each */
     if (deep)
         forward_deep(net, b);
     for (int i = deep; i < net->count; i++) {
         layer *l = &net->layers[i];
         prepare(l, 0, b);
-        if (takes_part(l, b, &own))
-            l->kind->forward(l, l->out, input_of(net, i), &own);
+        l->kind->forward(l, l->out, input_of(net, i), b);
         team_wait(b->team);
         stamp(net, b, 2 + i);
     }
@@ -145,18 +133,15 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
 {
     layer *l = &net->layers[i];
     const real *x = input_of(net, i);
-    batch own;
-    int updated = 1, takes = takes_part(l, b, &own);
+    int updated = 1;
     /* the input's gradient first: it needs the weights as they stand before the update */
     if (below) {
         prepare(l, 1, b);
-        if (takes)
-            l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, &own);
+        l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
         team_wait(b->team);
     }
     if (l->weight_size) {
-        if (takes)
-            updated = l->kind->backward_parameters(l, l->dz, x, &own);
+        updated = l->kind->backward_parameters(l, l->dz, x, b);
         team_wait(b->team);
     }
     return updated;

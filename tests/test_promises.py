@@ -76,7 +76,7 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     [("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", [1, 2, 2, 2]), ("400,400,400,1", [1, 2, 3, 4])],
 )
 def test_small_batches_have_the_same_bits_for_any_thread_count(spec, counts, optimizer):
-    """Some of the layers are then left to the first thread, others parted by columns."""
+    """Layers are then parted by columns, if they are wide, or not counted as work for another thread."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(190, 784 if spec[0] == "1" else 400)).astype(np.float32)
     ds = nn.Dataset(x=x, y=rng.normal(size=(190, 10 if spec[0] == "1" else 1)), task="regression")
