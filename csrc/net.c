@@ -309,15 +309,15 @@ static int is_shared(const layer *l, int64_t rows, int threads)
 }
 
 /* Threads that the layers are worth which so many threads would share. A barrier costs about as much as some ten
- * thousand multiplications, and a layer needs a handful of them. */
+ * thousand multiplications, and a layer needs a handful of them; one thread alone needs none. */
 static int64_t threads_worth(const nn_net *net, int64_t rows, int threads)
 {
-    const double worth = 4e6;           /* operations of a batch's forward pass that are worth one more thread */
+    const double worth = 2e6;           /* operations of a batch's forward pass that are worth one more thread */
     double flops = 0;
     for (int i = 0; i < net->count; i++)
         if (is_shared(&net->layers[i], rows, threads))
             flops += net->layers[i].kind->flops(&net->layers[i].spec) * (double)rows;
-    return (int64_t)(1.5 + flops / worth);
+    return flops < worth ? 1 : (int64_t)(1.5 + flops / worth);
 }
 
 static int64_t most_threads(const nn_net *net, int64_t rows) { return threads_worth(net, rows, 1); }
@@ -345,7 +345,7 @@ static int rows_stand_alone(const nn_net *net)
 
 /* Parts that a batch of n rows is trained in, each with gradients of its own; threads take whole ones. It depends on
  * sizes alone, so that sums do. 1 where the parts' gradients would need much room beside the activations, where parts
- * would be too few for the threads that the work is worth, or where layers share the room of a gradient. */
+ * would be fewer than half the threads that the work is worth, or where layers share the room of a gradient. */
 static int64_t parts_of(const nn_net *net, int64_t n)
 {
     const int64_t least_rows = 64;
@@ -359,7 +359,7 @@ static int64_t parts_of(const nn_net *net, int64_t n)
     }
     while (n >= 2 * parts * least_rows && 2 * parts * net->engine_size <= n * row / 5)
         parts *= 2;
-    return parts >= most_threads(net, n) ? parts : 1;
+    return 2 * parts >= most_threads(net, n) ? parts : 1;
 }
 
 /* The gradients of layers that do not take their step as they find them in a batch of that many rows; of all layers

@@ -73,13 +73,18 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(
     ("spec", "counts"),
-    [("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", [1, 2, 2, 2]), ("400,400,400,1", [1, 2, 3, 4])],
+    [
+        ("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", [1, 2, 3, 4]),
+        ("200,200,200,1", [1, 1, 1, 4]),
+        ("400,400,400,1", [1, 2, 3, 4]),
+    ],
 )
 def test_small_batches_have_the_same_bits_for_any_thread_count(spec, counts, optimizer):
     """Layers are then parted by columns, if they are wide, or not counted as work for another thread."""
     rng = np.random.default_rng(2)
-    x = rng.normal(size=(190, 784 if spec[0] == "1" else 400)).astype(np.float32)
-    ds = nn.Dataset(x=x, y=rng.normal(size=(190, 10 if spec[0] == "1" else 1)), task="regression")
+    net = nn.Network(spec, "regression")
+    x = rng.normal(size=(190, net.inputs)).astype(np.float32)
+    ds = nn.Dataset(x=x, y=rng.normal(size=(190, net.outputs)), task="regression")
     ends = []
     for threads, used in zip((1, 2, 3, 4), counts, strict=True):
         net = nn.Network(spec, "regression", backend="omp", threads=threads)

@@ -108,12 +108,12 @@ def _operations(layers, rows: int) -> float:
 
 def processor_microseconds(layers, rows: int, cores: int) -> float:
     """A training step on omp, roughly: 5 10^4 operations a microsecond and core, of many 10^5, and a core more for each
-    4 10^6 operations of the forward pass (net.c). Measured (AVX-512, 2 cores of Zen 4): cc at batch 10 2.2 to 3 us, at
+    2 10^6 operations of the forward pass (net.c). Measured (AVX-512, 2 cores of Zen 4): cc at batch 10 2.2 to 3 us, at
     1000 158 us, digits at 32 264 us, cnn0 at 32 1.3 ms, solar-deep at 1000 13.7 ms; 12 cores of a Xeon: 50-50-1 at 1000
     120 to 290 us, solar-deep 2.6 to 4 ms."""
     operations = _operations(layers, rows)
     rate = 5e4 if operations < 3e7 else 1e5
-    return 0.5 + operations / (rate * min(cores, int(1.5 + operations / 1.2e7)))
+    return 0.5 + operations / (rate * min(cores, int(1.5 + operations / 6e6)))
 
 
 def gpu_microseconds(layers, rows: int) -> float:
