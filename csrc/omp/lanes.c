@@ -6,7 +6,7 @@
 #include "../core.h"
 #include "vector.h"
 
-enum { LANES = PANEL, ACROSS = LANES / VECTOR };
+enum { ACROSS = 2, LANES = ACROSS * VECTOR };
 enum { MOST_LANE_BYTES = 64 * 1024 };   /* larger weights would not stay near */
 enum { FEW_COLUMNS = 4 };               /* moved one by one sooner than as a block of VECTOR */
 
@@ -35,7 +35,7 @@ INLINE void lane_tile(const int rows, real *out, const real *x, const real *w, i
                       const real *bias, int activation)
 {
     const real floor = activation == NN_RELU ? 0 : -(real)INFINITY;
-    vec sum[ROWS][ACROSS];
+    vec sum[TALL][ACROSS];
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
         #pragma GCC unroll 2
@@ -74,7 +74,7 @@ LANE_TILE(1) LANE_TILE(2) LANE_TILE(3) LANE_TILE(4) LANE_TILE(5) LANE_TILE(6)
 #if VECTOR_BYTES == 64
 LANE_TILE(7) LANE_TILE(8) LANE_TILE(9) LANE_TILE(10) LANE_TILE(11) LANE_TILE(12)
 #endif
-static lane_tile_function *const lane_tiles[ROWS] = {
+static lane_tile_function *const lane_tiles[TALL] = {
     lane_tile_1, lane_tile_2, lane_tile_3, lane_tile_4, lane_tile_5, lane_tile_6,
 #if VECTOR_BYTES == 64
     lane_tile_7, lane_tile_8, lane_tile_9, lane_tile_10, lane_tile_11, lane_tile_12,
@@ -134,7 +134,7 @@ static void dense_lanes(const layer *l, real *out, const real *x)
     if (narrow)
         narrow_lanes(l, out, x);
     for (int64_t j = 0, rows; j < l->outputs && !narrow; j += rows) {
-        rows = tile_rows(l->outputs, j);
+        rows = tile_height(l->outputs, j, TALL);
         lane_tiles[rows - 1](out + j * LANES, x, l->w + j, row_stride(l->outputs), l->inputs, l->b + j, activation);
     }
     if (activation != NN_LINEAR && (narrow || activation != NN_RELU))

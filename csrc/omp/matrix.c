@@ -10,10 +10,11 @@
 #include "vector.h"
 
 #if VECTOR_BYTES == 64
-enum { ROWS = 12, COLUMNS = 2 };        /* 24 sums of 32 registers */
-enum { DEPTH = 512, HEIGHT = 64 / (int)sizeof(real) * ROWS, WIDTH = 768 };
+enum { ROWS = 8, COLUMNS = 3, TALL = 12 };      /* 24 sums of 32 registers, from as few loads as can be; TALL: rows
+                                         * where no panel is wider than two vectors */
+enum { DEPTH = 512, HEIGHT = 96 / (int)sizeof(real) * ROWS, WIDTH = 768 };
 #else
-enum { ROWS = 6, COLUMNS = 2 };         /* 12 sums of 16 registers */
+enum { ROWS = 6, COLUMNS = 2, TALL = 6 };       /* 12 sums of 16 registers */
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
 #endif
 enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, THIN = 16 * VECTOR, NARROW = 4 * PANEL };
@@ -22,6 +23,8 @@ enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this s
 enum { ALIASES = 4096 };                /* bytes apart, all rows lie in the same set of the first cache */
 enum { AHEAD = 32 };                    /* steps of the sums that a is fetched ahead: where it lies in long columns, no
                                          * processor foresees the next line */
+enum { NEAR_BYTES = 4 * 1024 * 1024 };  /* rows of an a of this size are near enough to be read time and again */
+enum { TOGETHER = 4, SOON = 8, LINE_VALUES = 64 / (int)sizeof(real) };  /* see pack_tiles */
 enum { COPYING = 64 };                  /* multiplications that take as long as copying a number */
 enum { MOST_PARTS = 16 };               /* of long sums, where those are shared out */
 enum { FEW_PRODUCTS = 64, WIDE_BYTES = 512 };   /* see multiply */
@@ -96,7 +99,7 @@ INLINE void fetch(const int rows, const int columns, const real *from, int64_t r
 {
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 2
+        #pragma GCC unroll 3
         for (int s = 0; s < columns; s++)
             if (to_write)
                 __builtin_prefetch(from + r * row + s * VECTOR, 1);
@@ -121,20 +124,26 @@ INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t 
         fetch(rows, columns, end->v + at, p->c_row, 1);
 }
 
-/* sum[r][s] += a[r, :k] b[:k, s] */
-INLINE void add_products(const int rows, const int columns, vec sum[ROWS][COLUMNS], int64_t k, const real *a,
-                         int64_t a_row, int64_t a_col, const real *b, int64_t b_row)
+/* sum[r][s] += a[r, :k] b[:k, s]. Several steps a turn, as counting them would take FMAs their place in the processor. */
+INLINE void add_products(const int rows, const int columns, vec sum[TALL][COLUMNS], int64_t k, const real *a,
+                         const int64_t a_row, const int64_t a_col, const real *b, int64_t b_row)
 {
-    for (int64_t q = 0; q < k; q++) {
+    const real *base[(TALL + 2) / 3];       /* one address for three rows: registers are few */
+    #pragma GCC unroll 4
+    for (int r = 0; r < rows; r += 3)
+        base[r / 3] = a + r * a_row;
+    #pragma GCC unroll 4
+    for (int64_t q = 0; q < k; q++, b += b_row) {
         vec right[COLUMNS];
-        __builtin_prefetch(a + (q + AHEAD) * a_col);
-        #pragma GCC unroll 2
+        if (a_row == 1 && a_col != rows)
+            __builtin_prefetch(a + (q + AHEAD) * a_col);
+        #pragma GCC unroll 3
         for (int s = 0; s < columns; s++)
-            right[s] = load(b + q * b_row + s * VECTOR);
+            right[s] = load(b + s * VECTOR);
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            vec left = splat(a[r * a_row + q * a_col]);
-            #pragma GCC unroll 2
+            vec left = splat(base[r / 3][r % 3 * a_row + q * a_col]);
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++)
                 sum[r][s] += left * right[s];
         }
@@ -146,37 +155,39 @@ INLINE void add_products(const int rows, const int columns, vec sum[ROWS][COLUMN
 INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
                  const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
 {
-    vec sum[ROWS][COLUMNS];
+    vec sum[TALL][COLUMNS];
     const int64_t c_row = p->c_row;
     const epilogue *end = &p->end;
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 2
+        #pragma GCC unroll 3
         for (int s = 0; s < columns; s++)
             sum[r][s] = (vec){};
     fetch_end(rows, columns, c, i, j, more, last, p);
     if (a_row == 1 && a_col == rows)        /* a copy of a, at distances that fit into the instructions */
         add_products(rows, columns, sum, k, a, 1, rows, b, b_row);
+    else if (a_col == 1)
+        add_products(rows, columns, sum, k, a, a_row, 1, b, b_row);
     else
-        add_products(rows, columns, sum, k, a, a_row, a_col, b, b_row);
+        add_products(rows, columns, sum, k, a, 1, a_col, b, b_row);
     if (more)
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 2
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++)
                 sum[r][s] += load(c + r * c_row + s * VECTOR);
     int kind = last ? end->kind : KEEP;
     if (kind == KEEP) {
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 2
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++)
                 store(c + r * c_row + s * VECTOR, sum[r][s]);
     } else if (kind == ACTIVATE && (end->activation == NN_LINEAR || end->activation == NN_RELU)) {
         real floor = end->activation == NN_RELU ? 0 : -(real)INFINITY;
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 2
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++) {
                 vec z = sum[r][s] + load(end->bias + j + s * VECTOR);
                 store(c + r * c_row + s * VECTOR, pick(z <= floor, splat(floor), z));
@@ -184,7 +195,7 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
     } else if (kind == SLOPE && end->activation == NN_RELU) {
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 2
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++) {
                 vec x = load(end->x + (i + r) * end->x_row + j + s * VECTOR);
                 store(c + r * c_row + s * VECTOR, (vec)((x > 0) & (ivec)sum[r][s]));
@@ -192,16 +203,16 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
     } else if (kind == STEP && !end->m) {
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 2
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++) {
                 real *w = c + r * c_row + s * VECTOR;
                 store(w, load(w) - (end->step->decay * load(w) + end->step->rate * sum[r][s]));
             }
     } else {
-        real sums[ROWS * PANEL];
+        real sums[TALL * PANEL];
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 2
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++)
                 store(sums + (r * columns + s) * VECTOR, sum[r][s]);
         finish_slowly(sums, rows, columns * VECTOR, c, i, j, p);
@@ -219,34 +230,62 @@ typedef void tile_function(int64_t, const real *, int64_t, int64_t, const real *
                            int, int, const product *);
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
 #define ROW_OF(rows) {tile_##rows##_1, tile_##rows##_2}
-TILES(1) TILES(2) TILES(3) TILES(4) TILES(5) TILES(6)
 #if VECTOR_BYTES == 64
-TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+#define WIDE_TILES(rows) TILES(rows) TILE(rows, 3)
+#define WIDE_ROW_OF(rows) {tile_##rows##_1, tile_##rows##_2, tile_##rows##_3}
+WIDE_TILES(7) WIDE_TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+#else
+#define WIDE_TILES(rows) TILES(rows)
+#define WIDE_ROW_OF(rows) ROW_OF(rows)
 #endif
-static tile_function *const tiles[ROWS][COLUMNS] = {
-    ROW_OF(1), ROW_OF(2), ROW_OF(3), ROW_OF(4), ROW_OF(5), ROW_OF(6),
+WIDE_TILES(1) WIDE_TILES(2) WIDE_TILES(3) WIDE_TILES(4) WIDE_TILES(5) WIDE_TILES(6)
+static tile_function *const tiles[TALL][COLUMNS] = {
+    WIDE_ROW_OF(1), WIDE_ROW_OF(2), WIDE_ROW_OF(3), WIDE_ROW_OF(4), WIDE_ROW_OF(5), WIDE_ROW_OF(6),
 #if VECTOR_BYTES == 64
-    ROW_OF(7), ROW_OF(8), ROW_OF(9), ROW_OF(10), ROW_OF(11), ROW_OF(12),
+    WIDE_ROW_OF(7), WIDE_ROW_OF(8), ROW_OF(9), ROW_OF(10), ROW_OF(11), ROW_OF(12),
 #endif
 };
 
 /* ---- blocks ---- */
 
 /* m rows fall into as few tiles as can be, of as equal heights: the height of the tile that begins at row i. */
-INLINE int tile_rows(int64_t m, int64_t i)
+INLINE int64_t tile_height(int64_t m, int64_t i, int64_t most)
 {
-    int64_t count = (m + ROWS - 1) / ROWS, base = m / count, higher = m % count;
-    return (int)(i < higher * (base + 1) ? base + 1 : base);
+    int64_t count = (m + most - 1) / most, base = m / count, higher = m % count;
+    return i < higher * (base + 1) ? base + 1 : base;
 }
 
 /* The row at which a tile begins. */
-INLINE int64_t tile_row(int64_t m, int64_t tile)
+INLINE int64_t tile_start(int64_t m, int64_t tile, int64_t most)
 {
-    int64_t count = (m + ROWS - 1) / ROWS;
+    int64_t count = (m + most - 1) / most;
     return tile * (m / count) + min_i64(tile, m % count);
 }
 
 INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
+
+/* Columns fall into panels in the same way: the width of the one that begins at column j. */
+INLINE int64_t panel_width(int64_t width, int64_t j)
+{
+    return tile_height((width + VECTOR - 1) / VECTOR, j / VECTOR, COLUMNS) * VECTOR;
+}
+
+/* to (depth, HALF): as pack_panel, for half as many lanes as a vector has places. Nothing is moved in vain. */
+enum { HALF = VECTOR / 2 };
+INLINE void pack_half(real *to, const real *from, int64_t lane_step, int64_t depth)
+{
+    for (int64_t q = 0; q < depth; q += VECTOR) {
+        int64_t at = min_i64(q, depth - VECTOR);
+        vec row[MOST_WOVEN];
+        #pragma GCC unroll 12
+        for (int i = 0; i < HALF; i++)
+            row[i] = load(from + i * lane_step + at);
+        weave(HALF, row);
+        #pragma GCC unroll 12
+        for (int i = 0; i < HALF; i++)
+            store(to + at * HALF + i * VECTOR, row[i]);
+    }
+}
 
 /* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which only b's last panel has.
  * One of lane_step and step is 1; `end` is where the operand ends. Vectors are stored whole: what is too much in a
@@ -255,6 +294,10 @@ static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_s
                        int64_t depth, const real *end)
 {
     int64_t q = 0, copied = whole_vectors(lanes);
+    if (lanes == HALF && step == 1 && depth >= VECTOR) {
+        pack_half(to, from, lane_step, depth);
+        return;
+    }
     if (lane_step == 1)
         for (; q < depth && from + q * step + copied <= end; q++)
             for (int64_t s = 0; s < copied; s += VECTOR)
@@ -278,7 +321,7 @@ static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_s
             to[q * lanes + r] = r < there ? from[r * lane_step + q * step] : 0;
 }
 
-/* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, PANEL), columns past the end of b as 0. */
+/* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, its width), columns past the end of b as 0. */
 static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_t j0, int64_t width)
 {
     int64_t j = 0, n = p->b_width ? p->b_width : p->n;
@@ -287,42 +330,67 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
         p->make_b(p->source, to, p0, depth, j0, width);
         return;
     }
-    if (p->b_col == 1)                      /* row by row, as they lie */
-        for (; j + NARROW <= width && j0 + j + NARROW <= n; j += NARROW, to += depth * NARROW)
+    if (p->b_col == 1)                      /* row by row, as they lie; a panel after whole ones is whole or the first
+                                             * of those that are not */
+        for (; j + NARROW <= width && j0 + j + NARROW <= n && panel_width(width, j + NARROW - PANEL) == PANEL;
+             j += NARROW, to += depth * NARROW)
             for (int64_t q = 0; q < depth; q++)
                 for (int s = 0; s < NARROW; s += VECTOR)
                     store(to + s / PANEL * depth * PANEL + q * PANEL + s % PANEL,
                           load(p->b + (p0 + q) * p->b_row + j0 + j + s));
-    for (; j < width; j += PANEL, to += depth * PANEL)
-        pack_panel(to, PANEL, p->b + p0 * p->b_row + (j0 + j) * p->b_col, p->b_col, p->b_row,
-                   max_i64(0, min_i64(PANEL, n - j0 - j)), depth, end);
+    for (int64_t lanes; j < width; j += lanes, to += depth * lanes) {
+        lanes = panel_width(width, j);
+        pack_panel(to, lanes, p->b + p0 * p->b_row + (j0 + j) * p->b_col, p->b_col, p->b_row,
+                   max_i64(0, min_i64(lanes, n - j0 - j)), depth, end);
+    }
 }
 
-/* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile). */
-static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t p0, int64_t depth)
+/* TOGETHER tiles of that many rows, which stand side by side in memory, `step` from one place of the sums to the next:
+ * each line is fetched once, and no processor foresees the next one. */
+INLINE void pack_tiles(const int rows, real *to, const real *from, int64_t step, int64_t depth)
 {
+    for (int64_t q = 0; q < depth; q++, from += step, to += rows) {
+        for (int line = 0; line < TOGETHER * rows; line += LINE_VALUES)
+            __builtin_prefetch(from + SOON * step + line);
+        for (int64_t i = 0; i < TOGETHER; i++)
+            memcpy(to + i * rows * depth, from + i * rows, (size_t)rows * sizeof(real));
+    }
+}
+
+/* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile); `most`: of a tile's rows. */
+static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t most, int64_t p0, int64_t depth)
+{
+    const real *from = p->a + i0 * p->a_row + p0 * p->a_col;
     const real *end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
-    for (int64_t i = 0, rows; i < height; to += rows * depth, i += rows) {
-        rows = tile_rows(height, i);
-        pack_panel(to, rows, p->a + (i0 + i) * p->a_row + p0 * p->a_col, p->a_row, p->a_col, rows, depth, end);
+    int64_t i = 0;
+    if (p->a_row == 1 && height % most == 0)
+        for (; i + TOGETHER * most <= height; to += TOGETHER * most * depth, i += TOGETHER * most)
+            if (most == ROWS)
+                pack_tiles(ROWS, to, from + i, p->a_col, depth);
+            else
+                pack_tiles(TALL, to, from + i, p->a_col, depth);
+    for (int64_t rows; i < height; to += rows * depth, i += rows) {
+        rows = tile_height(height, i, most);
+        pack_panel(to, rows, from + i * p->a_row, p->a_row, p->a_col, rows, depth, end);
     }
 }
 
 /* Columns of c past its end go through a tile of their own. */
-static void edge_tile(int rows, int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
+static void edge_tile(int64_t rows, int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                       int64_t b_row, real *c, int64_t j, int more, const product *p)
 {
-    real part[ROWS * PANEL] = {0};
+    real part[TALL * PANEL] = {0};
     product alone = {.n = p->n, .c_row = PANEL};
-    for (int r = 0; more && r < rows; r++)
+    for (int64_t r = 0; more && r < rows; r++)
         memcpy(part + r * PANEL, c + r * p->c_row, (size_t)(p->n - j) * sizeof(real));
     tiles[rows - 1][columns - 1](k, a, a_row, a_col, b, b_row, part, 0, 0, more, 1, &alone);
-    for (int r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++)
         memcpy(c + r * p->c_row, part + r * PANEL, (size_t)(p->n - j) * sizeof(real));
 }
 
 typedef struct {
     int64_t depth, height, width;       /* of a block of a (height, depth), and of b (depth, width) */
+    int64_t rows;                       /* of a tile, at most */
     int copy_a, copy_b;                 /* or read them where they lie */
 } blocking;
 
@@ -345,15 +413,17 @@ static blocking blocks_of(const product *p, int64_t columns)
 {
     blocking is;
     int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
+    int near = p->m * p->k * (int64_t)sizeof(real) <= NEAR_BYTES;
     is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR
              || (!few && !lies_well(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_askew);
     is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col)
-             && !(spread && (columns <= THIN || (few && !is.copy_b)));
+             && !(spread && (near || columns <= THIN));
     is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_part(p->k, DEPTH));         /* a step needs whole sums */
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
     int a_once = !is.copy_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
     is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
+    is.rows = panel_width(min_i64(is.width, columns), 0) <= 2 * VECTOR ? TALL : ROWS;
     return is;
 }
 
@@ -377,17 +447,18 @@ static int64_t multiply_scratch(const product *p)
 static void multiply_block(const product *p, const blocking *is, const real *a, const real *b, int64_t i0,
                            int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
 {
-    for (int64_t j = 0; j < width; j += PANEL) {
-        int columns = width - j > VECTOR ? 2 : 1;
+    for (int64_t j = 0, lanes; j < width; j += lanes) {
+        lanes = panel_width(width, j);
+        int columns = (int)(lanes / VECTOR);
         const real *right = is->copy_b ? b + j * depth : b + j, *left = a;
-        int64_t b_row = is->copy_b ? PANEL : p->b_row;
+        int64_t b_row = is->copy_b ? lanes : p->b_row;
         int edge = j0 + j + columns * VECTOR > p->n;
         for (int64_t i = 0, rows; i < height; i += rows) {
-            rows = tile_rows(height, i);
+            rows = tile_height(height, i, is->rows);
             int64_t a_row = is->copy_a ? 1 : p->a_row, a_col = is->copy_a ? rows : p->a_col;
             real *c = p->c + (i0 + i) * p->c_row + j0 + j;
             if (edge)
-                edge_tile((int)rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more, p);
+                edge_tile(rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more, p);
             else
                 tiles[rows - 1][columns - 1](depth, left, a_row, a_col, right, b_row, c, i0 + i, j0 + j, more, last, p);
             left += is->copy_a ? rows * depth : rows * p->a_row;
@@ -413,7 +484,7 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
                 int64_t height = min_i64(is.height, i1 - i);
                 const real *a = is.copy_a ? a_block : p->a + i * p->a_row + q * p->a_col;
                 if (is.copy_a && (j == j0 || !a_stays))
-                    pack_a(a_block, p, i, height, q, depth);
+                    pack_a(a_block, p, i, height, is.rows, q, depth);
                 multiply_block(p, &is, a, b, i, height, j, width, depth, q > 0, q + depth >= p->k);
             }
         }
@@ -422,13 +493,15 @@ static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, 
 /* The whole of c for few rows of operands read where they lie: each thread as many tiles, panel after panel. */
 static void multiply_few(const product *p, team t, void *scratch)
 {
-    int64_t tall = (p->m + ROWS - 1) / ROWS, wide = (p->n + PANEL - 1) / PANEL, at, last;
+    int64_t vectors = (p->n + VECTOR - 1) / VECTOR;
+    int64_t tall = (p->m + ROWS - 1) / ROWS, wide = (vectors + COLUMNS - 1) / COLUMNS, at, last;
     team_share(t, tall * wide, 1, &at, &last);
     while (at < last) {
         int64_t panel = at / tall, from = at % tall, to = min_i64(tall, from + last - at);
         int64_t panels = to - from == tall ? (last - at) / tall : 1;
-        multiply_part(p, tile_row(p->m, from), tile_row(p->m, to),
-                      panel * PANEL, min_i64(p->n, (panel + panels) * PANEL), scratch);
+        multiply_part(p, tile_start(p->m, from, ROWS), tile_start(p->m, to, ROWS),
+                      tile_start(vectors, panel, COLUMNS) * VECTOR,
+                      min_i64(p->n, tile_start(vectors, panel + panels, COLUMNS) * VECTOR), scratch);
         at += panels * (to - from);
     }
 }

@@ -114,7 +114,7 @@ static void narrow_backward_weight(layer *l, const real *dz, const real *x, cons
 /* Under a single output the gradient of a wide layer's output, dz w f'(a), is a few operations away from a: it is not
  * kept, but formed block by block where the product that gives the wide layer's weight's gradient asks for it. All else
  * that a's columns are needed for is done on the way: one pass over a instead of five. */
-enum { FORMED = VECTOR_BYTES == 64 ? 8 : 4, FORMED_INPUTS = 1024 };     /* vectors at a time; fewer stay in a cache */
+enum { FORMED = 2 * COLUMNS, FORMED_INPUTS = 1024 };    /* vectors at a time; fewer inputs stay in a cache */
 
 typedef struct {
     layer *l, *below;
@@ -124,10 +124,12 @@ typedef struct {
 
 static int forms_gradient(const nn_layer *spec) { return values(spec->out) == 1 && values(spec->in) >= FORMED_INPUTS; }
 
-/* Of `wide` vectors of columns from k on: dz of rows [first, first+depth) to panels at `to`, l's dw, and below's db */
-INLINE void form_columns(const int activation, const int wide, const formed_gradient *g, real *to, int64_t first,
-                         int64_t depth, int64_t k)
+/* Of the columns from k on: dz of rows [first, first+depth) to panels at `to`, as many vectors wide as `columns` says,
+ * l's dw, and below's db */
+INLINE void form_columns(const int activation, const int panels, const int columns, const formed_gradient *g, real *to,
+                         int64_t first, int64_t depth, int64_t k)
 {
+    const int wide = panels * columns;
     layer *l = g->l, *below = g->below;
     int64_t stride = row_stride(l->inputs);
     vec w[FORMED], dw[FORMED], db[FORMED];
@@ -140,7 +142,7 @@ INLINE void form_columns(const int activation, const int wide, const formed_grad
         real dz = l->dz[(first + r) * row_stride(1)];
         for (int s = 0; s < wide; s++) {
             vec a = load(below->out + (first + r) * stride + k + s * VECTOR), d = slope_v(activation, a, dz * w[s]);
-            store(to + s / COLUMNS * depth * PANEL + r * PANEL + s % COLUMNS * VECTOR, d);
+            store(to + (s / columns * depth * columns + r * columns + s % columns) * VECTOR, d);
             dw[s] += dz * a;
             db[s] += d;
         }
@@ -159,14 +161,24 @@ INLINE void form_columns(const int activation, const int wide, const formed_grad
     }
 }
 
+#define FORM_COLUMNS(panels, columns) \
+    FOR_ACTIVATION(g->below->spec.activation, form_columns, panels, columns, g, to + at * depth, first, depth, k + at)
+
 /* For product.make_b */
 static void form_gradient(void *source, real *to, int64_t first, int64_t depth, int64_t k, int64_t width)
 {
     const formed_gradient *g = source;
-    int64_t at = 0;
-    for (; at + FORMED * VECTOR <= width; at += FORMED * VECTOR)
-        FOR_ACTIVATION(g->below->spec.activation, form_columns, FORMED, g, to + at * depth, first, depth, k + at)
-    for (; at < width; at += VECTOR)
-        FOR_ACTIVATION(g->below->spec.activation, form_columns, 1, g,
-                       to + at / PANEL * PANEL * depth + at % PANEL, first, depth, k + at)
+    for (int64_t at = 0, lanes; at < width; at += lanes) {
+        lanes = panel_width(width, at);
+        if (at + 2 * PANEL <= width && panel_width(width, at + PANEL) == PANEL) {
+            FORM_COLUMNS(2, COLUMNS)
+            lanes = 2 * PANEL;
+        } else if (lanes == 3 * VECTOR) {
+            FORM_COLUMNS(1, 3)
+        } else if (lanes == 2 * VECTOR) {
+            FORM_COLUMNS(1, 2)
+        } else {
+            FORM_COLUMNS(1, 1)
+        }
+    }
 }

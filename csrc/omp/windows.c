@@ -109,13 +109,6 @@ static window_function *const window_tiles[2][TALLEST_1] = {
 
 INLINE int64_t tallest(int columns) { return columns == 1 ? TALLEST_1 : TALLEST_2; }
 
-/* n rows fall into as few tiles as can be, of as equal heights: the height of the one that begins at row i. */
-INLINE int64_t tile_height(int64_t n, int64_t i, int64_t most)
-{
-    int64_t count = (n + most - 1) / most, height = n / count, higher = n % count;
-    return i < higher * (height + 1) ? height + 1 : height;
-}
-
 /* One tile of which only the first `lanes` columns are wanted. */
 static void put_tile(int64_t rows, int columns, int64_t lanes, const sums *s, real *c, const real *first,
                      const real *a, const real *b, const real *mask)
