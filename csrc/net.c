@@ -303,9 +303,13 @@ static int need_moments(nn_net *net, int first, int second)
     return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
 }
 
+/* An image that several threads work on goes from core to core at every layer, which takes as long as they gain. */
 static int is_shared(const layer *l, int64_t rows, int threads)
 {
-    return threads == 1 || !l->kind->shared || l->kind->shared(&l->spec, rows, threads);
+    int image = l->spec.in[1] * l->spec.in[2] > 1;
+    if (threads == 1)
+        return 1;
+    return (rows >= threads || !image) && (!l->kind->shared || l->kind->shared(&l->spec, rows, threads));
 }
 
 /* Threads that the layers are worth which so many threads would share. A barrier costs about as much as some ten
@@ -325,7 +329,8 @@ static int64_t most_threads(const nn_net *net, int64_t rows) { return threads_wo
 /* Threads that a forward pass is worth; training is worth no more. */
 static int forward_threads(const nn_net *net, int64_t rows)
 {
-    return (int)min_i64(net->threads, most_threads(net, rows));
+    int threads = (int)min_i64(net->threads, most_threads(net, rows));
+    return rows >= threads ? threads : (int)max_i64(rows, min_i64(threads, threads_worth(net, rows, threads)));
 }
 
 int FN(net_threads)(const nn_net *net, int64_t rows)

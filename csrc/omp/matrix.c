@@ -1,6 +1,6 @@
-/* matrix.c - the matrix product, fast. All of it rests on one micro-kernel: a tile of up to ROWS x (COLUMNS * VECTOR)
- * sums kept in registers while the common dimension runs by. Each sum runs over k in index order, in pieces of at
- * most DEPTH that k alone decides on, so no thread changes a bit.
+/* matrix.c - the matrix product, fast. All of it rests on one micro-kernel: a tile of some rows by some vectors of sums,
+ * MOST_SUMS vectors in all, kept in registers while the common dimension runs by. Each sum runs over k in index order,
+ * in pieces of at most DEPTH that k alone decides on, so no thread changes a bit.
  *
  * Small operands are read where they lie. Large ones are copied block by block into the order in which the kernel
  * reads them (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the outer cache, HEIGHT x DEPTH of a for
@@ -17,7 +17,8 @@ enum { DEPTH = 512, HEIGHT = 96 / (int)sizeof(real) * ROWS, WIDTH = 768 };
 enum { ROWS = 6, COLUMNS = 2, TALL = 6 };       /* 12 sums of 16 registers */
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
 #endif
-enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, THIN = 16 * VECTOR, NARROW = 4 * PANEL };
+enum { MOST_SUMS = ROWS * COLUMNS, MOST_STRIPED = 4, STRIPES_AHEAD = 4 };      /* see stripes */
+enum { PANEL = COLUMNS * VECTOR, FEW_ROWS = 40, THIN = 16 * VECTOR, NARROW = (VECTOR_BYTES == 64 ? 3 : 4) * PANEL };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
                                          * apart, are read where they lie: few pages, no set of the cache overused */
 enum { ALIASES = 4096 };                /* bytes apart, all rows lie in the same set of the first cache */
@@ -124,8 +125,9 @@ INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t 
         fetch(rows, columns, end->v + at, p->c_row, 1);
 }
 
-/* sum[r][s] += a[r, :k] b[:k, s]. Several steps a turn, as counting them would take FMAs their place in the processor. */
-INLINE void add_products(const int rows, const int columns, vec sum[TALL][COLUMNS], int64_t k, const real *a,
+/* sum[r * columns + s] += a[r, :k] b[:k, s]. Several steps a turn, as counting them would take FMAs their place in the
+ * processor. */
+INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], int64_t k, const real *a,
                          const int64_t a_row, const int64_t a_col, const real *b, int64_t b_row)
 {
     const real *base[(TALL + 2) / 3];       /* one address for three rows: registers are few */
@@ -134,18 +136,21 @@ INLINE void add_products(const int rows, const int columns, vec sum[TALL][COLUMN
         base[r / 3] = a + r * a_row;
     #pragma GCC unroll 4
     for (int64_t q = 0; q < k; q++, b += b_row) {
-        vec right[COLUMNS];
+        vec right[MOST_SUMS];
         if (a_row == 1 && a_col != rows)
             __builtin_prefetch(a + (q + AHEAD) * a_col);
-        #pragma GCC unroll 3
-        for (int s = 0; s < columns; s++)
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++) {
             right[s] = load(b + s * VECTOR);
+            if (columns > COLUMNS)          /* a stripe: b is met for the first and the last time */
+                __builtin_prefetch(b + STRIPES_AHEAD * b_row + s * VECTOR);
+        }
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             vec left = splat(base[r / 3][r % 3 * a_row + q * a_col]);
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++)
-                sum[r][s] += left * right[s];
+                sum[r * columns + s] += left * right[s];
         }
     }
 }
@@ -155,14 +160,14 @@ INLINE void add_products(const int rows, const int columns, vec sum[TALL][COLUMN
 INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
                  const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
 {
-    vec sum[TALL][COLUMNS];
+    vec sum[MOST_SUMS];
     const int64_t c_row = p->c_row;
     const epilogue *end = &p->end;
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 3
+        #pragma GCC unroll 24
         for (int s = 0; s < columns; s++)
-            sum[r][s] = (vec){};
+            sum[r * columns + s] = (vec){};
     fetch_end(rows, columns, c, i, j, more, last, p);
     if (a_row == 1 && a_col == rows)        /* a copy of a, at distances that fit into the instructions */
         add_products(rows, columns, sum, k, a, 1, rows, b, b_row);
@@ -173,48 +178,48 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
     if (more)
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++)
-                sum[r][s] += load(c + r * c_row + s * VECTOR);
+                sum[r * columns + s] += load(c + r * c_row + s * VECTOR);
     int kind = last ? end->kind : KEEP;
     if (kind == KEEP) {
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++)
-                store(c + r * c_row + s * VECTOR, sum[r][s]);
+                store(c + r * c_row + s * VECTOR, sum[r * columns + s]);
     } else if (kind == ACTIVATE && (end->activation == NN_LINEAR || end->activation == NN_RELU)) {
         real floor = end->activation == NN_RELU ? 0 : -(real)INFINITY;
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++) {
-                vec z = sum[r][s] + load(end->bias + j + s * VECTOR);
+                vec z = sum[r * columns + s] + load(end->bias + j + s * VECTOR);
                 store(c + r * c_row + s * VECTOR, pick(z <= floor, splat(floor), z));
             }
     } else if (kind == SLOPE && end->activation == NN_RELU) {
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++) {
                 vec x = load(end->x + (i + r) * end->x_row + j + s * VECTOR);
-                store(c + r * c_row + s * VECTOR, (vec)((x > 0) & (ivec)sum[r][s]));
+                store(c + r * c_row + s * VECTOR, (vec)((x > 0) & (ivec)sum[r * columns + s]));
             }
     } else if (kind == STEP && !end->m) {
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++) {
                 real *w = c + r * c_row + s * VECTOR;
-                store(w, load(w) - (end->step->decay * load(w) + end->step->rate * sum[r][s]));
+                store(w, load(w) - (end->step->decay * load(w) + end->step->rate * sum[r * columns + s]));
             }
     } else {
-        real sums[TALL * PANEL];
+        real sums[MOST_SUMS * VECTOR];
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 3
+            #pragma GCC unroll 24
             for (int s = 0; s < columns; s++)
-                store(sums + (r * columns + s) * VECTOR, sum[r][s]);
+                store(sums + (r * columns + s) * VECTOR, sum[r * columns + s]);
         finish_slowly(sums, rows, columns * VECTOR, c, i, j, p);
     }
 }
@@ -245,6 +250,15 @@ static tile_function *const tiles[TALL][COLUMNS] = {
     WIDE_ROW_OF(7), WIDE_ROW_OF(8), ROW_OF(9), ROW_OF(10), ROW_OF(11), ROW_OF(12),
 #endif
 };
+
+/* Of few rows as many sums, in tiles as wide as that makes them: rows of b are read in long runs, where they lie. */
+#if VECTOR_BYTES == 64
+TILE(1, 24) TILE(2, 12) TILE(3, 8) TILE(4, 6)
+static tile_function *const stripes[MOST_STRIPED] = {tile_1_24, tile_2_12, tile_3_8, tile_4_6};
+#else
+TILE(1, 12) TILE(2, 6) TILE(3, 4) TILE(4, 3)
+static tile_function *const stripes[MOST_STRIPED] = {tile_1_12, tile_2_6, tile_3_4, tile_4_3};
+#endif
 
 /* ---- blocks ---- */
 
@@ -364,11 +378,12 @@ static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64
     const real *end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
     int64_t i = 0;
     if (p->a_row == 1 && height % most == 0)
-        for (; i + TOGETHER * most <= height; to += TOGETHER * most * depth, i += TOGETHER * most)
+        for (; i + TOGETHER * most <= height; to += TOGETHER * most * depth, i += TOGETHER * most) {
             if (most == ROWS)
                 pack_tiles(ROWS, to, from + i, p->a_col, depth);
             else
                 pack_tiles(TALL, to, from + i, p->a_col, depth);
+        }
     for (int64_t rows; i < height; to += rows * depth, i += rows) {
         rows = tile_height(height, i, most);
         pack_panel(to, rows, from + i * p->a_row, p->a_row, p->a_col, rows, depth, end);
@@ -442,13 +457,27 @@ static int64_t multiply_scratch(const product *p)
     return (values_of_a(&is) + values_of_b(&is)) * (int64_t)sizeof(real);
 }
 
+/* Those of a block's columns that fill whole stripes; how many they are. */
+static int64_t multiply_stripes(const product *p, const real *a, const real *b, int64_t i0, int64_t height, int64_t j0,
+                                int64_t width, int64_t depth, int more, int last)
+{
+    int64_t j = 0, stripe = MOST_SUMS / height * VECTOR, there = min_i64(width, p->n - j0);
+    for (; j + stripe <= there; j += stripe)
+        stripes[height - 1](depth, a, p->a_row, p->a_col, b + j, p->b_row, p->c + i0 * p->c_row + j0 + j, i0, j0 + j,
+                            more, last, p);
+    return j;
+}
+
 /* c's rows [i0, i0+height) and columns [j0, j0+width) from depth products: a block of a, which fits into the second
  * cache, runs by for every panel of b. */
 static void multiply_block(const product *p, const blocking *is, const real *a, const real *b, int64_t i0,
                            int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
 {
-    for (int64_t j = 0, lanes; j < width; j += lanes) {
-        lanes = panel_width(width, j);
+    int64_t striped = 0;
+    if (height <= MOST_STRIPED && !is->copy_a && !is->copy_b)
+        striped = multiply_stripes(p, a, b, i0, height, j0, width, depth, more, last);
+    for (int64_t j = striped, lanes; j < width; j += lanes) {
+        lanes = panel_width(width - striped, j - striped);
         int columns = (int)(lanes / VECTOR);
         const real *right = is->copy_b ? b + j * depth : b + j, *left = a;
         int64_t b_row = is->copy_b ? lanes : p->b_row;
