@@ -255,21 +255,30 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
         assert re.search(rf"--{name} .*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
 
 
-def test_help_answers_in_less_than_a_third_of_a_second():
-    """Measured as processor time: other processes of the machine do not count, and nothing here waits."""
+def test_help_takes_less_than_twice_what_a_small_typer_program_needs_for_it():
+    """0.22 s of 0.15 on one machine, 0.38 of 0.25 on a slower one. Measured as processor time, both in turn: other
+    processes of the machine hardly count, and nothing here waits."""
+    small = """
+import typer
+app = typer.Typer()
+@app.command()
+def main(number: int = typer.Option(1, help="one"), name: str = typer.Option("x", help="two")):
+    "A program."
+app(["--help"])
+"""
 
-    def processor_seconds() -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
+    def processor_seconds(*arguments) -> float:
+        def used() -> float:
+            children = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return children.ru_utime + children.ru_stime
 
-    seconds = []
-    for _ in range(3):
-        before = processor_seconds()
-        subprocess.run(
-            [sys.executable, "-m", "nn", "--help"], check=True, capture_output=True, env=environment()
-        )
-        seconds.append(processor_seconds() - before)
-    assert min(seconds) < 0.3
+        before = used()
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment())
+        return used() - before
+
+    pairs = [(processor_seconds("-m", "nn", "--help"), processor_seconds("-c", small)) for _ in range(5)]
+    ours, least = map(min, zip(*pairs))
+    assert ours < 2 * least
 
 
 def test_help_does_without_numpy():
