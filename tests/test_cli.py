@@ -256,8 +256,8 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
 
 
 def test_help_takes_less_than_twice_what_a_small_typer_program_needs_for_it():
-    """0.22 s of 0.15 on one machine, 0.38 of 0.25 on a slower one. Measured as processor time, both in turn: other
-    processes of the machine hardly count, and nothing here waits."""
+    """Half as much again, measured: as processor time, both in turn, so that a slow machine and other processes on it
+    count on both sides."""
     small = """
 import typer
 app = typer.Typer()
