@@ -94,6 +94,14 @@ def test_small_batches_have_the_same_bits_for_any_thread_count(spec, counts, opt
     assert all(end == ends[0] for end in ends[1:])
 
 
+def test_an_image_is_not_shared_by_threads_while_rows_are_fewer():
+    """A network's large fully connected layers are, and images are dealt out where there are as many as threads."""
+    images = nn.Network("3x32x32,conv32k3p1,conv32k3p1,10", "multiclass", backend="omp", threads=4)
+    assert [images.engine.threads_for(rows) for rows in (1, 2, 4)] == [1, 2, 4]
+    dense = nn.Network("3200,1600,800,1", "regression", backend="omp", threads=4)
+    assert dense.engine.threads_for(1) == 4
+
+
 @pytest.mark.parametrize("spec", [*SMALL, WIDE])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
@@ -183,7 +191,10 @@ def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize(
     ("m", "n", "k"),
-    [(1, 1, 1), (5, 3, 0), (32, 800, 300), (37, 65, 1024), (144, 32, 20_000), (3, 7, 8_209), (131, 517, 600)],
+    [
+        *[(1, 1, 1), (5, 3, 0), (32, 800, 300), (37, 65, 1024), (144, 32, 20_000), (3, 7, 8_209), (131, 517, 600)],
+        *[(1, 800, 400), (2, 496, 90), (3, 400, 50), (4, 1200, 700)],  # few rows: stripes, and columns beside them
+    ],
 )
 def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(m, n, k, transposed):
     """Of few rows, of long sums, of a grid, and of sums of nothing."""
