@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from launches import Process, free_port
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # `python -m pytest` puts the checkout first on the path; unless the core was built there, test what is installed
 if not list((REPOSITORY / "nn" / "backends").glob("_seq*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
+
+from launches import Process, free_port  # noqa: E402 (it imports nn, which the lines above choose)
 
 
 @pytest.fixture(scope="session", autouse=True)
