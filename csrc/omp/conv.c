@@ -20,7 +20,7 @@ typedef struct {
 static pass pass_of(slide s, frame f)
 {
     way way = planes_pay(&s) ? PLANES : winograd_pays(&s) ? WINOGRAD : WINDOWS;
-    return (pass){s, way == WINOGRAD ? frame_of_tiles(f) : f, way};
+    return (pass){s, f, way};
 }
 
 static pass forward_pass(const nn_layer *l) { return pass_of(forward_slide(l), forward_frame(l)); }
@@ -98,7 +98,11 @@ static int64_t conv_common(const nn_layer *spec, int64_t n)
 
 static int64_t frame_room(const pass *p)
 {
-    return whole_lines(p->way == PLANES ? planes_size(&p->frame) : frame_size(&p->frame));
+    switch (p->way) {
+    case WINOGRAD: return 0;
+    case PLANES: return whole_lines(planes_size(&p->frame));
+    default: return whole_lines(frame_size(&p->frame));
+    }
 }
 
 /* Each thread keeps frames that no one else writes to, so that their borders stay 0: of the input, of the output's
@@ -219,21 +223,6 @@ static void conv_backward_input(layer *l, real *dx, const real *dz, const real *
         activation_backward(dx, x, below, first, last, l->inputs);
 }
 
-/* db (lanes) += the sum of dz (rows, lanes) over its rows */
-static void bias_sums(real *db, const real *dz, int64_t rows, int64_t lanes, int fresh)
-{
-    for (int64_t j = 0; j < lanes; j += VECTOR) {
-        vec sum[4] = {fresh ? (vec){} : load(db + j)};
-        int64_t r = 0;
-        for (; r + 4 <= rows; r += 4)
-            for (int i = 0; i < 4; i++)
-                sum[i] += load(dz + (r + i) * lanes + j);
-        for (; r < rows; r++)
-            sum[0] += load(dz + r * lanes + j);
-        store(db + j, (sum[0] + sum[1]) + (sum[2] + sum[3]));
-    }
-}
-
 static void gather_bias(real *db, const real *pieces, int64_t count, int64_t piece, const slide *s)
 {
     memset(db, 0, (size_t)s->out * sizeof(real));
@@ -257,9 +246,8 @@ static void sum_share(layer *l, const real *dz, const real *x, int64_t number, i
         planes_gradient(piece, &planes, &from, s, n, mine);
         return;
     }
-    (p.way == WINOGRAD ? winograd_gradient : slide_gradient)(piece, dz, pitch, &from, s, n, mine, b->scratch);
-    for (int64_t r = 0; r < n && mine.first == 0; r++)
-        bias_sums(piece + packed_size(s), dz + r * pitch, s->height * s->width / s->group, lanes_of(s), r == 0);
+    (p.way == WINOGRAD ? winograd_gradient : slide_gradient)(piece, mine.first == 0 ? piece + packed_size(s) : NULL, dz,
+                                                             pitch, &from, s, n, mine, b->scratch);
 }
 
 static void conv_sum_piece(layer *l, const real *dz, const real *x, int64_t number, const batch *b)

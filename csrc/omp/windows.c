@@ -391,13 +391,31 @@ static void gradient_tiles(real *piece, const real *dz, const real *image, int64
     }
 }
 
-/* piece = the share of n images in the weight's gradient */
-static void slide_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t n,
-                           deal d, real *scratch)
+/* db (lanes) += the sum of dz (rows, lanes) over its rows */
+static void bias_sums(real *db, const real *dz, int64_t rows, int64_t lanes, int fresh)
+{
+    for (int64_t j = 0; j < lanes; j += VECTOR) {
+        vec sum[4] = {fresh ? (vec){} : load(db + j)};
+        int64_t r = 0;
+        for (; r + 4 <= rows; r += 4)
+            for (int i = 0; i < 4; i++)
+                sum[i] += load(dz + (r + i) * lanes + j);
+        for (; r < rows; r++)
+            sum[0] += load(dz + r * lanes + j);
+        store(db + j, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+    }
+}
+
+/* piece = the share of n images in the weight's gradient; db, unless NULL, = the sums of dz */
+static void slide_gradient(real *piece, real *db, const real *dz, int64_t dz_pitch, source *from, const slide *s,
+                           int64_t n, deal d, real *scratch)
 {
     (void)scratch;
-    for (int64_t r = 0; r < n; r++)
+    for (int64_t r = 0; r < n; r++) {
         gradient_tiles(piece, dz + r * dz_pitch, image_of(from, r), frame_row(&from->frame), s, d, r == 0);
+        if (db)
+            bias_sums(db, dz + r * dz_pitch, s->height * s->width / s->group, lanes_of(s), r == 0);
+    }
 }
 
 /* The pieces' sum, brought back into the order of the weights: this thread's share of the taps. */

@@ -25,14 +25,6 @@ static int winograd_pays(const slide *s)
         && s->in * s->out <= MOST_KERNELS && PLACES * tiles < 6 * s->height * s->width;
 }
 
-/* The frame, made larger where the last tiles are not whole. */
-static frame frame_of_tiles(frame f)
-{
-    f.rows = tiles_along(f.rows - 2) * TILE_SIDE + 2;
-    f.columns = tiles_along(f.columns - 2) * TILE_SIDE + 2;
-    return f;
-}
-
 /* Transformed tiles: (places, tiles, width). A block holds rows of tiles of one image or of several, so that small
  * images too make tall matrices; places are a line more than a power of 2 apart, as the 36 values of a
  * tile are written together and must not meet in one set of the cache. */
@@ -130,24 +122,32 @@ INLINE void weight_line(vec to[3], const vec s[SEEN])
     to[2] = (real)0.5 * even_p + 2 * even_q + s[5];
 }
 
-/* Rows [first, first + rows) of tiles: B' d B, of so many channels. A column of pixels is transformed once for all
- * tiles it is in. */
-static void transform_image(real *to, const real *image, int64_t image_row, int64_t first, int64_t rows,
-                            int64_t channels, const slide *s, const tile_block *b)
+/* A column of pixels that a tile sees: rows [first, last) of it lie in the image. */
+INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t first, int64_t last)
 {
-    int64_t across = tiles_along(s->width);
-    for (int64_t y = 0; y < rows; y++)
-        for (int64_t j = 0; j < channels; j += VECTOR) {
-            const real *from = image + TILE_SIDE * (first + y) * image_row + j;
-            real *place = to + y * across * b->in + j;
+    const int whole = first == 0 && last == SEEN;
+    #pragma GCC unroll 6
+    for (int k = 0; k < SEEN; k++)
+        d[k] = whole || (k >= first && k < last) ? load(top + k * image_row) : (vec){};
+}
+
+/* Rows [first, first + rows) of tiles: B' d B, of channels [begin, end). What lies outside the image counts as 0. A
+ * column of pixels is transformed once for all tiles it is in. */
+static void transform_image(real *to, const real *image, const frame *f, int64_t first, int64_t rows, int64_t begin,
+                            int64_t end, const slide *s, const tile_block *b)
+{
+    int64_t across = tiles_along(s->width), image_row = f->width * f->channels;
+    for (int64_t y = 0; y < rows; y++) {
+        int64_t top = TILE_SIDE * (first + y) - f->top, inside = max_i64(0, -top), last = min_i64(SEEN, f->height - top);
+        for (int64_t j = begin; j < end; j += VECTOR) {
+            real *place = to + y * across * b->in + j - begin;
             vec column[SEEN][SEEN];
             for (int64_t x = 0; x < across; x++) {
                 for (int i = x > 0 ? SEEN - TILE_SIDE : 0; i < SEEN; i++) {
-                    const real *pixel = from + (TILE_SIDE * x + i) * s->in;
-                    vec d[SEEN];
-                    #pragma GCC unroll 6
-                    for (int k = 0; k < SEEN; k++)
-                        d[k] = load(pixel + k * image_row);
+                    int64_t at = TILE_SIDE * x + i - f->left;
+                    vec d[SEEN] = {{0}};
+                    if (at >= 0 && at < f->width)
+                        load_column(d, image + top * image_row + at * f->channels + j, image_row, inside, last);
                     image_line(column[i], d);
                 }
                 for (int i = 0; i < SEEN; i++) {
@@ -163,6 +163,7 @@ static void transform_image(real *to, const real *image, int64_t image_row, int6
                 memcpy(column, column[TILE_SIDE], (SEEN - TILE_SIDE) * sizeof column[0]);
             }
         }
+    }
 }
 
 /* G g G', packed: (places, strips of channels, in, lanes of the strip). This thread's share of the input's channels. */
@@ -246,14 +247,12 @@ static void transform_output(const target *to, int64_t image_at, const real *m, 
 }
 
 /* The images' tiles of rows [row, end), counted through the batch, transformed: channels [first, last). */
-static void transform_rows(real *seen, source *from, int64_t row, int64_t end, int64_t first, int64_t last,
+static void transform_rows(real *seen, const source *from, int64_t row, int64_t end, int64_t first, int64_t last,
                            const slide *s, const tile_block *b)
 {
-    int64_t image_row = frame_row(&from->frame);
     for (part p; row < end; row += p.rows, seen += p.rows * tiles_along(s->width) * b->in) {
         p = part_at(row, end, tiles_along(s->height));
-        transform_image(seen, image_of(from, p.image) + s->at_y * image_row + s->at_x * s->in + first, image_row, p.row,
-                        p.rows, last - first, s, b);
+        transform_image(seen, from->images + p.image * from->pitch, &from->frame, p.row, p.rows, first, last, s, b);
     }
 }
 
@@ -296,22 +295,25 @@ static void winograd_rows(const target *to, source *from, const real *packed, co
 
 /* ---- the weight's gradient ---- */
 
-/* A dz A' of rows of tiles; outputs past the image's end count as 0. */
-static void transform_gradient(real *to, const real *dz, int64_t first_row, int64_t rows, const slide *s,
+/* A dz A' of rows of tiles; outputs past the image's end count as 0. The sums of dz are added to db, unless NULL. */
+static void transform_gradient(real *to, real *db, const real *dz, int64_t first_row, int64_t rows, const slide *s,
                                const tile_block *b)
 {
     for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width); tile++) {
         int64_t down = min_i64(TILE_SIDE, s->height - oy), right = min_i64(TILE_SIDE, s->width - ox);
         for (int64_t j = 0; j < s->out; j += VECTOR) {
             const real *z = dz + oy * s->c_down + ox * s->c_right + j;
-            vec column[TILE_SIDE][SEEN];
+            vec column[TILE_SIDE][SEEN], sum = {};
             for (int64_t k = 0; k < TILE_SIDE; k++) {
                 vec four[TILE_SIDE];
                 #pragma GCC unroll 4
                 for (int64_t i = 0; i < TILE_SIDE; i++)
                     four[i] = i < down && k < right ? load(z + i * s->c_down + k * s->c_right) : (vec){};
                 gradient_line(column[k], four);
+                sum += (four[0] + four[1]) + (four[2] + four[3]);
             }
+            if (db)
+                store(db + j, load(db + j) + sum);
             for (int i = 0; i < SEEN; i++) {
                 vec four[TILE_SIDE] = {column[0][i], column[1][i], column[2][i], column[3][i]}, line[SEEN];
                 gradient_line(line, four);
@@ -367,14 +369,16 @@ static void transform_sums(real *piece, const real *sums_at, int64_t first, int6
         }
 }
 
-/* piece = the share of n images in the weight's gradient: shares are of the input's channels */
-static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, source *from, const slide *s, int64_t n,
-                              deal d, real *scratch)
+/* piece = the share of n images in the weight's gradient: shares are of the input's channels; db = the sums of dz */
+static void winograd_gradient(real *piece, real *db, const real *dz, int64_t dz_pitch, source *from, const slide *s,
+                              int64_t n, deal d, real *scratch)
 {
     int64_t across = tiles_along(s->width), down = tiles_along(s->height), end = s->in * d.last / d.shares;
     tile_block b = block_of(s, n);
     real *seen = scratch, *gradients = seen + PLACES * b.in_place, *sums_at = gradients + PLACES * b.out_place;
-    for (int64_t c = s->in * d.first / d.shares, channels; c < end; c += channels) {
+    if (db)
+        memset(db, 0, (size_t)row_stride(s->out) * sizeof(real));
+    for (int64_t c = s->in * d.first / d.shares, channels; c < end; c += channels, db = NULL) {
         channels = min_i64(end - c, channels_together(s));
         for (int64_t row = 0, next; row < n * down; row = next) {
             next = min_i64(n * down, row + b.rows);
@@ -382,7 +386,7 @@ static void winograd_gradient(real *piece, const real *dz, int64_t dz_pitch, sou
             real *to = gradients;
             for (part p; row < next; row += p.rows, to += p.rows * across * b.out) {
                 p = part_at(row, next, down);
-                transform_gradient(to, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
+                transform_gradient(to, db, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
             }
             multiply_gradients(sums_at, seen, gradients, (to - gradients) / b.out, channels, &b, next <= b.rows);
         }
