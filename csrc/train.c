@@ -370,6 +370,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     #pragma omp parallel num_threads(FN(net_threads)(net, most)) firstprivate(stop)
     {
         team here = nn_team_here(&net->meet);
+        uint64_t mode = flush_tiny();
         for (int64_t row = progress->row, step = progress->step; row < n && !stop; step++) {
             int64_t rows = min_i64(training->batch, n - row), first, last;
             rank_share(net, rows, &first, &last);
@@ -404,6 +405,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
             team_wait(here);                    /* all threads see the same stop, or none does */
             stop = net->stop;
         }
+        restore_mode(mode);
     }
     output->spec.activation = activation;
     nn_free(losses.mine);

@@ -10,6 +10,7 @@ import pytest
 
 import nn
 from nn.backends.cpu import extension
+from nn.train import ADAM
 
 SMALL = ["30,60,10,1", "7,19:tanh,3:softplus,2", "5,1", "9,257:lrelu,129:sigmoid,2", "1,1,1"]
 WIDE = "50,700,301,3"  # wide enough that 8 threads all have work
@@ -100,6 +101,26 @@ def test_an_image_is_not_shared_by_threads_while_rows_are_fewer():
     assert [images.engine.threads_for(rows) for rows in (1, 2, 4)] == [1, 2, 4]
     dense = nn.Network("3200,1600,800,1", "regression", backend="omp", threads=4)
     assert dense.engine.threads_for(1) == 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
+    """As they decay: they would stay so for ever, and processors need a hundred times as long for such numbers."""
+    tiny, rng = np.finfo(dtype).tiny, np.random.default_rng(6)
+    x = rng.normal(size=(300, 3)).astype(dtype)
+    x[:, 0] = 0
+    engine = nn.Network("3,2", "regression", backend="omp", dtype=dtype, threads=2).engine
+    for moment in ("moment1", "moment2"):
+        engine.set(moment, np.full(engine.size, tiny, dtype))
+    settings = engine.training(
+        optimizer="adam", batch=1, rates=[1e-3] * 9, momentum=0, weight_decay=0, seed=1, **ADAM
+    )
+    engine.epoch(engine.load(x, x[:, :2].copy()), np.arange(300), settings, engine.progress())
+    for moment in ("moment1", "moment2"):
+        of_weights = engine.get(moment)[:6].reshape(2, 3)
+        assert ((of_weights[:, 0] == 0) | (of_weights[:, 0] == tiny)).all()
+        assert (np.abs(of_weights[:, 1:]) > tiny).all()
+    assert (np.full(100, tiny, dtype) / 2 > 0).all(), "the caller's own arithmetic keeps such numbers"
 
 
 @pytest.mark.parametrize("spec", [*SMALL, WIDE])
