@@ -124,10 +124,10 @@ static inline void take_rows(real *to, int64_t to_stride, const real *from, int6
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
 }
 
-/* From here on this thread takes numbers below the smallest normal one for 0. Moments of weights that no gradient
- * reaches decay to such numbers and stay there, and processors need a hundred times as long for them. (The plain build
- * keeps them.) Returns the mode before, for restore_mode. */
-static inline uint64_t flush_tiny(void)
+/* From here on this thread takes subnormal numbers for 0. Moments of weights that no gradient reaches decay to such
+ * numbers and stay there, and processors need a hundred times as long for them. (The plain build keeps them.) Returns
+ * the mode before, for restore_mode. */
+static inline uint64_t flush_subnormals(void)
 {
     uint64_t mode = 0;
 #if defined(NN_FAST) && defined(__SSE2__)

@@ -370,7 +370,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     #pragma omp parallel num_threads(FN(net_threads)(net, most)) firstprivate(stop)
     {
         team here = nn_team_here(&net->meet);
-        uint64_t mode = flush_tiny();
+        uint64_t mode = flush_subnormals();
         for (int64_t row = progress->row, step = progress->step; row < n && !stop; step++) {
             int64_t rows = min_i64(training->batch, n - row), first, last;
             rank_share(net, rows, &first, &last);

@@ -131,8 +131,8 @@ INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t
         d[k] = whole || (k >= first && k < last) ? load(top + k * image_row) : (vec){};
 }
 
-/* Rows [first, first + rows) of tiles: B' d B, of channels [begin, end). What lies outside the image counts as 0. A
- * column of pixels is transformed once for all tiles it is in. */
+/* Rows [first, first + rows) of tiles, the first of which stands in the frame's corner: B' d B, of channels [begin, end).
+ * What lies outside the image counts as 0. A column of pixels is transformed once for all tiles it is in. */
 static void transform_image(real *to, const real *image, const frame *f, int64_t first, int64_t rows, int64_t begin,
                             int64_t end, const slide *s, const tile_block *b)
 {
