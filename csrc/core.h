@@ -124,32 +124,6 @@ static inline void take_rows(real *to, int64_t to_stride, const real *from, int6
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
 }
 
-/* From here on this thread takes subnormal numbers for 0. Moments of weights that no gradient reaches decay to such
- * numbers and stay there, and processors need a hundred times as long for them. (The plain build keeps them.) Returns
- * the mode before, for restore_mode. */
-static inline uint64_t flush_subnormals(void)
-{
-    uint64_t mode = 0;
-#if defined(NN_FAST) && defined(__SSE2__)
-    mode = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr((unsigned)mode | 0x8040);    /* results, operands */
-#elif defined(NN_FAST) && defined(__aarch64__)
-    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
-    __asm__ volatile("msr fpcr, %0" : : "r"(mode | 1 << 24));
-#endif
-    return mode;
-}
-
-static inline void restore_mode(uint64_t mode)
-{
-#if defined(NN_FAST) && defined(__SSE2__)
-    __builtin_ia32_ldmxcsr((unsigned)mode);
-#elif defined(NN_FAST) && defined(__aarch64__)
-    __asm__ volatile("msr fpcr, %0" : : "r"(mode));
-#endif
-    (void)mode;
-}
-
 /* ---- depth.c ---- */
 
 /* The first net->deep layers, forward; and backward down to the layer `lowest`, with the update where b has one. */
