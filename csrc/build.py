@@ -22,15 +22,15 @@ X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 # name -> (compiler target, bytes of a vector), best first. prfchw: to ask for a line that will be written; the oldest
 # processors with AVX2 take it for nothing
-INSTRUCTION_SETS = (
-    {
-        "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw", 64),
-        "avx2": ("avx2,fma,bmi,bmi2,prfchw", 32),
-    }
-    if X86
-    else {}
-)
-INSTRUCTION_SETS["baseline"] = (None, 16)
+AVX512 = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw"
+INSTRUCTION_SETS = {
+    "amx": (AVX512 + ",amx-tile,amx-bf16", 64),
+    "avx512": (AVX512, 64),
+    "avx2": ("avx2,fma,bmi,bmi2,prfchw", 32),
+    "baseline": (None, 16),
+}
+# number types that a set has nothing of its own for: the set that serves them
+SERVED_BY = {("amx", "f64"): "avx512"}
 
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-function", "-Wno-psabi", "-Wno-unknown-pragmas"]
 PLAIN_FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", *WARNINGS]
@@ -63,20 +63,21 @@ def prototypes(text):
     return [(result, name, re.sub(r"\s+", " ", parameters)) for result, name, parameters in found]
 
 
-def entries(text):
-    """C source: every FN function as a jump to the best instruction set's copy."""
+def entries(text, sets):
+    """C source: every FN function as a jump to the copy of the instruction set in use."""
     lines = ["int nn_isa_index(void);"]
     for result, name, parameters in prototypes(text):
         arguments = ", ".join(re.search(r"(\w+)$", p).group(1) for p in parameters.split(","))
         for suffix, real in REALS.items():
             typed = re.sub(r"\breal\b", real, parameters)
             returned = re.sub(r"\breal\b", real, result)
-            for isa in INSTRUCTION_SETS:
-                lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
+            for isa in sets:
+                if (isa, suffix) not in SERVED_BY:
+                    lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
             lines.append(f"{returned}{name}_{suffix}({typed})\n{{\n    switch (nn_isa_index()) {{")
-            for index, isa in enumerate(INSTRUCTION_SETS):
-                case = "default" if index == len(INSTRUCTION_SETS) - 1 else f"case {index}"
-                call = f"{name}_{suffix}_{isa}({arguments})"
+            for index, isa in enumerate(sets):
+                case = "default" if index == len(sets) - 1 else f"case {index}"
+                call = f"{name}_{suffix}_{SERVED_BY.get((isa, suffix), isa)}({arguments})"
                 lines.append(
                     f"    {case}: {call + '; return' if result.strip() == 'void' else 'return ' + call};"
                 )
@@ -100,6 +101,7 @@ def core_source(real, suffix, vector_bytes, isa=None):
                 "#endif",
             ]
         lines += ["#define NN_FAST", f"#define VECTOR_BYTES {vector_bytes}"]
+        lines += ["#define NN_AMX"] if isa == "amx" else []
     lines += [
         f"#define real {real}",
         f"#define REAL_IS_{real.upper()}",
@@ -121,17 +123,32 @@ def write_if_changed(name, text):
     return path.as_posix()
 
 
-def openmp_flags():
-    """(compiler flags, linker flags) for OpenMP, empty where a trial program does not link."""
+def compiles(program, *flags):
+    """Whether the compiler makes a program of that text."""
     compiler = os.environ.get("CC", "cc").split()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "try.c"
-        source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
-        command = [*compiler, "-fopenmp", str(source), "-o", str(Path(folder) / "try")]
+        source.write_text(program)
+        command = [*compiler, *flags, str(source), "-o", str(Path(folder) / "try")]
         try:
-            works = subprocess.run(command, capture_output=True).returncode == 0
+            return subprocess.run(command, capture_output=True).returncode == 0
         except OSError:
-            works = False
+            return False
+
+
+def instruction_sets():
+    """Those of INSTRUCTION_SETS that this platform and compiler (and its assembler) know."""
+    target = f'__attribute__((target("{INSTRUCTION_SETS["amx"][0]}")))'
+    instruction = '__asm__ volatile("tdpbf16ps %tmm0, %tmm1, %tmm2");'
+    absent = set() if X86 else {"amx", "avx512", "avx2"}
+    if not compiles(f"{target} int main(void) {{ {instruction} return 0; }}\n"):
+        absent.add("amx")
+    return {name: entry for name, entry in INSTRUCTION_SETS.items() if name not in absent}
+
+
+def openmp_flags():
+    """(compiler flags, linker flags) for OpenMP, empty where a trial program does not link."""
+    works = compiles("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n", "-fopenmp")
     if not works:
         print("nn: this compiler has no OpenMP; backend omp will use one thread", file=sys.stderr)
     return (["-fopenmp"], ["-fopenmp"]) if works else ([], [])
@@ -180,14 +197,15 @@ def make_seq():
 def make_omp():
     """The fast kernels: SIMD, threads, one copy per instruction set."""
     compile_flags, link_flags = openmp_flags()
-    sets = {f"NN_HAS_{isa.upper()}": index for index, isa in enumerate(INSTRUCTION_SETS)}
-    defines = [f"-D{name}={index}" for name, index in sets.items()]
+    sets = instruction_sets()
+    defines = [f"-DNN_HAS_{isa.upper()}={index}" for index, isa in enumerate(sets)]
     cores = [
         write_if_changed(f"omp_{s}_{isa}.c", core_source(real, f"{s}_{isa}", width, isa))
         for s, real in REALS.items()
-        for isa, (_, width) in INSTRUCTION_SETS.items()
+        for isa, (_, width) in sets.items()
+        if (isa, s) not in SERVED_BY
     ]
-    jumps = write_if_changed("omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text()))
+    jumps = write_if_changed("omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text(), sets))
     return extension(
         "_omp",
         public_header(),

@@ -40,6 +40,13 @@ static inline void team_share(team t, int64_t n, int64_t group, int64_t *first, 
     *last = min_i64(n, groups * (t.id + 1) / t.count * group);
 }
 
+/* n in as few parts of at most `most` as can be, of as equal sizes: the size of the first ones. */
+static inline int64_t even_part(int64_t n, int64_t most)
+{
+    int64_t count = max_i64(1, (n + most - 1) / most);
+    return (n + count - 1) / count;
+}
+
 /* Philox4x32-10; counter words 0 and 1 count blocks, 2 and 3 name the stream. */
 static inline void philox(uint32_t out[4], uint32_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
 {

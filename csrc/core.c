@@ -4,6 +4,8 @@
 #ifdef NN_FAST
 #include "omp/vector.h"
 #include "omp/nn_aux.c"
+#include "omp/tile.c"
+#include "omp/amx.c"
 #include "omp/matrix.c"
 #include "omp/narrow.c"
 #include "omp/dense.c"

@@ -339,13 +339,22 @@ int FN(net_threads)(const nn_net *net, int64_t rows)
     return (int)min_i64(threads, threads_worth(net, rows, threads));
 }
 
-/* Whether a row needs nothing but itself: no layer keeps anything, or has anything that threads share. */
+/* Whether a row's prediction needs nothing but the row: no layer keeps anything. */
 static int rows_stand_alone(const nn_net *net)
 {
     for (int i = 0; i < net->count; i++)
-        if (net->layers[i].kind->workspace || net->layers[i].kind->common)
+        if (net->layers[i].kind->workspace)
             return 0;
     return 1;
+}
+
+/* Whether threads share anything beside the batch in training on n rows. */
+static int threads_share(const nn_net *net, int64_t n)
+{
+    for (int i = 0; i < net->count; i++)
+        if (common_of(&net->layers[i], n))
+            return 1;
+    return 0;
 }
 
 /* Parts that a batch of n rows is trained in, each with gradients of its own; threads take whole ones. It depends on
@@ -355,7 +364,7 @@ static int64_t parts_of(const nn_net *net, int64_t n)
 {
     const int64_t least_rows = 64;
     int64_t row = net->layers[0].inputs, parts = 1;
-    if (n < 2 * least_rows || net->ranks || !rows_stand_alone(net))
+    if (n < 2 * least_rows || net->ranks || !rows_stand_alone(net) || threads_share(net, n))
         return 1;
     for (int i = 0; i < net->count; i++) {
         if (shares_dz(net, i))

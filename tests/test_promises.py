@@ -71,6 +71,25 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     assert distance(flat(seq.parameters()), flat(net.parameters())) < 1e-9
 
 
+@pytest.mark.parametrize("batch", [400, 1500])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("spec", ["430,410:tanh,300,1", "300,403:softplus,300:sigmoid,33"])
+def test_large_products_have_the_same_bits_for_any_thread_count(spec, optimizer, batch):
+    """Those of the matrix unit, where there is one: of all three passes, with steps in the product and without."""
+    rng = np.random.default_rng(3)
+    net = nn.Network(spec, "regression")
+    x = rng.normal(size=(1700, net.inputs)).astype(np.float32)
+    ds = nn.Dataset(x=x, y=rng.normal(size=(1700, net.outputs)).astype(np.float32), task="regression")
+    ends = {}
+    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("omp", 7), ("seq", 1)):
+        net = nn.Network(spec, "regression", backend=backend, threads=threads)
+        nn.train(net, ds, epochs=1, batch_number=batch, optimizer=optimizer, learning_rate=1e-3)
+        ends[backend, threads] = flat(net.parameters())
+    for threads in (2, 3, 7):
+        np.testing.assert_array_equal(ends["omp", threads], ends["omp", 1])
+    assert distance(ends["seq", 1], ends["omp", 1]) < 1e-5
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(
     ("spec", "counts"),
@@ -215,6 +234,7 @@ def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
     [
         *[(1, 1, 1), (5, 3, 0), (32, 800, 300), (37, 65, 1024), (144, 32, 20_000), (3, 7, 8_209), (131, 517, 600)],
         *[(1, 800, 400), (2, 496, 90), (3, 400, 50), (4, 1200, 700)],  # few rows: stripes, and columns beside them
+        *[(320, 320, 320), (301, 333, 517), (280, 2330, 70), (230, 250, 2065)],  # the matrix unit, if there is one
     ],
 )
 def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(m, n, k, transposed):
@@ -230,6 +250,29 @@ def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(m, n, k, 
         np.testing.assert_array_equal(nn.matmul(a, b, threads=threads), one)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(3.4e38)])
+def test_what_is_no_number_stays_so_in_a_product_and_does_not_spread(value):
+    """A network that diverges must show it, however its large products are done."""
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(320, 320)).astype(np.float32), rng.normal(size=(320, 320)).astype(np.float32)
+    sound, a[7, 300] = nn.matmul(a, b), value
+    product = nn.matmul(a, b)
+    assert not np.isfinite(product[7]).any() or np.isfinite(value)
+    np.testing.assert_array_equal(np.delete(product, 7, axis=0), np.delete(sound, 7, axis=0))
+    spoilt = nn.matmul(b, a)
+    assert not np.isfinite(spoilt[:, 300]).any() or np.isfinite(value)
+    assert np.isfinite(np.delete(spoilt, 300, axis=1)).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
+def test_a_product_is_as_exact_for_small_and_large_numbers(scale):
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(size=(330, 350)) * scale, rng.normal(size=(350, 320)) / scale
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    truth = a.astype(np.float64) @ b
+    assert distance(truth, nn.matmul(a, b)) <= 1e-6
+
+
 def test_a_product_of_swapped_bytes_is_refused():
     a = np.ones((2, 2), ">f4")
     with pytest.raises(ValueError, match="expected float32 or float64, got >f4"):
@@ -239,11 +282,11 @@ def test_a_product_of_swapped_bytes_is_refused():
 def available_sets():
     """The instruction sets this processor can run, best first."""
     ffi, lib = extension("omp")
-    known = ["avx512", "avx2", "baseline"]
+    known = ["amx", "avx512", "avx2", "baseline"]
     return known[known.index(ffi.string(lib.nn_isa()).decode()) :]
 
 
-@pytest.mark.parametrize("isa", ["avx2", "baseline"])
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "baseline"])
 def test_lesser_instruction_sets_are_right_too(isa):
     """The gradient tests above once more in a process that may use no more than this instruction set."""
     if isa not in available_sets():

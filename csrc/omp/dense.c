@@ -35,7 +35,7 @@ static product forward_product(const nn_layer *spec, int64_t n)
 {
     int64_t i = values(spec->in), o = row_stride(values(spec->out));
     return (product){
-        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1, .c_row = o,
+        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1, .c_row = o, .may_split = 1,
         .end = {.kind = ACTIVATE, .activation = spec->activation},
     };
 }
@@ -46,7 +46,7 @@ static product input_product(const nn_layer *spec, int64_t n)
     int64_t i = values(spec->in), o = values(spec->out);
     return (product){
         .m = n, .n = row_stride(i), .k = o, .a_row = row_stride(o), .a_col = 1,
-        .b_row = 1, .b_col = row_stride(o), .b_width = i, .c_row = row_stride(i),
+        .b_row = 1, .b_col = row_stride(o), .b_width = i, .c_row = row_stride(i), .may_split = 1,
     };
 }
 
@@ -55,7 +55,7 @@ static product weight_product(const nn_layer *spec, int64_t n)
 {
     int64_t i = values(spec->in), o = row_stride(values(spec->out));
     return (product){
-        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1, .c_row = o,
+        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1, .c_row = o, .may_split = 1,
         .end = {.kind = n <= MOST_FUSED_ROWS ? STEP : KEEP},
     };
 }
@@ -73,6 +73,14 @@ static int64_t dense_scratch(const nn_layer *spec, int64_t n)
     return max_i64(most, max_i64(multiply_scratch(&weight), multiply_scratch(&whole)));
 }
 
+static int64_t dense_common(const nn_layer *spec, int64_t n)
+{
+    product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
+    if (is_narrow(spec))
+        return 0;
+    return max_i64(multiply_common(&forward), max_i64(multiply_common(&input), multiply_common(&weight)));
+}
+
 static void dense_forward(layer *l, real *out, const real *x, const batch *b)
 {
     if (is_narrow(&l->spec)) {
@@ -80,7 +88,8 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
         return;
     }
     product p = forward_product(&l->spec, b->n);
-    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b;
+    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b, p.common = l->common;
+    p.may_split = b->training;          /* a row's prediction does not depend on how many others there are */
     if (b->x_row)
         p.a_row = b->x_row;
     if (p.end.activation == NN_SOFTMAX)
@@ -101,7 +110,7 @@ static void dense_backward_input(layer *l, real *dx, const real *dz, const real 
         return;
     }
     product p = input_product(&l->spec, b->n);
-    p.a = dz, p.b = l->w, p.c = dx;
+    p.a = dz, p.b = l->w, p.c = dx, p.common = l->common;
     if (below != NN_LINEAR)
         p.end = (epilogue){.kind = SLOPE, .activation = below, .x = x, .x_row = row_stride(l->inputs)};
     multiply(&p, b->team, b->scratch);
@@ -161,7 +170,7 @@ static int dense_backward_parameters(layer *l, const real *dz, const real *x, co
     product p = weight_product(&l->spec, b->n);
     step_constants step;
     int steps = take_step(&p, l, &step, b);
-    p.a = x, p.b = dz;
+    p.a = x, p.b = dz, p.common = l->common;
     multiply(&p, b->team, b->scratch);
     bias_gradient(l, dz, steps, b);
     return steps;
@@ -177,9 +186,11 @@ static int dense_backward_pair(layer *l, layer *below, const real *x, const batc
         bias_step = step_of(b->update, 0);
     formed_gradient dz = {l, below, b->n, steps ? &step : NULL, &bias_step};
     int64_t first, last;
-    p.a = x, p.make_b = form_gradient, p.source = &dz;
+    p.a = x, p.make_b = form_gradient, p.source = &dz, p.common = below->common;
     team_share(b->team, p.n, PANEL, &first, &last);
-    if (first < last)
+    if (amx_pays(&p))                   /* forms each column once, too */
+        multiply(&p, b->team, b->scratch);
+    else if (first < last)
         multiply_part(&p, 0, p.m, first, last, b->scratch);
     bias_gradient(l, l->dz, steps, b);
     return steps;
@@ -207,7 +218,7 @@ static int dense_shared(const nn_layer *spec, int64_t n, int threads)
 static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
 
 static const layer_kind dense_kind = {
-    .weights = dense_weights, .scratch = dense_scratch, .import = dense_import, .export = dense_export,
+    .weights = dense_weights, .scratch = dense_scratch, .common = dense_common, .import = dense_import, .export = dense_export,
     .forward = dense_forward, .backward_input = dense_backward_input,
     .backward_parameters = dense_backward_parameters, .pairs = dense_pairs, .backward_pair = dense_backward_pair,
     .flops = dense_flops, .shared = dense_shared,

@@ -1,0 +1,250 @@
+/* tile.c - what a matrix product is, and the micro-kernel that the fast ones rest on: a tile of some rows by some
+ * vectors of sums, MOST_SUMS vectors in all, kept in registers while the common dimension runs by; and what becomes of
+ * the sums. matrix.c brings it its operands.
+ */
+#include "../core.h"
+#include "vector.h"
+
+#if VECTOR_BYTES == 64
+enum { ROWS = 8, COLUMNS = 3, TALL = 12 };      /* 24 sums of 32 registers, from as few loads as can be; TALL: rows
+                                         * where no panel is wider than two vectors */
+#else
+enum { ROWS = 6, COLUMNS = 2, TALL = 6 };       /* 12 sums of 16 registers */
+#endif
+enum { MOST_SUMS = ROWS * COLUMNS, PANEL = COLUMNS * VECTOR };
+enum { MOST_STRIPED = 4, STRIPES_AHEAD = 4 };   /* see stripes */
+enum { AHEAD = 32 };                    /* steps of the sums that a is fetched ahead: where it lies in long columns, no
+                                         * processor foresees the next line */
+
+enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
+
+/* What becomes of a finished tile of sums. */
+enum { KEEP, ACTIVATE, SLOPE, STEP };
+typedef struct {
+    int kind;
+    int activation;                     /* ACTIVATE: c = f(sums + bias); SLOPE: c = sums * f'(x) */
+    const real *bias;
+    const real *x;                      /* (m, x_row) */
+    int64_t x_row;
+    const step_constants *step;         /* STEP: c takes a step, the sums are its gradient; m, v lie as c does */
+    real *m, *v;
+} epilogue;
+
+/* One product c (m,n) = a (m,k) b (k,n). a is read at a[i * a_row + p * a_col], b at b[p * b_row + j * b_col];
+ * one of b_row and b_col is 1. Rows of c are dense. */
+typedef struct {
+    int64_t m, n, k;
+    const real *a;
+    int64_t a_row, a_col;
+    const real *b;
+    int64_t b_row, b_col, b_width;      /* b_width: columns of b there are, the rest up to n count as 0; 0: all */
+    int b_askew;                        /* b's rows begin within vectors: more than a few tiles read a copy of it */
+    /* not NULL: b lies nowhere; this writes its rows [p0, p0+depth) and columns [j0, j0+width) as pack_b does */
+    void (*make_b)(void *source, real *to, int64_t p0, int64_t depth, int64_t j0, int64_t width);
+    void *source;
+    int may_split;                      /* amx.c may do it, if it pays */
+    void *common;                       /* what threads share then, multiply_common's bytes */
+    real *c;
+    int64_t c_row;
+    epilogue end;
+} product;
+
+/* ---- the micro-kernel ---- */
+
+INLINE void activate_sums(const int activation, const real *sums, int rows, int width, real *c, int64_t c_row,
+                          const real *bias)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < width; s += VECTOR)
+            store(c + r * c_row + s, activation_v(activation, load(sums + r * width + s) + load(bias + s)));
+}
+
+INLINE void slope_sums(const int activation, const real *sums, int rows, int width, real *c, int64_t c_row,
+                       const real *x, int64_t x_row)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < width; s += VECTOR)
+            store(c + r * c_row + s, slope_v(activation, load(x + r * x_row + s), load(sums + r * width + s)));
+}
+
+/* The rarer ends of a tile, out of line: sums (rows, width) lie on the stack. */
+static void finish_slowly(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
+{
+    const epilogue *end = &p->end;
+    const real *x = end->x ? end->x + i * end->x_row + j : NULL;
+    if (end->kind == ACTIVATE)
+        FOR_ACTIVATION(end->activation, activate_sums, sums, rows, width, c, p->c_row, end->bias + j)
+    else if (end->kind == SLOPE)
+        FOR_ACTIVATION(end->activation, slope_sums, sums, rows, width, c, p->c_row, x, end->x_row)
+    else
+        for (int r = 0; r < rows; r++)
+            for (int s = 0; s < width; s += VECTOR) {
+                int64_t at = (i + r) * p->c_row + j + s;
+                step_v(c + r * p->c_row + s, load(sums + r * width + s), end->m ? end->m + at : NULL,
+                       end->v ? end->v + at : NULL, end->step);
+            }
+}
+
+INLINE void fetch(const int rows, const int columns, const real *from, int64_t row, const int to_write)
+{
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 3
+        for (int s = 0; s < columns; s++)
+            if (to_write)
+                __builtin_prefetch(from + r * row + s * VECTOR, 1);
+            else
+                __builtin_prefetch(from + r * row + s * VECTOR);
+}
+
+/* Ask for what a tile's sums meet when they are done. Not for a c that is only written: another thread may have read it
+ * last, and the write must take it away from there whether it has been fetched or not. */
+INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t i, int64_t j, int more, int last,
+                      const product *p)
+{
+    const epilogue *end = &p->end;
+    int64_t at = i * p->c_row + j;
+    if (more || (last && end->kind == STEP))
+        fetch(rows, columns, c, p->c_row, 1);
+    if (last && end->kind == SLOPE)
+        fetch(rows, columns, end->x + i * end->x_row + j, end->x_row, 0);
+    if (last && end->kind == STEP && end->m)
+        fetch(rows, columns, end->m + at, p->c_row, 1);
+    if (last && end->kind == STEP && end->v)
+        fetch(rows, columns, end->v + at, p->c_row, 1);
+}
+
+/* sum[r * columns + s] += a[r, :k] b[:k, s]. Several steps a turn, as counting them would take FMAs their place in the
+ * processor. */
+INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], int64_t k, const real *a,
+                         const int64_t a_row, const int64_t a_col, const real *b, int64_t b_row)
+{
+    const real *base[(TALL + 2) / 3];       /* one address for three rows: registers are few */
+    #pragma GCC unroll 4
+    for (int r = 0; r < rows; r += 3)
+        base[r / 3] = a + r * a_row;
+    #pragma GCC unroll 4
+    for (int64_t q = 0; q < k; q++, b += b_row) {
+        vec right[MOST_SUMS];
+        if (a_row == 1 && a_col != rows)
+            __builtin_prefetch(a + (q + AHEAD) * a_col);
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++) {
+            right[s] = load(b + s * VECTOR);
+            if (columns > COLUMNS)          /* a stripe: b is met for the first and the last time */
+                __builtin_prefetch(b + STRIPES_AHEAD * b_row + s * VECTOR);
+        }
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            vec left = splat(base[r / 3][r % 3 * a_row + q * a_col]);
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++)
+                sum[r * columns + s] += left * right[s];
+        }
+    }
+}
+
+/* rows x columns vectors of c, from row i and column j of the product on; `more`: c holds the sums so far,
+ * `last`: these are the last products of the sums. */
+INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
+                 const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
+{
+    vec sum[MOST_SUMS];
+    const int64_t c_row = p->c_row;
+    const epilogue *end = &p->end;
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++)
+            sum[r * columns + s] = (vec){};
+    fetch_end(rows, columns, c, i, j, more, last, p);
+    if (a_row == 1 && a_col == rows)        /* a copy of a, at distances that fit into the instructions */
+        add_products(rows, columns, sum, k, a, 1, rows, b, b_row);
+    else if (a_col == 1)
+        add_products(rows, columns, sum, k, a, a_row, 1, b, b_row);
+    else
+        add_products(rows, columns, sum, k, a, 1, a_col, b, b_row);
+    if (more)
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++)
+                sum[r * columns + s] += load(c + r * c_row + s * VECTOR);
+    int kind = last ? end->kind : KEEP;
+    if (kind == KEEP) {
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++)
+                store(c + r * c_row + s * VECTOR, sum[r * columns + s]);
+    } else if (kind == ACTIVATE && (end->activation == NN_LINEAR || end->activation == NN_RELU)) {
+        real floor = end->activation == NN_RELU ? 0 : -(real)INFINITY;
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++) {
+                vec z = sum[r * columns + s] + load(end->bias + j + s * VECTOR);
+                store(c + r * c_row + s * VECTOR, pick(z <= floor, splat(floor), z));
+            }
+    } else if (kind == SLOPE && end->activation == NN_RELU) {
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++) {
+                vec x = load(end->x + (i + r) * end->x_row + j + s * VECTOR);
+                store(c + r * c_row + s * VECTOR, (vec)((x > 0) & (ivec)sum[r * columns + s]));
+            }
+    } else if (kind == STEP && !end->m) {
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++) {
+                real *w = c + r * c_row + s * VECTOR;
+                store(w, load(w) - (end->step->decay * load(w) + end->step->rate * sum[r * columns + s]));
+            }
+    } else {
+        real sums[MOST_SUMS * VECTOR];
+        #pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            #pragma GCC unroll 24
+            for (int s = 0; s < columns; s++)
+                store(sums + (r * columns + s) * VECTOR, sum[r * columns + s]);
+        finish_slowly(sums, rows, columns * VECTOR, c, i, j, p);
+    }
+}
+
+#define TILE(rows, columns) \
+    static void tile_##rows##_##columns(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b, \
+                                        int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, \
+                                        const product *p) \
+    { \
+        tile(rows, columns, k, a, a_row, a_col, b, b_row, c, i, j, more, last, p); \
+    }
+typedef void tile_function(int64_t, const real *, int64_t, int64_t, const real *, int64_t, real *, int64_t, int64_t,
+                           int, int, const product *);
+#define TILES(rows) TILE(rows, 1) TILE(rows, 2)
+#define ROW_OF(rows) {tile_##rows##_1, tile_##rows##_2}
+#if VECTOR_BYTES == 64
+#define WIDE_TILES(rows) TILES(rows) TILE(rows, 3)
+#define WIDE_ROW_OF(rows) {tile_##rows##_1, tile_##rows##_2, tile_##rows##_3}
+WIDE_TILES(7) WIDE_TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+#else
+#define WIDE_TILES(rows) TILES(rows)
+#define WIDE_ROW_OF(rows) ROW_OF(rows)
+#endif
+WIDE_TILES(1) WIDE_TILES(2) WIDE_TILES(3) WIDE_TILES(4) WIDE_TILES(5) WIDE_TILES(6)
+static tile_function *const tiles[TALL][COLUMNS] = {
+    WIDE_ROW_OF(1), WIDE_ROW_OF(2), WIDE_ROW_OF(3), WIDE_ROW_OF(4), WIDE_ROW_OF(5), WIDE_ROW_OF(6),
+#if VECTOR_BYTES == 64
+    WIDE_ROW_OF(7), WIDE_ROW_OF(8), ROW_OF(9), ROW_OF(10), ROW_OF(11), ROW_OF(12),
+#endif
+};
+
+/* Of few rows as many sums, in tiles as wide as that makes them: rows of b are read in long runs, where they lie. */
+#if VECTOR_BYTES == 64
+TILE(1, 24) TILE(2, 12) TILE(3, 8) TILE(4, 6)
+static tile_function *const stripes[MOST_STRIPED] = {tile_1_24, tile_2_12, tile_3_8, tile_4_6};
+#else
+TILE(1, 12) TILE(2, 6) TILE(3, 4) TILE(4, 3)
+static tile_function *const stripes[MOST_STRIPED] = {tile_1_12, tile_2_6, tile_3_4, tile_4_3};
+#endif
