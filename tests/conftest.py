@@ -12,6 +12,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 if not list((REPOSITORY / "nn" / "backends").glob("_seq*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
 
+from command_line import succeed, write_two_classes  # noqa: E402
 from launches import Process, free_port  # noqa: E402 (it imports nn, which the lines above choose)
 
 
@@ -34,6 +35,25 @@ def shared() -> Path:
 def datasets() -> Path:
     """The small data sets that the project ships."""
     return REPOSITORY / "datasets"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def two(folder):
+    return write_two_classes(folder / "two.csv")
+
+
+@pytest.fixture
+def trained(two):
+    """A model of two.csv in m.bin."""
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
+    return two.parent / "m.bin"
 
 
 @pytest.fixture

@@ -1,26 +1,19 @@
-"""The command line as a user types it: modes, files, what goes to stdout and what to stderr, signals."""
+"""The command line as a user types it: modes, files, what goes to stdout and what to stderr."""
 
 import csv
 import io
 import json
-import os
-import pty
 import re
 import resource
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
-import types
 
 import pytest
 from command_line import (
     REPOSITORY,
     environment,
     run,
-    start,
     succeed,
     write_numbers,
     write_three_classes,
@@ -29,26 +22,6 @@ from command_line import (
 
 import nn
 from nn import backends, flags, nn_aux, scaling
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty current folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def two(folder):
-    return write_two_classes(folder / "two.csv")
-
-
-@pytest.fixture
-def trained(two):
-    """A model of two.csv in m.bin."""
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
-    return two.parent / "m.bin"
-
 
 # ---------------------------------------------------------------- the two commands of the README
 
@@ -550,164 +523,3 @@ def test_predictions_go_to_a_file(trained):
     assert (trained.parent / "p.csv").read_text() == succeed(
         "--predict", "--model", trained, "--dataset", "two.csv", "-o", "-"
     ).out
-
-
-# ---------------------------------------------------------------- signals, pipes, terminals
-
-
-@pytest.fixture
-def long_training(folder):
-    """A training that takes minutes, and the old model that it is to replace."""
-    write_two_classes(folder / "two.csv", rows=3000)
-    (folder / "m.bin").write_bytes(b"the model before")
-    process = start(
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,256,256,1",
-        "--epochs",
-        100000,
-        "--batch_number",
-        8,
-        "--backend",
-        "seq",
-    )
-    heard = ""
-    while "epoch " not in heard:
-        line = process.stderr.readline()
-        assert line, heard
-        heard += line
-    yield process
-    process.kill()
-    process.wait()
-
-
-@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143)])
-def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(long_training, folder, name, code):
-    long_training.send_signal(getattr(signal, name))
-    _, err = long_training.communicate(timeout=20)
-    assert long_training.returncode == code
-    last = err.splitlines()[-1]
-    assert last.startswith(f"nn: stopped by {name}: ") and "m.bin.part" in last
-    assert (folder / "m.bin").read_bytes() == b"the model before"
-    assert succeed("--test", "--model", "m.bin.part", "--json").json["rows"] == 600
-    assert sorted(file.name for file in folder.iterdir()) == ["m.bin", "m.bin.part", "two.csv"]
-
-
-def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):
-    class Interrupted(types.SimpleNamespace):
-        def __init__(self, **_):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(flags, "SimpleNamespace", Interrupted)
-    assert run("--info") == (130, "", "nn: stopped by SIGINT\n")
-
-
-def test_a_second_signal_leaves_at_once(folder):
-    """The first batch of this network lasts longer than anyone wants to wait."""
-    write_two_classes(folder / "two.csv", rows=4000)
-    given = ["--layers", "2,1500,1500,1", "--batch_number", 4000, "--backend", "seq", "--holdout", 0]
-    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
-    try:
-        while "training on" not in process.stderr.readline():
-            pass
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        assert process.poll() is None  # still in its batch
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=5) == 130
-    finally:
-        process.kill()
-        process.communicate()
-    assert [file.name for file in folder.iterdir()] == ["two.csv"]
-
-
-def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
-    process = start(
-        "--predict", "--model", trained, "--dataset", write_two_classes(trained.parent / "big.csv", 20000)
-    )
-    process.stdout.readline()
-    process.stdout.close()
-    err = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(timeout=20) == 141
-    assert "Error" not in err and "nn: " not in err
-
-
-def test_a_log_that_nobody_reads_does_not_end_the_training(two):
-    reader, writer = os.pipe()
-    os.close(reader)
-    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", stderr=writer)
-    os.close(writer)
-    process.communicate(timeout=20)
-    assert process.returncode == 0
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
-
-
-def test_closed_output_streams_do_not_matter(two):
-    command = f"{sys.executable} -m nn --train --dataset two.csv --model m.bin >&- 2>&-"
-    assert subprocess.run(command, shell=True, env=environment()).returncode == 0
-    assert (two.parent / "m.bin").exists()
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_full_disk_is_exit_code_73(trained):
-    with open("/dev/full", "w") as full:
-        process = start("--info", "--model", trained, stdout=full)
-        _, err = process.communicate(timeout=20)
-    assert process.returncode == 73
-    assert err.splitlines()[-1].startswith("nn: ")
-    assert len(err.splitlines()) == 1
-
-
-def on_terminal(*arguments, **variables) -> tuple[int, str]:
-    """Run `nn` on a terminal of 100 columns: exit code and all that was written to it."""
-    main, sub = pty.openpty()
-    process = start(
-        *arguments,
-        stdin=sub,
-        stdout=sub,
-        stderr=sub,
-        env=environment(TERM="xterm", COLUMNS="100", **variables),
-    )
-    os.close(sub)
-    written = b""
-    while select.select([main], [], [], 20)[0]:
-        try:
-            block = os.read(main, 65536)
-        except OSError:  # the other end is closed
-            break
-        written += block
-    os.close(main)
-    return process.wait(timeout=20), written.decode()
-
-
-def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
-    code, text = on_terminal(
-        "--train", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,200,200,1", "--epochs", 200
-    )
-    assert code == 0
-    assert re.search(r"epoch \S*200\S*/\S*200", text)
-    assert "━" in text and "loss" in text and "rows/s" in text and re.search(r"\d:\d\d:\d\d", text)
-    assert "\x1b[?25l" in text and text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is back
-    assert not re.search(r"^epoch +1/200  loss", text, re.MULTILINE)
-
-
-def test_no_color_is_respected(trained):
-    for arguments in (
-        ["--test", "--model", trained],
-        ["--train", "--dataset", "two.csv", "--model", "n.bin"],
-    ):
-        code, text = on_terminal(*arguments, NO_COLOR="1")
-        assert code == 0
-        assert not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)
-
-
-def test_debug_shows_a_traceback_above_the_line(folder):
-    result = run("--train", "--dataset", "none.csv", "--model", "m.bin", "--debug")
-    assert result.code == 66
-    assert "Traceback" in result.err
-    assert result.err.splitlines()[-1].startswith("nn: ")

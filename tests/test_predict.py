@@ -13,12 +13,6 @@ import nn.ds
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def small_blocks(monkeypatch):
     """256 rows a block, the least there is."""
     monkeypatch.setattr(nn.ds, "BLOCK_ROWS", 256)

@@ -71,21 +71,21 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     assert distance(flat(seq.parameters()), flat(net.parameters())) < 1e-9
 
 
-@pytest.mark.parametrize("batch", [400, 1500])
+@pytest.mark.parametrize("batch", [500, 1500])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("spec", ["430,410:tanh,300,1", "300,403:softplus,300:sigmoid,33"])
+@pytest.mark.parametrize("spec", ["330,240:tanh,270,1", "270,260:softplus,250:sigmoid,33"])
 def test_large_products_have_the_same_bits_for_any_thread_count(spec, optimizer, batch):
     """Those of the matrix unit, where there is one: of all three passes, with steps in the product and without."""
     rng = np.random.default_rng(3)
     net = nn.Network(spec, "regression")
-    x = rng.normal(size=(1700, net.inputs)).astype(np.float32)
-    ds = nn.Dataset(x=x, y=rng.normal(size=(1700, net.outputs)).astype(np.float32), task="regression")
+    x = rng.normal(size=(1300, net.inputs)).astype(np.float32)
+    ds = nn.Dataset(x=x, y=rng.normal(size=(1300, net.outputs)).astype(np.float32), task="regression")
     ends = {}
-    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("omp", 7), ("seq", 1)):
+    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 5), ("seq", 1)):
         net = nn.Network(spec, "regression", backend=backend, threads=threads)
         nn.train(net, ds, epochs=1, batch_number=batch, optimizer=optimizer, learning_rate=1e-3)
         ends[backend, threads] = flat(net.parameters())
-    for threads in (2, 3, 7):
+    for threads in (2, 5):
         np.testing.assert_array_equal(ends["omp", threads], ends["omp", 1])
     assert distance(ends["seq", 1], ends["omp", 1]) < 1e-5
 

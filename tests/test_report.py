@@ -64,12 +64,6 @@ def pictures(results):
     return {picture.name: picture for picture in plot.of_results(results)}
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def texts(svg: bytes) -> list[str]:
     """What is written in a picture."""
     return [

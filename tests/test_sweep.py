@@ -16,12 +16,6 @@ CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
 SMALL = {"data": CLOUDS, "layers": ["50,5,1", "50,5,3,1"], "epochs": 2, "batch_number": 20, "backend": "omp"}
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write_plan(folder, plan, name="plan.json"):
     (folder / name).write_text(json.dumps(plan))
     return name
