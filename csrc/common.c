@@ -12,7 +12,7 @@
 
 void *nn_alloc(int64_t bytes)
 {
-    const int64_t huge = 1 << 21;       /* a large page: rows of a wide layer lie on fewer of them than of small ones */
+    const int64_t huge = 1 << 21;       /* a large page: the rows of a wide layer then need fewer pages */
     void *memory = NULL;
     bytes += OVERREAD;
     if (bytes < OVERREAD || posix_memalign(&memory, bytes >= 2 * huge ? huge : ALIGNMENT, (size_t)bytes))
@@ -29,7 +29,8 @@ void nn_free(void *pointer)
     free(pointer);
 }
 
-/* One block of memory waits here for whoever asks next: fresh pages cost a product of 512 rows a tenth of its time. */
+/* The last block of memory that was given back, for the next caller: fresh pages cost a product of 512 rows a tenth of
+ * its time. */
 typedef struct {
     _Alignas(ALIGNMENT) int64_t bytes;
 } loan;
@@ -69,12 +70,12 @@ int nn_has_openmp(void)
 #endif
 }
 
-team nn_team_here(barrier *meet)
+thread_team nn_this_team(thread_barrier *barrier)
 {
 #ifdef _OPENMP
-    return (team){omp_get_thread_num(), omp_get_num_threads(), meet};
+    return (thread_team){omp_get_thread_num(), omp_get_num_threads(), barrier};
 #else
-    return (team){0, 1, meet};
+    return (thread_team){0, 1, barrier};
 #endif
 }
 
@@ -87,19 +88,19 @@ static inline void relax(void)
 #endif
 }
 
-/* Spin for some microseconds, as long as a neighbour's share of a small layer takes; then give the core away:
- * with more threads than cores, the one everybody waits for may have none. */
-void nn_team_wait(team t)
+/* Spins for some microseconds, the time of a share of a small layer; then gives the core away: with more threads than
+ * cores, the thread that all wait for may have none. */
+void nn_barrier_wait(thread_team t)
 {
     enum { SPINS = 1000 };
-    barrier *meet = t.meet;
-    int generation = __atomic_load_n(&meet->generation, __ATOMIC_RELAXED);
-    if (__atomic_add_fetch(&meet->arrived, 1, __ATOMIC_ACQ_REL) == t.count) {
-        __atomic_store_n(&meet->arrived, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&meet->generation, generation + 1, __ATOMIC_RELEASE);
+    thread_barrier *barrier = t.barrier;
+    int generation = __atomic_load_n(&barrier->generation, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == t.count) {
+        __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&barrier->generation, generation + 1, __ATOMIC_RELEASE);
         return;
     }
-    for (int spin = 0; __atomic_load_n(&meet->generation, __ATOMIC_ACQUIRE) == generation; spin++) {
+    for (int spin = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation; spin++) {
         if (spin < SPINS)
             relax();
         else

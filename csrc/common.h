@@ -1,4 +1,4 @@
-/* common.h - what all C files share and no number type changes: threads, alignment, counter-based random words. */
+/* common.h - what all C files share, for every number type: threads, alignment, memory, counter-based random words. */
 #ifndef NN_COMMON_H
 #define NN_COMMON_H
 #include <stddef.h>
@@ -11,37 +11,38 @@
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* The threads of one parallel region meet at its barrier. */
+/* Where the threads of one parallel region wait for each other. */
 typedef struct {
     _Alignas(ALIGNMENT) int arrived;
     _Alignas(ALIGNMENT) int generation;
-} barrier;
+} thread_barrier;
 
+/* The threads that run one step together, as one of them sees them. */
 typedef struct {
     int id, count;
-    barrier *meet;
-} team;
+    thread_barrier *barrier;
+} thread_team;
 
-void nn_team_wait(team t);
-/* The calling thread's place in the parallel region around it. */
-team nn_team_here(barrier *meet);
+void nn_barrier_wait(thread_team t);
+/* The thread team of the parallel region around the caller. */
+thread_team nn_this_team(thread_barrier *barrier);
 
-static inline void team_wait(team t)
+static inline void barrier_wait(thread_team t)
 {
     if (t.count > 1)
-        nn_team_wait(t);
+        nn_barrier_wait(t);
 }
 
-/* This thread's share [*first, *last) of n items, in whole groups of `group`; empty for threads that get none. */
-static inline void team_share(team t, int64_t n, int64_t group, int64_t *first, int64_t *last)
+/* This thread's share [*first, *last) of n items, in whole groups of `group`; it may be empty. */
+static inline void thread_share(thread_team t, int64_t n, int64_t group, int64_t *first, int64_t *last)
 {
     int64_t groups = (n + group - 1) / group;
     *first = min_i64(n, groups * t.id / t.count * group);
     *last = min_i64(n, groups * (t.id + 1) / t.count * group);
 }
 
-/* n in as few parts of at most `most` as can be, of as equal sizes: the size of the first ones. */
-static inline int64_t even_part(int64_t n, int64_t most)
+/* Divides n into the fewest equal sizes of at most `most`; returns the first, which is the largest. */
+static inline int64_t even_size(int64_t n, int64_t most)
 {
     int64_t count = max_i64(1, (n + most - 1) / most);
     return (n + count - 1) / count;

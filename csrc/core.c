@@ -1,35 +1,50 @@
-/* core.c - the core for one number type: build.py compiles it once per type (and, for _omp, instruction set)
- * with `real`, FN and VECTOR defined. The fast build takes its own files where a faster algorithm differs. */
+/* core.c - the core for one number type: build.py compiles it once per type (and, for _omp, per instruction set) with
+ * `real`, FN and VECTOR defined. All files are one translation unit, so that the compiler inlines across them.
+ *
+ * The order matters: a file calls the static functions of the files above it; `uses:` in its first comment names them.
+ * core.h declares the few that are called from above. Every file includes core.h, so that an editor can read it.
+ */
 #include "core.h"
+#include "layer_common.c"
+
+/* ---- the kernels: fast, or plain ---- */
 #ifdef NN_FAST
-#include "omp/vector.h"
 #include "omp/nn_aux.c"
-#include "omp/tile.c"
-#include "omp/amx.c"
+#include "omp/matrix_kernel.c"
+#include "omp/matrix_amx.c"
 #include "omp/matrix.c"
-#include "omp/narrow.c"
+#include "omp/dense_narrow.c"
+#include "omp/dense_pair.c"
 #include "omp/dense.c"
-#include "omp/lanes.c"
+#include "omp/small_forward.c"
 #include "omp/layout.c"
-#include "omp/windows.c"
-#include "omp/winograd.c"
-#include "omp/planes.c"
+#include "omp/conv_direct.c"
+#include "omp/conv_winograd.c"
+#include "omp/conv_planes.c"
 #include "omp/conv.c"
 #include "omp/pool.c"
 #include "omp/dropout.c"
 #else
-#include "nn_aux.c"
-#include "matrix.c"
-#include "dense.c"
-#include "layout.c"
-#include "conv.c"
-#include "pool.c"
-#include "dropout.c"
+#include "seq/nn_aux.c"
+#include "seq/matrix.c"
+#include "seq/dense.c"
+#include "seq/layout.c"
+#include "seq/conv.c"
+#include "seq/pool.c"
+#include "seq/dropout.c"
 #endif
 #include "pad.c"
 #include "flatten.c"
+#include "activation.c"
+
+/* ---- a network, and one batch through it ---- */
+#include "buffers.c"
+#include "threads.c"
 #include "net.c"
 #include "ranks.c"
+#include "pass.c"
+#include "fused.c"
+#include "micro_batch.c"
 #include "train.c"
-#include "depth.c"
+#include "route.c"
 #include "test.c"

@@ -1,19 +1,20 @@
-/* core.h - inside the core: how a network is held, and what each layer kind, activation and loss must offer.
+/* core.h - inside the core: how a network is held, and what each layer kind must offer.
  *
- * Included once per number type (and, in _omp, per instruction set) with `real` and FN defined; everything here
- * is private to that translation unit. Batches are (n, row_stride(values)): rows of the plain build are dense,
- * those of the fast build are filled up with zeros to whole vectors, and stay so.
+ * core.c includes it once per number type (and, in _omp, per instruction set) with `real` and FN defined; everything
+ * here is private to that translation unit. A batch is (n, row_stride(values)): the plain build packs its rows densely,
+ * the fast build fills each row up to whole vectors with zeros, and every kernel keeps them 0.
  */
 #ifndef NN_CORE_H
 #define NN_CORE_H
 #include "common.h"
+#include "stamps.h"
 #include <string.h>
 
 typedef struct layer layer;
 
-/* What the optimiser does to one weight, worked out once a batch. */
+/* An optimiser's step on one weight: its constants for one batch. */
 typedef struct {
-    int optimizer;
+    nn_optimizer optimizer;
     double rate;                        /* sgd: learning rate times inv_rows, momentum: learning rate,
                                          * adam: learning rate / (1 - beta1^t) */
     double inv_rows;                    /* gradients are sums over the batch; this makes them means */
@@ -22,54 +23,84 @@ typedef struct {
     double decay;                       /* learning rate times weight decay */
 } update;
 
-/* What a layer needs to know about the batch at hand. */
+/* The batch at hand, as a layer sees it. */
 typedef struct {
-    team team;
+    thread_team team;
     int64_t n;                          /* rows */
-    int64_t first_row;                  /* how many rows of the batch other ranks have before these */
+    int64_t first_row;                  /* rows of the whole batch before these; other ranks may hold them */
     int training;                       /* dropout acts */
     uint32_t seed;
     int64_t step;
     void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
     const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
-    int64_t x_row;                      /* not 0: values from one row of x to the next, if not row_stride's */
-    int64_t row;                        /* how many rows of this rank's batch come before these */
-    int thread;                         /* whose room to use: the number in the team, or of a thread that is a team alone */
+    int64_t x_row;                      /* values from one row of x to the next; 0: row_stride of the inputs */
+    int64_t row;                        /* rows of this rank's batch before these */
+    int thread;                         /* whose per-thread memory to use: a fused thread's team has itself only */
 } batch;
 
-/* One layer kind: a row of the table in net.c. `x` is the layer's input, `dz` the gradient of its output before the
- * activation, `dx` that of its input with the derivative of the activation below it already applied. */
+/* A layer's passes, for `route`. */
+typedef enum { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT } pass_kind;
+
+/* One layer kind, found by kind_of in net.c. x (n, inputs) is the layer's input, dz (n, outputs) the gradient of its
+ * output before the activation, dx (n, inputs) that of its input with the derivative of `below`, the activation of the
+ * layer below, already applied. The nested groups may be left out, whole or in part; each line says what NULL means.
+ * The hooks that get a batch run on all threads of b->team. */
 typedef struct {
-    int64_t (*weights)(const nn_layer *spec);           /* values the weight takes here, with padding */
-    int64_t (*workspace)(const nn_layer *spec, int64_t n, int threads); /* bytes beside parameters and batches */
-    void (*import)(const layer *l, real *to, const real *weight);       /* from the parameter vector's layout */
-    void (*export)(const layer *l, real *weight, const real *from);
+    /* ---- required ---- */
+
+    /* out = f(layer of x); feedforward in pass.c, fused.c, test.c */
     void (*forward)(layer *l, real *out, const real *x, const batch *b);
-    void (*backward_input)(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b);
-    /* returns 1 where it has applied b->update itself, as it found the gradients; they are not kept then */
-    int (*backward_parameters)(layer *l, const real *dz, const real *x, const batch *b);
-    /* what threads share in forward, or in backward_input, made before them; NULL: nothing */
-    void (*prepare)(layer *l, int backward, const batch *b);
-    /* Gradients that are summed in pieces of the batch's rows: how many, the sums of piece `number` from its rows, and
-     * the gradients from all pieces of n rows. Of layers that go `by_rows` and have weights. */
-    int64_t (*pieces)(const nn_layer *spec, int64_t n);
-    void (*sum_piece)(layer *l, const real *dz, const real *x, int64_t number, const batch *b);
-    void (*gather_pieces)(layer *l, int64_t n, const batch *b);
-    /* backward_pair: instead of backward_input and both layers' backward_parameters, where nothing asks for more:
-     * `below` is the lowest layer that learns, x its input. NULL, or pairs() says no: no such short way */
-    int (*pairs)(const nn_layer *spec, const nn_layer *below);
-    int (*backward_pair)(layer *l, layer *below, const real *x, const batch *b);
-    double (*flops)(const nn_layer *spec);              /* of one row's forward pass */
-    /* whether so many threads gain by sharing the layer in training on n rows; NULL: yes */
-    int (*shared)(const nn_layer *spec, int64_t n, int threads);
-    int64_t (*scratch)(const nn_layer *spec, int64_t n);/* bytes each thread needs while it is in one of these */
-    int64_t (*common)(const nn_layer *spec, int64_t n); /* and bytes that all threads share then */
-    int (*reads_any_row)(const nn_layer *spec);         /* forward heeds batch.x_row; NULL: it does not */
-    /* rows of a batch up to which backward_parameters applies b->update itself; NULL: it always keeps gradients */
-    int64_t (*most_stepped_rows)(const nn_layer *spec);
-    /* backward_input takes the derivative of the activation below from the layer's own output; NULL: never */
-    int (*reads_output)(const nn_layer *spec, int below);
-    int by_rows;                        /* rows of forward and backward_input need those same rows of what they read */
+    /* dx from dz; backpropagate in pass.c, fused.c */
+    void (*backward_input)(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b);
+    /* operations of one row's forward pass; threads.c */
+    double (*flops)(const nn_layer *spec);
+
+    struct {                            /* ---- kinds with parameters: the first four, or none ---- */
+        /* values of the weight as the core keeps it, with padding; net.c */
+        int64_t (*size)(const nn_layer *spec);
+        /* the weight from the caller's parameter vector, and back; net.c */
+        void (*import)(const layer *l, real *to, const real *weight);
+        void (*export)(const layer *l, real *weight, const real *from);
+        /* l->dw and l->db from dz, or 1: the step b->update is taken and they are not kept; pass.c */
+        int (*gradient)(layer *l, const real *dz, const real *x, const batch *b);
+        /* rows of a batch up to which `gradient` takes the step itself; buffers.c. NULL: it always keeps gradients */
+        int64_t (*most_stepped_rows)(const nn_layer *spec);
+    } parameters;
+
+    struct {                            /* ---- memory in bytes beside parameters and batches; buffers.c ---- */
+        /* kept from forward to backward, in l->work. NULL: none, so each row's prediction needs nothing but the row */
+        int64_t (*workspace)(const nn_layer *spec, int64_t n, int threads);
+        /* per thread while it is in one of these hooks, in b->scratch. NULL: none */
+        int64_t (*scratch)(const nn_layer *spec, int64_t n);
+        /* of all threads together meanwhile, in l->shared_scratch. NULL: none */
+        int64_t (*shared_scratch)(const nn_layer *spec, int64_t n);
+    } memory;
+
+    struct {                            /* ---- hooks of the fast path ---- */
+        /* fills l->shared_scratch before forward, or backward_input; pass.c, fused.c. NULL: nothing to fill */
+        void (*prepare)(layer *l, int backward, const batch *b);
+        /* rows [a, b) of forward and backward_input need rows [a, b) of what they read: fused.c may fuse the layer */
+        int by_rows;
+        /* Of kinds that go by_rows and have parameters; fused.c. The gradient is a sum of partial sums over some of the
+         * batch's rows each: how many for n rows, partial sum `number` from its rows, dw and db from all of them. */
+        int64_t (*partial_sums)(const nn_layer *spec, int64_t n);
+        void (*add_partial_sum)(layer *l, const real *dz, const real *x, int64_t number, const batch *b);
+        void (*reduce)(layer *l, int64_t n, const batch *b);
+        /* backward_pair replaces backward_input and both layers' `gradient` where `below` is the lowest trainable layer
+         * and x its input; pass.c. NULL, or pairs() returns 0: never */
+        int (*pairs)(const nn_layer *spec, const nn_layer *below);
+        int (*backward_pair)(layer *l, layer *below, const real *x, const batch *b);
+        /* backward_input reads x for more than the derivative of `below`; buffers.c then keeps x of all rows */
+        int reads_input;
+        /* whether `threads` threads gain by sharing the layer in training on n rows; threads.c. NULL: always */
+        int (*gains_by_sharing)(const nn_layer *spec, int64_t n, int threads);
+        /* forward obeys b->x_row; test.c then passes the caller's rows without a copy. NULL: never */
+        int (*reads_any_row)(const nn_layer *spec);
+        /* backward_input takes the derivative of `below` from the layer's own output; buffers.c. NULL: never */
+        int (*reads_output)(const nn_layer *spec, nn_activation below);
+        /* the name of the kernel that computes a pass of this batch; route.c. NULL: a loop over values */
+        const char *(*route)(const nn_layer *spec, pass_kind pass, const batch *b);
+    } fast;
 } layer_kind;
 
 struct layer {
@@ -83,34 +114,44 @@ struct layer {
     real *m, *v;                        /* the optimiser's moments of w (NULL until an optimiser needs them) */
     real *bm, *bv;                      /* and of b */
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
-    int passing;                        /* out has the rows under way only, near_rows for each thread: depth.c */
-    void *work;                         /* its workspace, which keeps what is written there */
-    void *common;                       /* holds whatever the last layer left there; a deep layer's is its own */
+    int out_per_thread;                 /* out is a per-thread buffer of fused_rows rows, not the whole batch */
+    void *work;                         /* its workspace, which keeps its contents from forward to backward */
+    void *shared_scratch;               /* shared by all layers; fused layers get their own */
 };
 
+/* Memory whose size depends on the rows of a batch; buffers.c makes it. */
+typedef struct {
+    real *x, *y;                        /* the batch: (batch, row_stride(inputs)), (batch, row_stride(outputs)) */
+    double *row_loss;                   /* (batch) */
+    real *dz[2];                        /* gradients of images: layers use one and the other in alternation */
+    int64_t dz_stride[2];               /* values from one thread's part of dz to the next one's, for fused layers */
+    int fused_layers;                   /* how many of the first layers threads run depth first: fused.c */
+    int64_t fused_rows;                 /* rows that a thread takes forward through those at a time */
+    char *scratch;                      /* (threads, scratch_stride) */
+    int64_t scratch_stride;
+    void *shared_scratch;
+} buffers;
+
 struct nn_net {
-    int count, loss, threads;
-    int64_t batch;                      /* rows there is room for */
-    int deep;                           /* how many of the first layers threads run depth first: depth.c */
-    int64_t near_rows;                  /* rows that a thread takes forward through those at a time */
-    int64_t turn_stride[2];             /* values from one thread's part of turn to the next one's, for those */
+    int count, threads;
+    nn_loss loss;
+    int64_t batch;                      /* rows that the buffers have room for */
+    buffers buffers;
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the four below */
     int64_t kept_size, gradients_size;  /* of layers that always keep their gradients, and what there is room for */
     real *parameters, *gradients, *moment1, *moment2;   /* the first two with a value more: ranks.c */
-    real *x, *y;                        /* the batch: (batch, row_stride(inputs)), (batch, row_stride(outputs)) */
     real *dx;                           /* gradient of x, only while asked for */
-    real *turn[2];                      /* the dz of images, layer by layer in turn */
-    double *row_loss;                   /* (batch) */
-    char *scratch;                      /* (threads, scratch_stride) */
-    int64_t scratch_stride;
-    void *common;
     int64_t bytes;
-    barrier meet;
+    thread_barrier barrier;
     int stop;                           /* what the first thread read after the last batch */
     nn_profile *profile;
     const nn_ranks *ranks;              /* NULL: this process trains alone */
 };
+
+/* A switch over an enum lists every name and has no default: build.py makes the compiler refuse a missing one.
+ * NOT_REACHED follows it, for values that cannot get there. */
+#define NOT_REACHED __builtin_unreachable()
 
 static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] * shape[1] * shape[2]; }
 
@@ -118,17 +159,23 @@ static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] 
 static inline int64_t row_stride(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
 
 /* Copy rows of `width` values between arrays of different row lengths. */
-static inline void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows, int64_t width)
+static inline void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows,
+                             int64_t width)
 {
     for (int64_t r = 0; r < rows; r++)
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
 }
 
-/* ---- depth.c ---- */
+/* ---- threads.c ---- */
 
-/* The first net->deep layers, forward; and backward down to the layer `lowest`, with the update where b has one. */
-static void forward_deep(nn_net *net, const batch *b);
-static void backward_deep(nn_net *net, const batch *b, real *dx, int lowest);
+static int forward_threads(const nn_net *net, int64_t rows);
+static int64_t micro_batches_of(const nn_net *net, int64_t n);
+
+/* ---- fused.c ---- */
+
+/* The fused layers, forward; and backward down to the layer `lowest`, with the step where b has an update. */
+static void forward_fused(nn_net *net, const batch *b);
+static void backward_fused(nn_net *net, const batch *b, real *dx, int lowest);
 
 /* ---- layout.c ---- */
 
@@ -139,9 +186,10 @@ enum { CHANNELS_LAST = 1 };
 #else
 enum { CHANNELS_LAST = 0 };
 #endif
-/* One row from the caller's layout into the core's; from bytes, to = scale * from; and back. */
+/* One row from the caller's layout into the core's; from bytes, to = from / 255; and back. */
+static const double BYTE_SCALE = 1 / 255.0;
 static void image_in(real *to, const real *from, const int32_t shape[3]);
-static void image_in_bytes(real *to, const uint8_t *from, double scale, const int32_t shape[3]);
+static void image_in_bytes(real *to, const uint8_t *from, const int32_t shape[3]);
 static void image_out(real *to, const real *from, const int32_t shape[3]);
 /* Where value k of the caller's row stands in the core's. */
 static inline int64_t image_place(int64_t k, const int32_t shape[3])
@@ -153,11 +201,15 @@ static inline int64_t image_place(int64_t k, const int32_t shape[3])
 /* ---- nn_aux.c ---- */
 
 /* a = f(z) in place for rows [first, last) of (n, width) */
-static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width);
+static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last, int64_t width);
 /* dx *= f'(a) for rows [first, last), the derivative taken from the output a; not for softmax, which only losses use */
-static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width);
+static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first, int64_t last,
+                                int64_t width);
+/* dx *= f'(z) for rows [first, last), of the activations whose derivative is taken from z */
+static void activation_backward_from_input(real *dx, const real *z, nn_activation activation, int64_t first, int64_t last,
+                                           int64_t width);
 /* For rows [first, last): z becomes dz of the summed loss, row_loss[r] the loss of row r. */
-static void loss_backward(real *z, double *row_loss, const real *y, int loss, int activation,
+static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
                           int64_t first, int64_t last, int64_t width);
 /* w[n] takes one step; decays: weight decay applies */
 static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u);

@@ -1,37 +1,38 @@
-/* depth.c - the first layers, whose rows do not depend on each other, depth first: each thread takes a few rows of the
- * batch through all of them before the next few, so that what a layer writes is near when the next one reads it,
- * and no thread waits for another in between. Gradients of what lies between the layers are then needed for those few
- * rows only. Those of the weights are summed in pieces of the batch, the same for any number of threads.
+/* fused.c - fused layers: the first layers, whose rows do not depend on each other. Each thread takes a few rows
+ * through all of them before the next few. A layer's output is then still in the L2 cache when the next layer reads it,
+ * and no thread waits for another in between. The gradients between the layers exist for those few rows only. The
+ * weights' gradients are partial sums over rows of the batch, the same for any number of threads.
+ * uses: buffers.c (shares_dz, partial_sums_of_fused), pass.c (stamps_of, step_layer)
  */
 #include "core.h"
 
-/* Rows [first, last) of a batch as one that its thread has for itself. */
+/* Rows [first, last) of a batch, for one thread. */
 static batch some_rows(const batch *b, int64_t first, int64_t last)
 {
     batch some = *b;
-    some.team = (team){0, 1, NULL};
+    some.team = (thread_team){0, 1, NULL};
     some.n = last - first, some.row = b->row + first, some.first_row = b->first_row + first;
     return some;
 }
 
-/* Where some rows of a layer's output stand, and of its input. */
+/* Where some rows of a layer's output begin, and of its input. */
 static real *output_rows(const nn_net *net, int i, const batch *some)
 {
     const layer *l = &net->layers[i];
-    return l->out + (l->passing ? some->thread * net->near_rows : some->row) * row_stride(l->outputs);
+    return l->out + (l->out_per_thread ? some->thread * net->buffers.fused_rows : some->row) * row_stride(l->outputs);
 }
 
 static const real *input_rows(const nn_net *net, int i, const batch *some)
 {
-    return i > 0 ? output_rows(net, i - 1, some) : net->x + some->row * row_stride(net->layers[0].inputs);
+    return i > 0 ? output_rows(net, i - 1, some) : net->buffers.x + some->row * row_stride(net->layers[0].inputs);
 }
 
-/* What the layers took, for the profile: they come in turn again and again. */
+/* Seconds spent in each layer, for the profile: layers alternate, so one stamp each cannot tell. */
 typedef struct {
-    double *spent, since;                       /* spent: by layer; NULL: nobody asks */
-} laps;
+    double *spent, since;                       /* spent: by layer; NULL: no profile */
+} layer_times;
 
-static void lap(laps *t, int i)
+static void add_time(layer_times *t, int i)
 {
     if (t->spent) {
         double now = nn_seconds();
@@ -40,81 +41,93 @@ static void lap(laps *t, int i)
     }
 }
 
-static void prepare_deep(nn_net *net, int backward, int lowest, const batch *b)
+static void prepare_fused(nn_net *net, int backward, int lowest, const batch *b)
 {
-    for (int i = lowest; i < net->deep; i++)
-        if (net->layers[i].kind->prepare)
-            net->layers[i].kind->prepare(&net->layers[i], backward, b);
-    team_wait(b->team);
+    for (int i = lowest; i < net->buffers.fused_layers; i++)
+        if (net->layers[i].kind->fast.prepare)
+            net->layers[i].kind->fast.prepare(&net->layers[i], backward, b);
+    barrier_wait(b->team);
 }
 
-static void forward_deep(nn_net *net, const batch *b)
+static void forward_fused(nn_net *net, const batch *b)
 {
-    double *stamps = stamps_of(net, b), spent[net->deep];
-    laps t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
-    int64_t first, last;
-    prepare_deep(net, 0, 0, b);
-    team_share(b->team, b->n, 1, &first, &last);
-    for (int64_t r = first; r < last; r += net->near_rows) {
-        batch some = some_rows(b, r, min_i64(last, r + net->near_rows));
-        for (int i = 0; i < net->deep; i++) {
+    int fused = net->buffers.fused_layers;
+    double *stamps = stamps_of(net, b), spent[fused];
+    layer_times t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
+    int64_t rows = net->buffers.fused_rows, first, last;
+    prepare_fused(net, 0, 0, b);
+    thread_share(b->team, b->n, 1, &first, &last);
+    for (int64_t r = first; r < last; r += rows) {
+        batch some = some_rows(b, r, min_i64(last, r + rows));
+        for (int i = 0; i < fused; i++) {
             layer *l = &net->layers[i];
             l->kind->forward(l, output_rows(net, i, &some), input_rows(net, i, &some), &some);
-            lap(&t, i);
+            add_time(&t, i);
         }
     }
-    team_wait(b->team);
-    lap(&t, net->deep - 1);
-    for (int i = 0; stamps && i < net->deep; i++)
-        stamps[2 + i] = stamps[1 + i] + spent[i];
+    barrier_wait(b->team);
+    add_time(&t, fused - 1);
+    for (int i = 0; stamps && i < fused; i++)
+        stamps[stamp_forward(i)] = stamps[stamp_forward(i) - 1] + spent[i];
 }
 
-/* Where the gradient of a layer's output stands for some rows. */
+/* Where the gradient of a layer's output begins for some rows. */
 static real *dz_rows(const nn_net *net, int i, const batch *some)
 {
     const layer *l = &net->layers[i];
-    return l->dz + (shares_dz(net, i) ? some->thread * net->turn_stride[i % 2] : some->row * row_stride(l->outputs));
+    if (shares_dz(net, i))
+        return l->dz + some->thread * net->buffers.dz_stride[i % 2];
+    return l->dz + some->row * row_stride(l->outputs);
 }
 
-/* One piece of the batch through the layers above `lowest` and that one. */
-static void backward_piece(nn_net *net, int64_t number, const batch *some, real *dx, int lowest, laps *t)
+/* The rows of one partial sum, from the last fused layer down to `lowest`. */
+static void backward_partial_sum(nn_net *net, int64_t number, const batch *some, real *dx, int lowest, layer_times *t)
 {
-    for (int i = net->deep - 1; i >= lowest; i--) {
+    for (int i = net->buffers.fused_layers - 1; i >= lowest; i--) {
         layer *l = &net->layers[i];
         const real *x = input_rows(net, i, some), *dz = dz_rows(net, i, some);
-        int below = i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR;
+        nn_activation below = i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR;
         if (i > lowest)
             l->kind->backward_input(l, dz_rows(net, i - 1, some), dz, x, below, some);
         else if (dx)
             l->kind->backward_input(l, dx + some->row * row_stride(l->inputs), dz, x, below, some);
         if (l->weight_size)
-            l->kind->sum_piece(l, dz, x, number, some);
-        lap(t, i);
+            l->kind->fast.add_partial_sum(l, dz, x, number, some);
+        add_time(t, i);
     }
 }
 
-static void backward_deep(nn_net *net, const batch *b, real *dx, int lowest)
+/* The gradients of the fused layers from their partial sums, and with b->update the steps. */
+static void reduce_fused(nn_net *net, const batch *b, int lowest)
 {
-    double *stamps = stamps_of(net, b), spent[net->deep];
-    laps t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
-    int64_t pieces = pieces_of_rows(net, b->n), first, last;
-    prepare_deep(net, 1, lowest, b);
-    team_share(b->team, pieces, 1, &first, &last);
-    for (int64_t number = first; number < last; number++) {
-        batch some = some_rows(b, b->n * number / pieces, b->n * (number + 1) / pieces);
-        backward_piece(net, number, &some, dx, lowest, &t);
-    }
-    team_wait(b->team);
-    for (int i = lowest; i < net->deep; i++)
+    int fused = net->buffers.fused_layers;
+    for (int i = lowest; i < fused; i++)
         if (net->layers[i].weight_size)
-            net->layers[i].kind->gather_pieces(&net->layers[i], b->n, b);
-    team_wait(b->team);
-    for (int i = lowest; i < net->deep && b->update; i++)
+            net->layers[i].kind->fast.reduce(&net->layers[i], b->n, b);
+    barrier_wait(b->team);
+    for (int i = lowest; i < fused && b->update; i++)
         if (net->layers[i].weight_size)
             step_layer(&net->layers[i], b);
-    team_wait(b->team);
-    lap(&t, lowest);
-    double *at = stamps ? stamps + 3 + net->count + 2 * (net->count - net->deep) : NULL;
-    for (int i = net->deep - 1; stamps && i >= lowest; i--, at += 2)
-        at[0] = at[1] = at[-1] + spent[i];
+    barrier_wait(b->team);
+}
+
+static void backward_fused(nn_net *net, const batch *b, real *dx, int lowest)
+{
+    int fused = net->buffers.fused_layers;
+    double *stamps = stamps_of(net, b), spent[fused];
+    layer_times t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
+    int64_t count = partial_sums_of_fused(net, b->n), first, last;
+    prepare_fused(net, 1, lowest, b);
+    thread_share(b->team, count, 1, &first, &last);
+    for (int64_t number = first; number < last; number++) {
+        batch some = some_rows(b, b->n * number / count, b->n * (number + 1) / count);
+        backward_partial_sum(net, number, &some, dx, lowest, &t);
+    }
+    barrier_wait(b->team);
+    reduce_fused(net, b, lowest);
+    add_time(&t, lowest);
+    for (int i = fused - 1; stamps && i >= lowest; i--) {
+        int place = stamp_gradients(net->count, i);
+        stamps[place] = stamps[place + 1] = stamps[place - 1] + spent[i];
+    }
 }

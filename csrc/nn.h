@@ -1,4 +1,4 @@
-/* nn.h - what the C core offers. gcc and cffi read this one file.
+/* nn.h - the interface of the C core. The C compiler and cffi read this one file.
  *
  * `real` is float or double: every function written FN(name) exists as name_f32 and name_f64.
  * The extension `_seq` is built from the plain kernels, `_omp` from the fast ones; both offer all of this.
@@ -10,16 +10,19 @@
 #define NN_H
 #include <stdint.h>
 
-enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN_FLATTEN };
-enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX };
-enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE };
-enum { NN_SGD, NN_ADAM };
-enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2 };
-enum { NN_SAME_TYPE, NN_BYTES };
+typedef enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN_FLATTEN, NN_ACTIVATION } nn_kind;
+typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX,
+               NN_SILU, NN_GELU, NN_SELU } nn_activation;
+typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE } nn_loss;
+typedef enum { NN_SGD, NN_ADAM } nn_optimizer;
+typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2 } nn_vector;
+typedef enum { NN_SAME_TYPE, NN_BYTES } nn_type;
 
 /* One layer as its caller describes it. A vector of n values has shape n,1,1. */
 typedef struct {
-    int32_t kind, activation;
+    nn_kind kind;
+    nn_activation activation;
+    nn_activation function;             /* NN_ACTIVATION: out = function(x); its derivative is taken from x */
     int32_t in[3], out[3];              /* channels, height, width */
     int32_t kernel, stride;             /* convolution, pooling; square windows */
     int32_t pad_top, pad_left;          /* zeros before the image; those after it follow from the output's size */
@@ -27,20 +30,19 @@ typedef struct {
     int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none */
 } nn_layer;
 
-/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become x_scale * byte.
+/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255.
  * Targets: y (rows, outputs), or labels (rows), which stand for one-hot rows; the other is NULL. */
 typedef struct {
     const void *x;
-    int32_t x_type;                     /* NN_SAME_TYPE, NN_BYTES */
-    double x_scale;
+    nn_type x_type;
     const void *y;
     const int32_t *labels;
 } nn_data;
 
-/* How one epoch learns. The learning rate runs in straight lines through `rates`, those at 0, 1/8, 2/8 .. 8/8 of
- * the epoch's rows, which serves any schedule. */
+/* The settings of one epoch. The learning rate runs in straight lines through `rates`, the rates at 0, 1/8, 2/8 .. 8/8
+ * of the epoch's rows: this approximates any schedule. */
 typedef struct {
-    int32_t optimizer;
+    nn_optimizer optimizer;
     int64_t batch;
     double rates[9];
     double momentum;                    /* sgd: v = momentum v + g, w -= rate v */
@@ -49,7 +51,7 @@ typedef struct {
     uint32_t seed;                      /* of dropout masks */
 } nn_training;
 
-/* Where an epoch stands. The caller may read it and set `stop` while the epoch runs in another thread. */
+/* The progress of an epoch. The caller may read it and set `stop` while the epoch runs in another thread. */
 typedef struct {
     int64_t row;                        /* rows of the order done so far; an epoch begins here */
     int64_t step;                       /* batches done since training began */
@@ -63,7 +65,7 @@ typedef struct {
  * as it was. NULL in net_profile, or no room left, and nothing is written. */
 typedef struct {
     int64_t capacity, batches;          /* rows there is room for, rows written */
-    double *stamps;                     /* (capacity, 7 + 3 layers) */
+    double *stamps;                     /* (capacity, 7 + 3 layers); stamps.h names the places */
 } nn_profile;
 
 /* The processes that train one network together over MPI: rank r of `size` takes the rows from n r / size up to
@@ -87,7 +89,7 @@ typedef struct {
 
 typedef struct nn_net nn_net;
 
-/* ---- instruction sets ---------------------------------------------------------------------------------- */
+/* ---- instruction sets ------------------------------------------------------------------------------------------- */
 
 /* The instruction set the kernels use: the best this processor has of "amx", "avx512", "avx2", "baseline", or
  * the one that the environment variable NN_ISA names; always "plain" in _seq. */
@@ -95,7 +97,7 @@ const char *nn_isa(void);
 /* 1 where the extension was built with OpenMP. */
 int nn_has_openmp(void);
 
-/* ---- random numbers (random.c) -------------------------------------------------------------------------- */
+/* ---- random numbers (random.c) ---------------------------------------------------------------------------------- */
 
 /* Philox4x32-10 (Salmon et al. 2011): block number `counter` of the stream, four words. */
 void nn_philox(uint32_t out[4], uint32_t seed, uint64_t counter, uint32_t stream, uint32_t lane);
@@ -115,29 +117,32 @@ void nn_glibc_uniform(double *out, int64_t n, uint32_t state[34]);
 void nn_glibc_shuffle(int64_t *order, int64_t n, uint32_t state[34]);
 
 #ifdef FN
-/* ---- matrices and vectors (matrix.c, nn_aux.c) ---------------------------------------------------------- */
+/* ---- matrices and vectors (matrix.c and nn_aux.c of seq/ and omp/) ---------------------------------------------- */
 
 /* c (m,n) = a (m,k) b (k,n); a_transposed: a is stored (k,m), b_transposed: b is stored (n,k).
  * 0, or -1 when memory runs out. */
 int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,
                int a_transposed, int b_transposed, int threads);
 /* a[n] = f(z[n]) in place, element by element; softmax over rows of the given width. */
-void FN(activate)(real *a, int activation, int64_t n, int64_t width);
+void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width);
 
-/* ---- networks (net.c, train.c, test.c) ------------------------------------------------------------------ */
+/* ---- networks (net.c, buffers.c, threads.c, train.c, test.c) ---------------------------------------------------- */
 
 /* A network of `count` layers with room for batches of `batch` rows; parameters all 0. NULL when memory runs out. */
-nn_net *FN(net_new)(const nn_layer *layers, int count, int loss, int64_t batch, int threads);
+nn_net *FN(net_new)(const nn_layer *layers, int count, nn_loss loss, int64_t batch, int threads);
 void FN(net_free)(nn_net *net);
 /* Make room for batches of that many rows. 0, or -1 when memory runs out (the network is as before). */
 int FN(net_reserve)(nn_net *net, int64_t batch);
 /* Bytes the network holds: parameters, optimiser state, one batch's activations and gradients, workspace. */
 int64_t FN(net_bytes)(const nn_net *net);
-/* Threads that training on a batch of that many rows is worth (1 where more would wait longer than they save). */
+/* Threads that pay off in training on a batch of that many rows (1 where more would wait longer than they save). */
 int FN(net_threads)(const nn_net *net, int64_t rows);
+/* Writes to out[size] the kernel of layer number `layer`, counted from 0, in training on batches of `rows` rows; and
+ * whether the layer is fused with its neighbours, and the batch trained as micro-batches. -1: no such layer. */
+int FN(net_route)(const nn_net *net, int64_t rows, int layer, char *out, int size);
 /* Copy a parameter vector (NN_PARAMETERS) or the optimiser's moments in or out. */
-void FN(net_set)(nn_net *net, int what, const real *values);
-void FN(net_get)(nn_net *net, int what, real *values);
+void FN(net_set)(nn_net *net, nn_vector what, const real *values);
+void FN(net_get)(nn_net *net, nn_vector what, real *values);
 /* From now on note in *profile when the steps of training's batches end; NULL: no longer. */
 void FN(net_profile)(nn_net *net, nn_profile *profile);
 /* From now on net_epoch trains together with the other ranks (*ranks stays the caller's); NULL: alone. */
@@ -146,9 +151,8 @@ void FN(net_ranks)(nn_net *net, const nn_ranks *ranks);
  * training with that seed and step where seed >= 0, and not at all where it is negative. */
 double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
                          int64_t seed, int64_t step);
-/* out (n, outputs) = the network of rows first..first+n-1 of data (of data's rows[first..] if rows is not NULL). */
-void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t first, int64_t n,
-                     const nn_progress *progress);
+/* out (n, outputs) = the network of data's rows[0 .. n-1]; of its first n rows where rows is NULL. */
+void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n);
 /* Mean loss of data's rows[0 .. n-1]; no dropout. */
 double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64_t n);
 /* Train on data's rows order[progress->row .. n-1], batch after batch, the last one shorter. Updates progress.

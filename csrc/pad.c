@@ -38,23 +38,21 @@ static void pad_image_backward(real *dx, const real *dz, const nn_layer *s)
 static void pad_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++)
         pad_image_forward(out + r * row_stride(l->outputs), x + r * row_stride(l->inputs), &l->spec);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++)
         pad_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs), &l->spec);
     activation_backward(dx, x, below, first, last, l->inputs);
 }
 
-static double pad_flops(const nn_layer *spec) { return (double)values(spec->in); }
-
 static const layer_kind pad_kind = {
-    .forward = pad_forward, .backward_input = pad_backward_input, .flops = pad_flops, .by_rows = 1,
+    .forward = pad_forward, .backward_input = pad_backward_input, .flops = pad_flops, .fast = {.by_rows = 1},
 };

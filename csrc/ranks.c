@@ -1,15 +1,16 @@
-/* ranks.c - what the ranks that train together tell each other: gradients once a batch, losses now and then.
+/* ranks.c - messages between the ranks that train together: gradients once a batch, losses now and then.
  *
- * Mirrored: the gradients of all shares are added up everywhere, and every rank takes the same step. Central: they are
- * added up at rank 0, which alone has the optimiser's moments, takes the step and sends the parameters round. One value
- * more than the vector has says whether any rank is asked to stop, so that all do so after the same batch.
+ * Mirrored: gradients are summed on every rank, and every rank takes the same step. Central: they are summed on rank 0,
+ * which alone has the optimiser's moments; it takes the step and broadcasts the parameters. The vectors have one value
+ * more: whether any rank is asked to stop, so that all ranks stop after the same batch.
+ * uses: buffers.c
  */
 #include "core.h"
 #include <sched.h>
 #include <string.h>
 
 enum { MOST_VALUES = 1 << 30 };         /* in a message: MPI counts in int */
-enum { LOSSES = 256 };                  /* of batches, between two tellings */
+enum { EXCHANGE_EVERY = 256 };                  /* batches between two exchanges of losses */
 
 /* The rows of a batch of n that are this rank's. */
 static void rank_share(const nn_net *net, int64_t n, int64_t *first, int64_t *last)
@@ -27,8 +28,8 @@ static int64_t largest_share(const nn_net *net, int64_t n)
 
 static int steps_here(const nn_net *net) { return !net->ranks || !net->ranks->central || net->ranks->rank == 0; }
 
-/* A message that was begun comes to its end. MPI's own waiting spins for ever, which takes the core from the very rank
- * that is waited for where there are more ranks than free cores; this gives it away after some microseconds. */
+/* Waits for the end of a message. MPI's own waiting spins for ever, which takes the core from the awaited rank where
+ * there are more ranks than free cores; this gives the core away after some microseconds. */
 static int finish(const nn_ranks *r, int failed, intptr_t *request)
 {
     enum { SPINS = 100 };
@@ -42,7 +43,7 @@ static int finish(const nn_ranks *r, int failed, intptr_t *request)
     return failed;
 }
 
-/* values[n] of all ranks added up in place: everywhere, or, with central, at rank 0 alone. Not 0 where MPI fails. */
+/* values[n] of all ranks summed in place: on every rank, or, if central, on rank 0. Not 0 where MPI fails. */
 static int sum_over_ranks(const nn_ranks *r, real *values, int64_t n)
 {
     int failed = 0;
@@ -60,8 +61,8 @@ static int sum_over_ranks(const nn_ranks *r, real *values, int64_t n)
     return failed;
 }
 
-/* values[n] of rank 0 everywhere. */
-static int send_round(const nn_ranks *r, real *values, int64_t n)
+/* values[n] of rank 0 to every rank. */
+static int broadcast(const nn_ranks *r, real *values, int64_t n)
 {
     int failed = 0;
     for (int64_t at = 0; at < n && !failed; at += MOST_VALUES) {
@@ -72,34 +73,34 @@ static int send_round(const nn_ranks *r, real *values, int64_t n)
     return failed;
 }
 
-/* By the first thread, when the gradients of this rank's share are there: make them those of the whole batch. */
+/* By the first thread, after this rank's gradients: the gradients of the whole batch. */
 static int sum_gradients(nn_net *net, int stop)
 {
     net->gradients[net->engine_size] = (real)(stop != 0);
     return sum_over_ranks(net->ranks, net->gradients, net->engine_size + 1);
 }
 
-/* By the first thread, after the step: everywhere the same parameters; and whether any rank is asked to stop. */
+/* By the first thread, after the step: the same parameters on every rank; *stop: whether any rank is asked to stop. */
 static int same_parameters(nn_net *net, int *stop)
 {
     const real *asked = net->gradients + net->engine_size;
     int failed = 0;
     if (net->ranks->central) {
-        real *told = net->parameters + net->engine_size;
-        *told = *asked;
-        failed = send_round(net->ranks, net->parameters, net->engine_size + 1);
-        asked = told;
+        real *flag = net->parameters + net->engine_size;
+        *flag = *asked;
+        failed = broadcast(net->ranks, net->parameters, net->engine_size + 1);
+        asked = flag;
     }
     *stop = failed || *asked > 0;
     return failed;
 }
 
-/* The losses of batches as the ranks' shares of them: kept until there are LOSSES, then told to all and added up batch
- * by batch and rank by rank. So their sum does not depend on where an epoch was interrupted. */
+/* The losses of batches on this rank's rows: kept until there are EXCHANGE_EVERY, then exchanged and summed batch by
+ * batch and rank by rank. So the sum does not depend on where an epoch was interrupted. */
 typedef struct {
-    double *mine, *all;                 /* (LOSSES), (ranks, LOSSES) */
+    double *mine, *all;                 /* (EXCHANGE_EVERY), (ranks, EXCHANGE_EVERY) */
     int count;
-    double whole;                       /* sum over all ranks of what has been told */
+    double whole;                       /* sum over all ranks of what has been exchanged */
 } loss_book;
 
 static int loss_book_open(loss_book *book, const nn_ranks *ranks, double so_far)
@@ -107,12 +108,12 @@ static int loss_book_open(loss_book *book, const nn_ranks *ranks, double so_far)
     *book = (loss_book){.whole = so_far};
     if (!ranks)
         return 0;
-    book->mine = nn_alloc((int64_t)sizeof(double) * LOSSES * (ranks->size + 1));
-    book->all = book->mine + LOSSES;
+    book->mine = nn_alloc((int64_t)sizeof(double) * EXCHANGE_EVERY * (ranks->size + 1));
+    book->all = book->mine + EXCHANGE_EVERY;
     return book->mine ? 0 : -1;
 }
 
-static int loss_book_tell(loss_book *book, const nn_ranks *r)
+static int loss_book_exchange(loss_book *book, const nn_ranks *r)
 {
     intptr_t request = 0;
     int failed = r->iallgather(book->mine, book->count, r->double_type, book->all, book->count, r->double_type, r->comm,
@@ -125,14 +126,14 @@ static int loss_book_tell(loss_book *book, const nn_ranks *r)
     return failed;
 }
 
-/* The next batch's loss on this rank's rows; *sum becomes the epoch's, some of it estimated until it is told. */
+/* The next batch's loss on this rank's rows; *sum becomes the epoch's loss, part of it estimated until an exchange. */
 static int loss_book_add(loss_book *book, const nn_ranks *ranks, double loss, int last, double *sum)
 {
     int failed = 0;
     double estimate = 0;
     book->mine[book->count++] = loss;
-    if (book->count == LOSSES || last)
-        failed = loss_book_tell(book, ranks);
+    if (book->count == EXCHANGE_EVERY || last)
+        failed = loss_book_exchange(book, ranks);
     for (int i = 0; i < book->count; i++)
         estimate += book->mine[i] * ranks->size;
     *sum = book->whole + estimate;

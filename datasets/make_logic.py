@@ -2,7 +2,7 @@
 
     python datasets/make_logic.py [FOLDER]
 
-They are the smallest data there are: good for a first look, too few rows for a hold-out.
+They are the smallest useful data: good for a first look, too few rows for a hold-out.
 """
 
 from itertools import product

@@ -1,9 +1,9 @@
 """Make data for the solar study: forecast one station's irradiance from those of a whole field.
 
-Of a measured series, or of synthetic clouds:
+From a measured series, or from synthetic clouds:
 
-    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations hope_melpitz_stations.csv --table
-    solar.csv python datasets/solar.py --rows 8640 --step 10 --table solar.csv --maps solar.npz
+    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations hope_melpitz_stations.csv --table solar.csv
+    python datasets/solar.py --rows 8640 --step 10 --table solar.csv --maps solar.npz
 
 The last fifth of the time goes to files of its own, solar_test.csv and solar_test.npz.
 """
@@ -14,16 +14,16 @@ from typing import Annotated
 
 import typer
 
-from nn import solar
+from nn.study import solar
 from nn.utils import NnError
 
 
 def main(
     series: Annotated[str | None, typer.Option(help="CSV: time, one column a station.")] = None,
     stations: Annotated[str | None, typer.Option(help="CSV: station, lat, lon.")] = None,
-    rows: Annotated[int, typer.Option(help="Of the synthetic series, if there is no --series.")] = 8640,
+    rows: Annotated[int, typer.Option(help="Rows of the synthetic series, without --series.")] = 8640,
     step: Annotated[float, typer.Option(help="Seconds from one of its rows to the next.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Of the synthetic series.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic series.")] = 0,
     wanted: Annotated[str | None, typer.Option(help="The station to forecast (the middle one).")] = None,
     horizon: Annotated[float, typer.Option(help="Seconds ahead.")] = 60.0,
     test_share: Annotated[

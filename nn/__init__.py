@@ -15,10 +15,10 @@ __version__ = "0.1.0"
 
 _HOME = {  # public name -> module that holds it; loaded when first asked for, so that `nn --help` stays quick
     "load": "ds",
-    "load_for": "model_data",
-    "held_out": "model_data",
+    "load_for": "data.model_data",
+    "held_out": "data.model_data",
     "Dataset": "ds",
-    "Scaling": "scaling",
+    "Scaling": "data.scaling",
     "Network": "nn",
     "train": "train",
     "StopRequest": "train",

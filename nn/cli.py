@@ -16,11 +16,12 @@ import traceback
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from . import cluster, console
-from .commands import MODES
-from .commands.common import COMMON_FLAGS, NETWORK_FLAGS, PART_FLAGS, TRAIN_FLAGS
-from .flags import parse, said
-from .nn_aux import REFERENCE
+from . import cluster
+from .backends import TRAITS
+from .commands import COMMANDS
+from .nn_aux import check_reference
+from .terminal import console
+from .terminal.flags import given_values, keywords, parse, read_by
 from .utils import NnError, OutputError, UsageError
 
 log = logging.getLogger("nn")
@@ -36,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _outcome(argv: list[str]) -> tuple[int, str | None]:
-    """The exit code of the command, and the line with which it fails."""
+    """Run the command; returns its exit code and, if it failed, the last line of stderr."""
     try:
         flags = parse(argv)
         if flags is not None:
@@ -46,8 +47,8 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `nn --info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE, None
-    except cluster.Told as told:
-        return told.exit_code, None
+    except cluster.AlreadyReported as reported:
+        return reported.exit_code, None
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in argv:
             traceback.print_exc()
@@ -56,7 +57,7 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
 
 
 def _mend_streams() -> None:
-    """Make stdout and stderr what print expects: there, and never failing at a character."""
+    """Make sure that stdout and stderr exist and can print any character."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, as in `nn ... 2>&-`
@@ -66,7 +67,7 @@ def _mend_streams() -> None:
 
 
 def _explain(error: BaseException) -> tuple[str, int]:
-    """The last line of a failed run, and its exit code."""
+    """Return the last line of a failed run, and its exit code."""
     if isinstance(error, NnError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
@@ -83,25 +84,26 @@ def _explain(error: BaseException) -> tuple[str, int]:
 
 
 def _run(flags: SimpleNamespace) -> None:
-    name = next(name for name in MODES if getattr(flags, name))
-    mode = MODES[name]
+    mode = next(name for name in COMMANDS if getattr(flags, name))
+    command = COMMANDS[mode]
     if flags.train:
         _join_ranks(flags)
     with _warnings_shown(flags.quiet):
-        for flag in mode.needs:
+        for flag in command.needs:
             if getattr(flags, flag) is None:
-                raise UsageError(f"--{name} needs --{flag} PATH")
-        _check_reference(flags)
-        mode.run(flags)
-        expected = mode.reads | COMMON_FLAGS | {name, "configured"} | flags.configured
-        for flag in said(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
-            if flag not in expected:
-                log.warning("--%s says nothing to --%s and was ignored", flag, name)
+                raise UsageError(f"--{mode} needs --{flag} PATH")
+        if flags.reference:
+            check_reference(vars(flags))
+        command.run(flags)
+        read = read_by(mode)
+        for flag in given_values(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
+            if flag not in read:
+                log.warning("--%s has no effect with --%s; ignored", flag, mode)
 
 
 @contextlib.contextmanager
 def _warnings_shown(quiet: bool) -> Iterator[None]:
-    """The package's warnings go to stderr while a mode runs, and nowhere with --quiet."""
+    """Send the package's warnings to stderr while a mode runs, and nowhere with --quiet."""
     handler = logging.NullHandler() if quiet else console.WarningLines()
     propagate, log.propagate = log.propagate, False
     log.addHandler(handler)
@@ -112,34 +114,25 @@ def _warnings_shown(quiet: bool) -> Iterator[None]:
         log.propagate = propagate
 
 
-def _check_reference(flags) -> None:
-    """--reference is one fixed arithmetic; a flag that asks for another is a misunderstanding."""
-    for name, value in REFERENCE.items():
-        given = getattr(flags, name)
-        if flags.reference and given not in (None, value, "auto"):
-            raise UsageError(
-                f"--{name} {given} contradicts --reference, which means --{name} {value}; leave one out"
-            )
-
-
 def _join_ranks(flags) -> None:
-    """Meet the other ranks of --distribute; those but rank 0 say and write nothing from now on."""
+    """Meet the other ranks of --distribute; from then on only rank 0 prints and writes."""
     found = cluster.launch()
     if not flags.distribute:
         if found and found.size > 1 and not flags.force:
             error = UsageError(
                 f"{found.by} started {found.size} trainings, each of which would write --model: add "
-                "--distribute mirrored to share the work, start one, or say --force if they are different ones"
+                "--distribute mirrored to share the work, start only one, or add --force if they are separate trainings"
             )
-            raise error if found.rank == 0 else cluster.Told(str(error), error.exit_code)
+            raise error if found.rank == 0 else cluster.AlreadyReported(str(error), error.exit_code)
         return
     if found is None:
-        if flags.backend in ("seq", "omp"):
+        if flags.backend in TRAITS and TRAITS[flags.backend].on_host:
             cluster.expect_ranks()
         return
-    team = cluster.join()
-    given = said(flags, sorted(NETWORK_FLAGS | TRAIN_FLAGS | PART_FLAGS | {"layers", "task", "target"} - {"threads"}))
-    team.agree(given, "give all ranks the same flags", "--{}")
-    if team.rank:
+    rank_group = cluster.join()
+    given = keywords(flags, "load", "network", "engine", "train") | given_values(flags, ["layers"])
+    given.pop("threads", None)
+    rank_group.agree(dict(sorted(given.items())), "give all ranks the same flags", "--{}")
+    if rank_group.rank:
         flags.quiet, flags.verbose, flags.json, flags.profile = True, False, False, False
         flags.trace = flags.history = flags.logdir = None

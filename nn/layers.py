@@ -6,13 +6,15 @@
     dropoutP                 sets the share P of its values to 0 while training
     flatten                  a vector from an image; implied before a dense layer
     N                        dense, N neurons
-Any item may end in `:activation`. The first item is the input: `30` or `CxHxW`.
+Any item may end in `:activation`, which becomes a layer of its own if its derivative needs z (`from_input`).
+The first item is the input: `30` or `CxHxW`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .nn_aux import ACTIVATIONS
@@ -38,20 +40,26 @@ class Layer:
     pad_left: int = 0
     rate: float = 0.0
     item: str = ""  # as written, without the activation
+    function: str = ""  # what a layer of kind activation computes
+
+    @property
+    def output_function(self) -> str:
+        """Return the activation that gives the layer's outputs, whichever way it is computed."""
+        return self.function or self.activation
 
     @property
     def inputs(self) -> int:
-        """Values of one row that go in."""
+        """Return the number of values that go in, of one row."""
         return math.prod(self.in_shape)
 
     @property
     def outputs(self) -> int:
-        """Values of one row that come out."""
+        """Return the number of values that come out, of one row."""
         return math.prod(self.out_shape)
 
     @property
     def weight_shape(self) -> tuple[int, ...] | None:
-        """dense (out, in), conv (out, in, kh, kw), None for a layer without parameters."""
+        """Return dense (out, in), conv (out, in, kh, kw), None for a layer without parameters."""
         if self.kind == "dense":
             return (self.outputs, self.inputs)
         if self.kind == "conv":
@@ -60,27 +68,33 @@ class Layer:
 
     @property
     def biases(self) -> int:
-        """Length of the bias vector, 0 for a layer without parameters."""
+        """Return the length of the bias vector, 0 for a layer without parameters."""
         return self.out_shape[0] if self.weight_shape else 0
 
     @property
     def parameters(self) -> int:
-        """Number of weights and biases."""
+        """Return the number of weights and biases."""
         return math.prod(self.weight_shape) + self.biases if self.weight_shape else 0
 
     @property
     def fan_in(self) -> int:
-        """Values that each output is a sum of."""
+        """Return how many values each output is a sum of."""
         return math.prod(self.weight_shape[1:])
 
     @property
     def fan_out(self) -> int:
-        """Outputs that each input value goes into, borders left aside."""
+        """Return how many outputs each input value goes into, borders left aside."""
         return self.out_shape[0] * self.kernel**2 if self.kind == "conv" else self.outputs
 
 
+def input_shape(layers: list[Layer]) -> int | Shape:
+    """Return what a row of data must be for these layers: a number of values, or (channels, height, width)."""
+    shape = layers[0].in_shape
+    return shape if shape[1:] != (1, 1) else shape[0]
+
+
 def parse(spec: str, activation: str = "relu", output_activation: str = "linear") -> list[Layer]:
-    """Layers of a specification, shapes worked out.
+    """Return the layers of a specification with their shapes.
 
     `activation` goes to every dense and conv item that names none itself, `output_activation` to the last item.
     Raises UsageError that points at the item.
@@ -99,25 +113,51 @@ def parse(spec: str, activation: str = "relu", output_activation: str = "linear"
             layers.append(layer)
             shape = layer.out_shape
         default = output_activation if last else activation if layers[-1].weight_shape else "linear"
-        layers[-1] = replace(layers[-1], activation=named or default)
+        layers[-1:] = _with_activation(layers[-1], named or default)
     if sum(layer.parameters for layer in layers) > MOST_PARAMETERS:
         raise UsageError(f"--layers {spec}: more than 2^40 parameters")
-    if layers[-1].activation == "softmax" and layers[-1].outputs < 2:
-        raise UsageError(f"--layers {spec}: softmax needs at least 2 outputs; use sigmoid for one")
+    last = layers[-1]
+    if ACTIVATIONS[last.activation].couples_outputs and last.outputs < 2:
+        raise UsageError(f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one")
     return layers
 
 
+def describe(layers: Iterable[Layer]) -> list[dict]:
+    """Return item, activation, output shape and parameters of each layer, as `--info --json` has them."""
+    return [
+        {
+            "layer": layer.item or layer.kind,
+            "activation": layer.output_function,
+            "output": list(layer.out_shape),
+            "parameters": layer.parameters,
+        }
+        for layer in layers
+    ]
+
+
+def _with_activation(layer: Layer, name: str) -> list[Layer]:
+    """Return the layer with its activation: in itself, or followed by a layer that keeps z for the derivative."""
+    if not ACTIVATIONS[name].from_input:
+        return [replace(layer, activation=name)]
+    return [layer, Layer("activation", layer.out_shape, layer.out_shape, function=name)]
+
+
+def activations_of(layers: list[Layer]) -> list[str]:
+    """Return the activation of each layer's item: its own, or that of the activation layer that follows."""
+    following = [layer.function for layer in layers[1:]] + [""]
+    return [function or layer.output_function for layer, function in zip(layers, following, strict=True)]
+
+
 def to_spec(layers: list[Layer]) -> str:
-    """The specification that gives these layers again, every activation named."""
+    """Return the specification of these layers, every activation named."""
     first = layers[0].in_shape
     items = [str(first[0]) if first[1:] == (1, 1) else "x".join(map(str, first))]
-    for index, layer in enumerate(layers):
-        implied = layer.kind == "flatten" and not layer.item
-        if implied:
+    for index, (layer, activation) in enumerate(zip(layers, activations_of(layers), strict=True)):
+        if not layer.item:  # implied
             continue
         last = index == len(layers) - 1
-        named = layer.weight_shape or layer.activation != "linear" or last
-        items.append(layer.item + (f":{layer.activation}" if named else ""))
+        named = layer.weight_shape or activation != "linear" or last
+        items.append(layer.item + (f":{activation}" if named else ""))
     return ",".join(items)
 
 
@@ -138,9 +178,9 @@ def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
     if not colon:
         return item, None
     if name not in ACTIVATIONS:
-        raise UsageError(f"--layers: {item}: no activation {name!r}; there are {', '.join(ACTIVATIONS)}")
-    if name == "softmax" and not last:
-        raise UsageError(f"--layers: {item}: softmax is for the last layer only")
+        raise UsageError(f"--layers: {item}: no activation {name!r}; choose from {', '.join(ACTIVATIONS)}")
+    if ACTIVATIONS[name].couples_outputs and not last:
+        raise UsageError(f"--layers: {item}: {name} is for the last layer only")
     return word, name
 
 
@@ -156,8 +196,11 @@ def _dense(match, item, shape):
 
 
 def _windows(item: str, shape: Shape, kernel: int, stride: int, padding: int = 0, same: bool = False):
-    """(height, width) of the output and (top, left) zeros. Windows that do not fit are dropped; `same` is
-    Keras's rule: ceil(in / stride) outputs, the odd zero right and bottom."""
+    """Return (height, width) of the output and (top, left) zeros.
+
+    Windows that do not fit are dropped. `same` is the rule of Keras: ceil(in / stride) outputs, the odd zero right and
+    bottom.
+    """
     if kernel < 1 or stride < 1:
         raise UsageError(f"--layers: {item}: kernel and stride must be at least 1")
     sides, before = [], []
@@ -210,6 +253,16 @@ def _flatten(match, item, shape):
     yield Layer("flatten", shape, (math.prod(shape), 1, 1))
 
 
+LAYER_KINDS = {  # kind -> how its item is written
+    "dense": "N (dense)",
+    "conv": "convF[kK][sS][pP|same]",
+    "maxpool": "maxpoolK[sS]",
+    "avgpool": "avgpoolK[sS]",
+    "pad": "padN",
+    "dropout": "dropoutP",
+    "flatten": "flatten",
+    "activation": ":activation",  # of an item, where its derivative needs z
+}
 _N = r"([0-9]{1,10})"
 _GRAMMAR = {  # pattern of a whole item -> what makes its layers (one, or flatten and dense)
     _N: _dense,
@@ -232,7 +285,5 @@ def _build(word: str, item: str, shape: Shape):
                     raise UsageError(f"--layers: {item}: {layer.outputs} values are more than {LARGEST}")
             layers[-1] = replace(layers[-1], item=word)
             return layers
-    raise UsageError(
-        f"--layers: cannot read {item!r}; items are N (dense), convF[kK][sS][pP|same], maxpoolK[sS], avgpoolK[sS], "
-        "padN, dropoutP, flatten, each with :activation if wanted"
-    )
+    items = ", ".join(form for form in LAYER_KINDS.values() if not form.startswith(":"))
+    raise UsageError(f"--layers: cannot read {item!r}; items are {items}, each optionally with :activation")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .backends.cpu import SUFFIXES, extension, pointer
+from .core import SUFFIXES, extension, pointer
 from .utils import default_threads
 
 PRODUCTS = {np.dtype(name): f"matmul_{suffix}" for name, suffix in SUFFIXES.items()}  # (a dtype's name takes long)
 
 
 def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndarray:
-    """a (m, k) times b (k, n) as (m, n), both float32 or both float64; transposed views are not copied.
+    """Return a (m, k) times b (k, n) as (m, n), both float32 or both float64; transposed views are not copied.
 
     ValueError where the shapes do not fit, MemoryError when there is no room to work in.
     """
@@ -32,7 +32,7 @@ def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndar
 
 
 def _stored(a: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The array as it lies in memory and whether that is its transpose."""
+    """Return (the array as memory holds it, True if that is its transpose)."""
     if a.flags.f_contiguous and not a.flags.c_contiguous:
         return a.T, True
     return np.ascontiguousarray(a), False

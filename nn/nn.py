@@ -5,21 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from . import backends
-from .layers import Layer, parse, to_spec
+from .core.random import GlibcRandom, initial_weight
+from .data.dataset import Schema
+from .data.scaling import Scaling
+from .files import model_file, text_model
+from .files.text_model import check_layers, is_text
+from .layers import activations_of, input_shape, parse, to_spec
 from .nn_aux import (
     ACTIVATIONS,
+    DEFAULTS,
     DTYPES,
     INITIALIZERS,
     LOSSES,
     REFERENCE,
     TASKS,
-    GlibcRandom,
-    initial_weight,
+    check_reference,
+    check_reference_layers,
 )
-from .scaling import Scaling
 from .utils import DataError, NnError, UsageError, available_memory
 
-FORMAT = 1
+FACTS = (  # what a model knows beside its parameters and settings
+    "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config",
+    "scaling", "target_scaling",
+)  # fmt: skip
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
 
 
@@ -28,9 +36,9 @@ class Network:
 
     layers      grammar of layers.py, e.g. "30,60,10,1" or "1x28x28,conv4k2same,maxpool4,128,10"
     task        binary, multiclass, regression; None: regression unless the last item or the loss says otherwise
-    loss        mse, mae, huber, bce, ce; None: by task
+    loss        a name of nn_aux.LOSSES; None: by task
     activation  of the items that name none, the last aside (relu); the last one's is by task
-    init        he, glorot, uniform; None: he, and glorot for layers that do not end in a relu
+    init        a name of nn_aux.INITIALIZERS; None: that of each layer's activation
     seed        0 .. 2^32-1, of the initial weights, and of shuffles and dropout masks when it is trained
     reference   the original program: seq, float64, sigmoid everywhere, its loss, its random numbers
     gpus        GPUs by their numbers, (0, 1), or as `--gpus` names them; none: the first, if the backend wants one
@@ -58,30 +66,44 @@ class Network:
         tf32: bool = False,
     ):
         if reference:
-            given = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
-            backend, dtype, activation, loss, init = _only_reference(given)
-        dtype = dtype or "float32"
-        self.reference = reference
-        self.task = task or _guess_task(loss)
+            asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
+            check_reference(asked)
+            backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
+        self.reference, self.seed, self.init, self.dtype = reference, seed, init, dtype or "float32"
+        self.task = task or _task_of(loss)
+        self._check_settings(activation or "relu")
+        self._set_layers(layers, activation or "relu", loss)
+        self._compute_on(backend, threads, gpus, distribute, tf32)
+        self.random: GlibcRandom | None = None
+        self._set_facts()
+        self._check_memory()
+        self._vector = self._initial_vector()
+
+    # ---- its stages
+
+    def _check_settings(self, activation: str) -> None:
+        """Raise UsageError for a name that is unknown, or a seed out of range."""
         _check_name("--task", self.task, TASKS)
-        _check_name("--activation", activation or "relu", ACTIVATIONS)
-        _check_name("--dtype", dtype, DTYPES)
-        _check_name("--init", init or "he", INITIALIZERS)
-        if activation == "softmax":
-            raise UsageError("--activation softmax: softmax is for the last layer only")
-        if not 0 <= seed < 2**32:
-            raise UsageError(f"--seed {seed}: must be from 0 to 4294967295")
-        output, usual_loss = ("sigmoid", "mse") if reference else TASKS[self.task]
-        self.layers = parse(layers, activation or "relu", output)
-        self.loss = loss or _loss_for(self.layers[-1].activation, usual_loss)
+        _check_name("--activation", activation, ACTIVATIONS)
+        _check_name("--dtype", self.dtype, DTYPES)
+        _check_name("--init", self.init or "he", INITIALIZERS)
+        if ACTIVATIONS[activation].couples_outputs:
+            raise UsageError(f"--activation {activation}: {activation} is for the last layer only")
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f"--seed {self.seed}: must be from 0 to 4294967295")
+
+    def _set_layers(self, spec: str, activation: str, loss: str | None) -> None:
+        """Parse the layers and choose the loss. Raises UsageError for what does not go together."""
+        output, usual_loss = ("sigmoid", REFERENCE["loss"]) if self.reference else TASKS[self.task]
+        self.layers = parse(spec, activation, output)
+        self.loss = loss or _loss_for(self.layers[-1].output_function, usual_loss)
         _check_name("--loss", self.loss, LOSSES)
         self._check_output()
-        if reference:
-            self._check_reference_layers()
-        self.seed, self.dtype = seed, dtype
-        self._compute_on(backend, threads, gpus, distribute, tf32)
-        self.init = init
-        # what a model knows beside its parameters
+        if self.reference:
+            check_reference_layers(self.layers)
+
+    def _set_facts(self) -> None:
+        """Begin with nothing known of the data: what a model file holds beside its parameters."""
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
         self.columns: list[str] | None = None
@@ -89,17 +111,21 @@ class Network:
         self.classes: list[str] | None = None
         self.threshold = 0.5
         self.holdout = 0.0
-        self.dataset: dict | None = None
+        self.dataset: dict | None = None  # path, sha256
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}
-        self.random: GlibcRandom | None = None
-        self._check_memory()
-        self._vector = self._initial_vector()
+
+    def describe(self, **facts) -> None:
+        """Set what the network knows of its data and training: the names of FACTS. Raises TypeError for another."""
+        for name, fact in facts.items():
+            if name not in FACTS:
+                raise TypeError(f"{name} is none of {', '.join(FACTS)}")
+            setattr(self, name, fact)
 
     # ---- where it is computed
 
     def _compute_on(self, backend="auto", threads=None, gpus=(), distribute=None, tf32=False) -> None:
-        """Settings of the engine to be; see __init__."""
+        """Set what the engine will be made with; see __init__."""
         _check_name("--backend", backend, backends.BACKENDS)
         _check_name("--distribute", distribute or "mirrored", backends.DISTRIBUTIONS)
         if tf32 and self.dtype != "float32":
@@ -111,13 +137,18 @@ class Network:
 
     @property
     def backend(self) -> str:
-        """The backend's name; what `auto` stands for is decided when it is first needed."""
+        """Return the backend's name; what `auto` stands for is decided at the first use."""
         if self._backend is None:
-            self.expect_batches(backends.USUAL_ROWS)
+            self.expect_batches(DEFAULTS["batch_number"])
         return self._backend
 
+    @property
+    def traits(self) -> backends.BackendTraits:
+        """Return what is known of the backend before it computes."""
+        return backends.TRAITS[self.backend]
+
     def expect_batches(self, rows: int) -> None:
-        """Batches of so many rows are to come: `auto` chooses by them, unless something was computed already."""
+        """Choose the backend that `auto` stands for by batches of `rows` rows, if nothing was computed yet."""
         if self._engine is None:
             options = self._gpu_options()
             self._backend = backends.resolve(self._asked_backend, self.layers, rows, **options)
@@ -129,30 +160,44 @@ class Network:
 
     @property
     def spec(self) -> str:
-        """The layers as text, every activation named."""
+        """Return the layers as text, every activation named."""
         return to_spec(self.layers)
 
     @property
     def inputs(self) -> int:
-        """Values of one row that go in."""
+        """Return the number of values that go in, of one row."""
         return self.layers[0].inputs
 
     @property
     def outputs(self) -> int:
-        """Values of one row that come out."""
+        """Return the number of values that come out, of one row."""
         return self.layers[-1].outputs
 
     @property
     def parameter_count(self) -> int:
-        """Number of weights and biases."""
+        """Return the number of weights and biases."""
         return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def schema(self) -> Schema:
+        """What the network knows of the columns of its data."""
+        return Schema(
+            self.task,
+            inputs=input_shape(self.layers),
+            outputs=self.outputs,
+            classes=self.classes,
+            columns=self.columns,
+            targets=self.targets,
+            target=self.config.get("target") if self.targets is None else None,  # no name: its place in training
+            dtype=self.dtype,
+        )
 
     def _check_output(self) -> None:
         last = self.layers[-1]
-        wanted = {"bce": "sigmoid", "ce": "softmax"}.get(self.loss)
-        if wanted and last.activation != wanted:
+        wanted = LOSSES[self.loss].activation
+        if wanted and last.output_function != wanted:
             raise UsageError(
-                f"--loss {self.loss} needs a {wanted} output layer, not {last.activation}; "
+                f"--loss {self.loss} needs a {wanted} output layer, not {last.output_function}; "
                 f"end --layers in {last.item}:{wanted} or choose another --loss"
             )
         if self.task == "binary" and last.outputs != 1:
@@ -162,19 +207,14 @@ class Network:
         if self.task == "multiclass" and last.outputs < 2:
             raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
 
-    def _check_reference_layers(self) -> None:
-        for layer in self.layers:
-            if (layer.kind, layer.activation) != ("dense", "sigmoid"):
-                raise UsageError(f"--layers: {layer.item}: --reference has dense sigmoid layers only")
-
     def _check_memory(self) -> None:
-        """Refuse now what would be killed later: parameters and gradients, here and in the engine."""
+        """Raise NnError if parameters and gradients, here and in the engine, do not fit the free memory."""
         need = 3 * self.parameter_count * np.dtype(self.dtype).itemsize
         there = available_memory()
         if there is not None and need > there:
             raise NnError(
-                f"--layers: {self.parameter_count} parameters need {need / 1e9:.1f} GB, and "
-                f"{there / 1e9:.1f} GB are free; use smaller layers"
+                f"--layers: {self.parameter_count} parameters need {need / 1e9:.1f} GB, but "
+                f"only {there / 1e9:.1f} GB are free; use smaller layers"
             )
 
     # ---- parameters
@@ -183,10 +223,12 @@ class Network:
         if self.reference:
             return self._reference_vector()
         vector = np.zeros(self.parameter_count, self.dtype)
+        named = zip(self.layers, activations_of(self.layers), strict=True)
+        activations = [name for layer, name in named if layer.weight_shape]
         for index, (layer, weight, bias) in enumerate(self._slots(vector)):
-            init = self.init or ("he" if layer.activation in ("relu", "lrelu") else "glorot")
+            init = self.init or ACTIVATIONS[activations[index]].init
             shape = layer.weight_shape
-            if init == "uniform":  # biases too, as the original
+            if INITIALIZERS[init].biases:
                 both = initial_weight(init, (layer.parameters,), 0, 0, self.seed, index)
                 weight[:], bias[:] = both[: weight.size].reshape(shape), both[weight.size :]
             else:
@@ -194,7 +236,7 @@ class Network:
         return vector
 
     def _reference_vector(self) -> np.ndarray:
-        """The original's initial values: all biases, then all weights, from one stream that shuffles go on with."""
+        """Return the original's initial values: all biases, then all weights; shuffles go on with their stream."""
         vector = np.empty(self.parameter_count)
         self.random = GlibcRandom(self.seed)
         slots = list(self._slots(vector))
@@ -205,7 +247,7 @@ class Network:
         return vector
 
     def _slots(self, vector: np.ndarray):
-        """(layer, weight view, bias view) for each layer with parameters, in the order of a parameter vector."""
+        """Yield (layer, weight view, bias view) for each layer with parameters, in the order of a parameter vector."""
         at = 0
         for layer in self.layers:
             if layer.weight_shape:
@@ -223,7 +265,7 @@ class Network:
         }
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of the parameters: "layer0.weight" (out, in) or (out, in, kh, kw), "layer0.bias" (out,), ...
+        """Return copies of the parameters: "layer0.weight" (out, in) or (out, in, kh, kw), "layer0.bias" (out,), ...
 
         Layers are counted without those that have no parameters.
         """
@@ -242,7 +284,7 @@ class Network:
 
     @property
     def engine(self):
-        """What computes this network (backends/__init__.py); made when it is first needed."""
+        """Return what computes this network, a backends.engine.Engine; made when it is first needed."""
         if self._engine is None:
             loss = "reference" if self.reference else self.loss
             self._engine = backends.create(
@@ -259,7 +301,7 @@ class Network:
     # ---- computing
 
     def gradients(self, x, y) -> tuple[float, dict[str, np.ndarray], np.ndarray]:
-        """(mean loss, {parameter name: gradient}, dx) of one batch as it stands, scaled by nobody.
+        """Return (mean loss, {parameter name: gradient}, dx) of one batch, which is not scaled.
 
         x (rows, inputs) or (rows, C, H, W); y (rows, outputs), or class indices (rows,) for a classifier.
         """
@@ -270,24 +312,26 @@ class Network:
         return loss, self._named(vector), dx.reshape(shape)
 
     def target_rows(self, y: np.ndarray) -> np.ndarray:
-        """Targets as rows (rows, outputs) of the network's type; class indices become one-hot rows."""
+        """Return targets as rows (rows, outputs) of the network's type; class indices become one-hot rows."""
         if y.ndim == 1 and self.outputs > 1:
             return np.ascontiguousarray(np.arange(self.outputs) == y[:, None], self.dtype)
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
     def engine_rows(self, x: np.ndarray) -> np.ndarray:
-        """Raw rows scaled and typed as the engine wants them: (rows, inputs), or uint8 pixels as they are."""
+        """Return raw rows scaled and typed for the engine: (rows, inputs), or uint8 pixels unchanged."""
         x = np.asarray(x)
         if x.size != len(x) * self.inputs:
-            raise DataError(f"the data has {x.size // len(x)} inputs a row, the network {self.inputs}")
+            raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {self.inputs}")
         as_they_are = self.scaling.kind in ("none", "pixel") and x.dtype == self.dtype
         if as_they_are or (x.dtype == np.uint8 and self.scaling.kind == "pixel"):
             return x
         return self.scaling.apply(x, self.dtype)
 
     def predict(self, x) -> np.ndarray:
-        """Outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W): scaled inside, and
-        regression targets given back in their own units."""
+        """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W).
+
+        Features are scaled inside; outputs of a regression are in the targets' own units.
+        """
         x = np.asarray(x)
         if 0 < len(x) <= PREDICT_BLOCK:
             out = self._outputs(x)
@@ -306,9 +350,9 @@ class Network:
     # ---- files
 
     def metadata(self) -> dict:
-        """What a model file keeps beside the parameters (design: model file)."""
+        """Return what a model file keeps beside the parameters (docs/command-line.md, Model file)."""
         return {
-            "format": FORMAT,
+            "format": model_file.FORMAT,
             "layers": self.spec,
             "task": self.task,
             "loss": self.loss,
@@ -329,18 +373,16 @@ class Network:
     def export(self, path) -> None:
         """Write the model: safetensors, or the original's text where `path` ends in .m (dense sigmoid networks
         only). The file is replaced whole or not at all. Raises OutputError, UsageError."""
-        from . import model_file
-
-        if str(path).endswith(".m"):
-            check_text_format(self)
+        if is_text(path):
+            check_layers(self.layers)
             weights, biases = self._folded_parameters()
             sizes = [self.inputs, *(layer.outputs for layer in self.layers)]
-            model_file.save_text(path, sizes, biases, weights, "%lf" if self.reference else "%.17g")
+            text_model.save(path, sizes, biases, weights, "%lf" if self.reference else "%.17g")
         else:
             model_file.save(path, self.parameters(), self.metadata())
 
     def _folded_parameters(self):
-        """(weights, biases) in float64, the scaling folded into the first layer so that raw rows go in."""
+        """Return (weights, biases) in float64, the scaling folded into the first layer so that raw rows go in."""
         slots = list(self._slots(self._vector.astype(np.float64)))
         weights, biases = [w for _, w, _ in slots], [b for _, _, b in slots]
         if self.scaling.kind != "none" and not self.reference:
@@ -355,9 +397,7 @@ class Network:
     ) -> Network:
         """Read a model file, everything in it checked. engine: backend, threads, gpus, tf32, as Network takes them.
         Raises InputNotFound, DataError."""
-        from . import model_file
-
-        if str(path).endswith(".m"):
+        if is_text(path):
             return cls._from_text(path, dtype, engine)
         tensors, meta = model_file.load(path)
         try:
@@ -366,23 +406,18 @@ class Network:
             )
         except NnError as error:
             raise DataError(f"{path}: {error}") from error
-        own = {name: array.shape for name, array in net._named(net._vector).items()}
-        if own != {name: array.shape for name, array in tensors.items()}:
-            raise DataError(f"{path}: its tensors do not fit its layers {meta['layers']}")
         net._compute_on(**engine)
         net.set_parameters(tensors)
-        net.scaling = Scaling.from_dict(meta["scaling"])
-        net.target_scaling = meta["target_scaling"] and Scaling.from_dict(meta["target_scaling"])
-        for name in ("columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config"):
-            setattr(net, name, meta[name])
+        facts = {name: meta[name] for name in FACTS}
+        for name in ("scaling", "target_scaling"):
+            facts[name] = meta[name] and Scaling.from_dict(meta[name])
+        net.describe(**facts)
         return net
 
     @classmethod
     def _from_text(cls, path, dtype, engine) -> Network:
-        """The original's text: sigmoid everywhere, classes known by their number only."""
-        from . import model_file
-
-        sizes, biases, weights = model_file.load_text(path)
+        """Read the original's text: sigmoid everywhere, classes known by their number only."""
+        sizes, biases, weights = text_model.load(path)
         net = cls(
             ",".join(map(str, sizes)) + ":sigmoid", "binary" if sizes[-1] == 1 else "multiclass", loss="mse",
             activation="sigmoid", dtype=dtype or "float64", **engine,
@@ -390,20 +425,6 @@ class Network:
         for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             net.set_parameters({f"layer{index}.weight": weight, f"layer{index}.bias": bias})
         return net
-
-
-def check_text_format(net: Network) -> None:
-    """Raise UsageError if the original's text cannot hold this network; to be asked before training."""
-    for layer in net.layers:
-        if layer.kind != "dense":
-            raise UsageError(
-                f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin"
-            )
-        if layer.activation != "sigmoid":
-            raise UsageError(
-                f"--model: a .m file holds sigmoid layers only, not {layer.item}:{layer.activation}; "
-                "add --activation sigmoid and end --layers in :sigmoid, or use .bin"
-            )
 
 
 def _check_name(flag: str, name: str, known) -> None:
@@ -420,22 +441,14 @@ def _device_numbers(gpus) -> tuple[int, ...]:
         raise UsageError(f"--gpus {gpus}: expected how many GPUs (2), or their numbers (0,2)") from error
 
 
-def _only_reference(given: dict) -> list:
-    """The values that --reference stands for, once it is sure that none was asked to be another."""
-    for name, value in given.items():
-        if value not in (None, "auto", REFERENCE[name]):
-            raise UsageError(f"--{name} {value}: --reference means {REFERENCE[name]}; leave one of them out")
-    return [REFERENCE[name] for name in given]
-
-
-def _guess_task(loss: str | None) -> str:
-    return {"bce": "binary", "ce": "multiclass"}.get(loss, "regression")
+def _task_of(loss: str | None) -> str:
+    """Return the task whose usual loss this is, else regression."""
+    return next((task for task, (_, usual) in TASKS.items() if usual == loss), "regression")
 
 
 def _loss_for(activation: str, usual: str) -> str:
-    """The task's loss, or mse where the output layer was given an activation that it does not go with."""
-    fits = {"bce": "sigmoid", "ce": "softmax"}.get(usual, activation) == activation
-    return usual if fits else "mse"
+    """Return the task's loss, or mse where that loss does not go with the output layer's activation."""
+    return usual if LOSSES[usual].activation in (None, activation) else "mse"
 
 
-__all__ = ["Layer", "Network", "check_text_format"]
+__all__ = ["FACTS", "Network"]

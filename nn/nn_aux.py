@@ -1,40 +1,87 @@
-"""Names and random numbers: what activations, losses, optimisers and initialisers there are.
+"""Names: the activations, losses, optimisers, initialisers, schedules, scalings and tasks.
 
-The dictionaries here are what the command line's help, the checks and the engines read. A name stands for the
-constant `NN_<NAME>` of csrc/nn.h; the formula is in csrc/nn_aux.c.
+The help of the command line, the checks, the engines and the tests read these dictionaries: a new name is one entry
+here and the formulas (docs/developing.md, «To add»). A name stands for the constant `NN_<NAME>` of csrc/nn.h.
 """
 
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from .utils import UsageError
+
+
+@dataclass(frozen=True)
+class Activation:
+    """a = f(z), for each output of a layer."""
+
+    formula: str
+    init: str = "glorot"  # of the layer's weights, where --init names none
+    # bounds to which regression targets are scaled below an output layer with this activation
+    low: float = -math.inf
+    high: float = math.inf
+    from_input: bool = False  # f'(z) needs z itself: a layer of its own computes f (layers.py)
+    couples_outputs: bool = False  # a row's outputs depend on each other: last layer only, 2 outputs or more
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of one output a and its target y."""
+
+    formula: str
+    activation: str | None = None  # that the output layer must have; None: any
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """How weights change by their gradient."""
+
+    formula: str
+    learning_rate: float  # defaults, found by cross-validation (docs/measured.md)
+    weight_decay: float
+    moments: int = 0  # vectors kept beside the parameters
+    takes_momentum: bool = False  # --momentum above 0 adds one moment
+
+
+@dataclass(frozen=True)
+class Initializer:
+    """How initial weights are drawn."""
+
+    formula: str
+    biases: bool = False  # biases are drawn too, else they are 0
+
 
 ACTIVATIONS = {
-    "relu": "max(z, 0)",
-    "sigmoid": "1 / (1 + exp(-z))",
-    "tanh": "tanh(z)",
-    "lrelu": "z, below 0: 0.01 z",
-    "softplus": "log(1 + exp(z))",
-    "linear": "z",
-    "softmax": "exp(z) / sum(exp(z)), last layer only",
+    "relu": Activation("max(z, 0)", init="he", low=0.0),
+    "sigmoid": Activation("1 / (1 + exp(-z))", low=0.0, high=1.0),
+    "tanh": Activation("tanh(z)", low=-1.0, high=1.0),
+    "lrelu": Activation("z, below 0: 0.01 z", init="he"),
+    "softplus": Activation("log(1 + exp(z))", low=0.0),
+    "silu": Activation("z / (1 + exp(-z))", init="he", low=0.0, from_input=True),
+    "gelu": Activation("z Phi(z), the normal distribution exactly", init="he", low=0.0, from_input=True),
+    "selu": Activation("1.0507 z, below 0: 1.7581 (exp(z) - 1)"),
+    "linear": Activation("z"),
+    "softmax": Activation("exp(z) / sum(exp(z)), last layer only", couples_outputs=True),
 }
 LOSSES = {
-    "mse": "(a - y)^2",
-    "mae": "|a - y|",
-    "huber": "(a - y)^2 / 2, beyond 1: |a - y| - 1/2",
-    "bce": "binary cross entropy, from the logits of a sigmoid layer",
-    "ce": "cross entropy, from the logits of a softmax layer",
+    "mse": Loss("(a - y)^2"),
+    "mae": Loss("|a - y|"),
+    "huber": Loss("(a - y)^2 / 2, beyond 1: |a - y| - 1/2"),
+    "bce": Loss("binary cross entropy, from the logits of a sigmoid layer", "sigmoid"),
+    "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
 }
 OPTIMIZERS = {
-    "adam": "Kingma and Ba 2014: 0.9, 0.999, epsilon 1e-8",
-    "sgd": "w -= rate * gradient, with --momentum if asked",
+    "adam": Optimizer("Kingma and Ba 2014: 0.9, 0.999, epsilon 1e-8", 0.001, 0.15, moments=2),
+    "sgd": Optimizer("w -= rate * gradient, with --momentum if asked", 0.01, 0.0, takes_momentum=True),
 }
-LEARNING_RATES = {"adam": 0.001, "sgd": 0.01}  # and below: defaults, found by cross-validation (README)
-WEIGHT_DECAYS = {"adam": 0.15, "sgd": 0.0}
+DEFAULT_OPTIMIZER = "adam"
+LEARNING_RATES = {name: optimizer.learning_rate for name, optimizer in OPTIMIZERS.items()}
+WEIGHT_DECAYS = {name: optimizer.weight_decay for name, optimizer in OPTIMIZERS.items()}
 INITIALIZERS = {
-    "he": "normal, variance 2 / fan_in",
-    "glorot": "uniform in +-sqrt(6 / (fan_in + fan_out))",
-    "uniform": "uniform in [0, 1], biases too, as the original",
+    "he": Initializer("normal, variance 2 / fan_in"),
+    "glorot": Initializer("uniform in +-sqrt(6 / (fan_in + fan_out))"),
+    "uniform": Initializer("uniform in [0, 1], biases too, as the original", biases=True),
 }
 SCHEDULES = {
     "cooldown": lambda done: min(1.0, 4.0 * (1.0 - done)),
@@ -45,6 +92,15 @@ SCHEDULES = {
 """name -> share of the learning rate that holds when the share `done` (0..1) of the training is over.
 cooldown, the default: constant, in the last quarter down to 0 in a straight line."""
 DEFAULT_SCHEDULE = "cooldown"
+DEFAULTS = {  # of the flags of a training whose default is one number
+    "epochs": 20,
+    "batch_number": 32,  # the batch size
+    "momentum": 0.0,
+    "holdout": 0.2,
+    "threshold": 0.5,
+    "checkpoint_every": 1,
+    "trace_batches": 20,
+}
 
 DTYPES = ("float32", "float64")
 SCALINGS = {
@@ -61,7 +117,7 @@ TASKS = {  # task -> (activation of the output layer, loss) when nobody says oth
     "regression": ("linear", "mse"),
 }
 
-REFERENCE = {  # what --reference stands for; another value beside it contradicts it
+REFERENCE = {  # what --reference stands for
     "backend": "seq",
     "dtype": "float64",
     "activation": "sigmoid",
@@ -69,134 +125,29 @@ REFERENCE = {  # what --reference stands for; another value beside it contradict
     "init": "uniform",
     "optimizer": "sgd",
     "schedule": "constant",
+    "momentum": 0.0,
+    "weight_decay": 0.0,
 }
 
-# Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
-# which stays below these, and the layer in word 3 (csrc/dropout.c).
-STREAM_WEIGHTS = 0x57000000  # + index of the layer
-STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
-STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (parts.py)
+
+def check_reference(settings: dict) -> None:
+    """Raise UsageError if a setting contradicts --reference. settings: by the flags' names; None: not given."""
+    for name, value in REFERENCE.items():
+        found = settings.get(name)
+        if found not in (None, "auto", value):
+            raise UsageError(f"--{name} {found} contradicts --reference, which means --{name} {value}; leave one out")
 
 
-def _core():
-    from .backends.cpu import extension
-
-    return extension("seq")
-
-
-def shuffled(n: int, seed: int, stream: int, lane: int = 0):
-    """A permutation of 0..n-1 (int64), the same on every machine for a seed, stream and lane."""
-    import numpy as np
-
-    ffi, lib = _core()
-    order = np.arange(n, dtype=np.int64)
-    lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, lane)
-    return order
+def check_reference_layers(layers) -> None:
+    """Raise UsageError if the original program does not have such layers (layers.Layer)."""
+    for layer in layers:
+        if (layer.kind, layer.activation) != ("dense", "sigmoid"):
+            found = f"{layer.item}:{layer.activation}" if layer.weight_shape else layer.item or layer.kind
+            raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")
 
 
-class PhiloxOrder:
-    """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so that any can be repeated.
-
-    ahead: the next epoch's is drawn by a thread while this one is computed, which costs nothing where that happens
-    elsewhere than on the processor."""
-
-    def __init__(self, rows: int, seed: int, ahead: bool = False):
-        self.rows, self.seed = rows, seed
-        self._worker, self._coming = ThreadPoolExecutor(1) if ahead else None, {}
-
-    def epoch(self, number: int):
-        """int64 permutation of 0..rows-1 for epoch `number`, from 0."""
-        coming = self._coming.pop(number, None)
-        order = coming.result() if coming else self._draw(number)
-        if self._worker:
-            self._coming = {number + 1: self._worker.submit(self._draw, number + 1)}
-        return order
-
-    def _draw(self, number: int):
-        return shuffled(self.rows, self.seed, STREAM_SHUFFLE, number)
-
-    def state(self) -> dict:
-        """What the next order is drawn from, as arrays: nothing but the epoch's number."""
-        return {}
-
-    def restore(self, state: dict) -> None:
-        """Go on from what `state` gave."""
-
-
-class GlibcRandom:
-    """The original program's one stream of random numbers: glibc's rand() after srand(seed)."""
-
-    def __init__(self, seed: int):
-        self._ffi, self._lib = _core()
-        self._state = self._ffi.new("uint32_t[34]")
-        self._lib.nn_glibc_srand(self._state, seed)
-
-    def uniform(self, n: int):
-        """float64 (n,), each rand() / RAND_MAX."""
-        import numpy as np
-
-        out = np.empty(n)
-        self._lib.nn_glibc_uniform(self._ffi.cast("double *", out.ctypes.data), n, self._state)
-        return out
-
-    def shuffle(self, order) -> None:
-        """The original's shuffle of an int64 array, in place."""
-        pointer = self._ffi.cast("int64_t *", order.ctypes.data)
-        self._lib.nn_glibc_shuffle(pointer, len(order), self._state)
-
-    def state(self):
-        """The generator's words, uint32 (34,), the last one its place in the ring of 31."""
-        import numpy as np
-
-        return np.array(list(self._state), np.uint32)
-
-    def restore(self, state) -> None:
-        """Go on from what `state` gave. Raises ValueError for words that no generator has."""
-        if state.shape != (len(self._state),) or state[-1] >= 31:
-            raise ValueError("no state of the generator")
-        for index, word in enumerate(state.tolist()):
-            self._state[index] = word
-
-
-class GlibcOrder:
-    """Row order as in the original: one array, shuffled again for each epoch from the stream of the weights."""
-
-    def __init__(self, rows: int, random: GlibcRandom):
-        import numpy as np
-
-        self._order, self._random = np.arange(rows, dtype=np.int64), random
-
-    def epoch(self, number: int):
-        """The next epoch's order, int64 (rows,); epochs must be asked for one after the other."""
-        self._random.shuffle(self._order)
-        return self._order
-
-    def state(self) -> dict:
-        """What the next order is drawn from, as arrays: the last order and the generator."""
-        return {"rows": self._order.copy(), "random": self._random.state()}
-
-    def restore(self, state: dict) -> None:
-        """Go on from what `state` gave. Raises ValueError for what is no order of the rows."""
-        import numpy as np
-
-        if not np.array_equal(np.sort(state["rows"]), np.arange(len(self._order))):
-            raise ValueError("no order of the rows")
-        self._random.restore(state["random"])
-        self._order = state["rows"].copy()
-
-
-def initial_weight(init: str, shape, fan_in: int, fan_out: int, seed: int, layer: int):
-    """float64 array of `shape`, drawn from the layer's own stream by the rule INITIALIZERS[init]."""
-    import numpy as np
-
-    ffi, lib = _core()
-    out = np.empty(math.prod(shape))
-    draw = lib.nn_normal if init == "he" else lib.nn_uniform
-    draw(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_WEIGHTS + layer)
-    if init == "he":
-        out *= math.sqrt(2.0 / fan_in)
-    elif init == "glorot":
-        bound = math.sqrt(6.0 / (fan_in + fan_out))
-        out *= 2.0 * bound
-        out -= bound
-    return out.reshape(shape)
+def moment_names(optimizer: str, momentum: float) -> list[str]:
+    """Return the vectors that an optimiser keeps beside the parameters: moment1, moment2."""
+    kept = OPTIMIZERS[optimizer]
+    count = kept.moments + (1 if kept.takes_momentum and momentum else 0)
+    return [f"moment{number}" for number in range(1, count + 1)]

@@ -11,33 +11,30 @@ warning.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .parts import Parts
-from .utils import DataError, NnError, UsageError
-
-log = logging.getLogger("nn")
+from .data.stream import StreamedDataset
+from .utils import DataError, NnError, UsageError, listed, log
 
 
 def test(net, ds, *, threshold: float | None = None) -> dict:
-    """Figures of `net` on all rows of `ds`, with the keys of `nn --test --json`.
+    """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test --json`.
 
     net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc
       multiclass  rows accuracy macro confusion per_class
       regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
-    ds: a Dataset, or Parts, which are read while they are used. threshold: score from which a row counts as class 1;
-    None takes the network's own.
+    ds: a Dataset, or a StreamedDataset, which is read while it is used.
+    threshold: score from which a row counts as class 1; None takes the network's own.
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
     Raises DataError if the data do not fit the network, UsageError for a threshold or task that cannot be,
     and NnError if a score is not finite.
     """
-    if isinstance(ds, Parts):
+    if isinstance(ds, StreamedDataset):
         return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
         raise DataError(f"{_name(ds)}: found no rows to test, expected at least one")
@@ -54,8 +51,10 @@ def test(net, ds, *, threshold: float | None = None) -> dict:
 
 
 def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dict:
-    """The same figures of rows that come in blocks (Datasets), of which only the answers are kept; of several
-    classes only their counts."""
+    """Return the figures of `test` for rows that come in blocks (Datasets).
+
+    Of a block only truth and scores are kept, and for several classes only their counts.
+    """
     threshold, confusion, kept, ds = _checked_threshold(net, threshold), 0, [], None
     for ds in blocks:
         truth, scores = _truth(net, ds), net.predict(ds.x)
@@ -82,7 +81,7 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
 
 
 def binary_report(truth: np.ndarray, scores: np.ndarray, threshold: float) -> dict:
-    """All figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1."""
+    """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1."""
     counts = confusion_counts(truth, decide(scores, threshold))
     precision, recall, f1 = precision_recall_f1(counts.tp, counts.fp, counts.fn)
     _warn_zero_rates(counts, threshold)
@@ -103,7 +102,7 @@ def binary_report(truth: np.ndarray, scores: np.ndarray, threshold: float) -> di
 
 
 def multiclass_report(truth: np.ndarray, scores: np.ndarray, classes: Sequence[str] | None = None) -> dict:
-    """All figures for several classes: truth (rows,) class indices, scores (rows, classes).
+    """Return all figures for several classes: truth (rows,) class indices, scores (rows, classes).
 
     classes: their names; without one for each output they are named by number. `macro` is the plain mean over
     all classes of the network, whether the data hold them or not.
@@ -134,7 +133,7 @@ def regression_report(
     targets: Sequence[str] | None = None,
     persistence: np.ndarray | None = None,
 ) -> dict:
-    """All figures for numbers: truth, predicted and persistence (rows, outputs), in the same units.
+    """Return all figures for numbers: truth, predicted and persistence (rows, outputs), in the same units.
 
     mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs. persistence, the
     forecast that nothing changes, adds its rmse and the skill, 1 - rmse / persistence_rmse (Marquez and
@@ -153,13 +152,13 @@ def regression_report(
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
         log.warning(
-            "%s undefined: squares of such large or small values leave float64's range", _listed(beyond)
+            "%s undefined: squares of such large or small values leave float64's range", listed(beyond)
         )
     return {"rows": len(truth), **figures, **dict.fromkeys(beyond)}
 
 
 def skill(rmse: float, truth: np.ndarray, persistence: np.ndarray) -> dict:
-    """persistence_rmse and skill, None where persistence makes no error: there is nothing to win."""
+    """Return persistence_rmse and skill, None where persistence makes no error."""
     reference = math.sqrt(float(np.mean((persistence - truth) ** 2)))
     return {"persistence_rmse": reference, "skill": 1 - rmse / reference if reference else None}
 
@@ -177,7 +176,7 @@ class Counts(NamedTuple):
 
 
 def decide(scores: np.ndarray, threshold: float | None = None) -> np.ndarray:
-    """Class index of each row, int64 (rows,).
+    """Return the class index of each row, int64 (rows,).
 
     scores (rows,), of class 1: 1 where the score is at least `threshold`, compared in float64.
     scores (rows, classes): the first of the highest scores; `threshold` is not used.
@@ -188,23 +187,23 @@ def decide(scores: np.ndarray, threshold: float | None = None) -> np.ndarray:
 
 
 def confusion_counts(truth: np.ndarray, predicted: np.ndarray) -> Counts:
-    """Counts from truth (rows,) and predicted (rows,), both of 0 and 1."""
+    """Return the counts from truth (rows,) and predicted (rows,), both of 0 and 1."""
     (tn, fp), (fn, tp) = confusion_matrix(truth, predicted, 2).tolist()
     return Counts(tp, fp, fn, tn)
 
 
 def ratio(part: float, whole: float) -> float:
-    """part / whole, and 0 where whole is 0 (the original program's rule)."""
+    """Return part / whole, and 0 where whole is 0 (the original program's rule)."""
     return part / whole if whole else 0.0
 
 
 def precision_recall_f1(tp: int, fp: int, fn: int) -> tuple[float, float, float]:
-    """Precision tp/(tp+fp), recall tp/(tp+fn) and F1 2tp/(2tp+fp+fn), their harmonic mean."""
+    """Return the precision tp/(tp+fp), recall tp/(tp+fn) and F1 2tp/(2tp+fp+fn), their harmonic mean."""
     return ratio(tp, tp + fp), ratio(tp, tp + fn), ratio(2 * tp, 2 * tp + fp + fn)
 
 
 def mcc(counts: Counts) -> float:
-    """Matthews correlation coefficient, -1..1 (Matthews 1975).
+    """Return the Matthews correlation coefficient, -1..1 (Matthews 1975).
 
     (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)). The product passes 2^63 at about 110,000 rows, so
     it is formed from Python integers.
@@ -219,7 +218,7 @@ def _mcc_square(counts: Counts) -> int:
 
 
 def counts_by_score(truth: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(positives, negatives) at each distinct score, the highest first: int64 (distinct scores,) each."""
+    """Return (positives, negatives) at each distinct score, the highest first: int64 (distinct scores,) each."""
     order = np.argsort(-scores.astype(np.float64))
     ranked, positive = scores[order], truth[order] == 1
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last row of each run of equal scores
@@ -229,7 +228,7 @@ def counts_by_score(truth: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, 
 
 
 def roc_auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
-    """Area under the ROC curve: how often a positive row scores above a negative one, a tie counting half.
+    """Return the area under the ROC curve: how often a positive row scores above a negative one, a tie counting half.
 
     truth (rows,) of 0 and 1, scores (rows,). This is the Mann-Whitney statistic with midranks (Hanley and
     McNeil 1982), summed in integers. None if a class is missing.
@@ -243,7 +242,7 @@ def roc_auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
 
 
 def pr_auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
-    """Area under the precision-recall curve as average precision, sum of (R_k - R_(k-1)) P_k.
+    """Return the area under the precision-recall curve as average precision, sum of (R_k - R_(k-1)) P_k.
 
     truth (rows,) of 0 and 1, scores (rows,); k runs over the distinct scores from the highest, each taken as
     threshold. No interpolation: scikit-learn's `average_precision_score`. None if a class is missing.
@@ -259,13 +258,13 @@ def pr_auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
 
 
 def confusion_matrix(truth: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Rows of true class i (first axis) predicted as class j (second axis): int64 (classes, classes)."""
+    """Count rows of true class i (first axis) predicted as class j (second axis): int64 (classes, classes)."""
     cell = truth.astype(np.int64) * classes + predicted
     return np.bincount(cell, minlength=classes * classes).reshape(classes, classes)
 
 
 def class_rates(confusion: np.ndarray, names: Sequence[str]) -> list[dict]:
-    """Each class against the rest: class, precision, recall, f1, support (its rows).
+    """Return the rates of each class against the rest: class, precision, recall, f1, support (its rows).
 
     confusion (classes, classes), true by predicted.
     """
@@ -281,7 +280,7 @@ def class_rates(confusion: np.ndarray, names: Sequence[str]) -> list[dict]:
 
 
 def r2(truth: np.ndarray, predicted: np.ndarray) -> float | None:
-    """Coefficient of determination, 1 - sum (y-p)^2 / sum (y - mean y)^2, averaged over the outputs.
+    """Return the coefficient of determination, 1 - sum (y-p)^2 / sum (y - mean y)^2, averaged over the outputs.
 
     truth and predicted (rows, outputs) float64. None if an output's truth is constant: there is nothing to
     explain.
@@ -294,7 +293,7 @@ def r2(truth: np.ndarray, predicted: np.ndarray) -> float | None:
 
 
 def _constant(truth: np.ndarray) -> np.ndarray:
-    """Which outputs have only one value: bool (outputs,).
+    """Return which outputs have only one value: bool (outputs,).
 
     Not asked of the variance: the mean of equal numbers is rounded, and their variance then tiny but not 0.
     """
@@ -315,7 +314,7 @@ def _checked_threshold(net, threshold: float | None) -> float:
 
 
 def _truth(net, ds) -> np.ndarray:
-    """ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression."""
+    """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression."""
     if (net.task == "regression") != (ds.task == "regression"):
         raise UsageError(
             f"{_name(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
@@ -329,7 +328,7 @@ def _truth(net, ds) -> np.ndarray:
 
 
 def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
-    """ds.y with its class names looked up among `classes`: data without some class number the others anew."""
+    """Return ds.y numbered by `classes`: data that lack a class number the others differently."""
     index = {name: i for i, name in enumerate(classes)}
     lookup = np.array([index.get(name, -1) for name in ds.classes])
     truth = lookup[ds.y]
@@ -337,13 +336,13 @@ def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
     if unknown.size:
         found = ds.classes[ds.y[unknown[0]]]
         raise DataError(
-            f"{_name(ds)}: found class {found!r}, expected one of the network's: {_listed(classes)}"
+            f"{_name(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}"
         )
     return truth
 
 
 def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
-    """Targets and outputs must be the same in number, classes among those the outputs stand for."""
+    """Raise DataError or UsageError unless the outputs match the targets in number, and every class has an output."""
     if net.task == "regression":
         if truth.shape[1] != outputs:
             raise DataError(
@@ -382,7 +381,7 @@ def _name(ds) -> str:
 
 
 def _warn_zero_rates(counts: Counts, threshold: float) -> None:
-    """One line that names the rates whose denominator is 0, and the empty row or column that makes it so."""
+    """Warn of rates whose denominator is 0, and name the empty row or column of the counts."""
     tp, fp, fn, tn = counts
     denominators = {
         "precision": tp + fp,
@@ -399,11 +398,11 @@ def _warn_zero_rates(counts: Counts, threshold: float) -> None:
     zero = [rate for rate, denominator in denominators.items() if not denominator]
     if zero:
         reasons = " and ".join(reason for reason, count in rows.items() if not count)
-        log.warning("%s set to 0 (denominator 0): %s", _listed(zero), reasons)
+        log.warning("%s set to 0 (denominator 0): %s", listed(zero), reasons)
 
 
 def _warn_zero_classes(confusion: np.ndarray, names: Sequence[str]) -> None:
-    """One line for each rate whose denominator is 0 for some class, naming the classes."""
+    """Warn of rates whose denominator is 0 for some class, a line for each rate."""
     unpredicted, absent = confusion.sum(axis=0) == 0, confusion.sum(axis=1) == 0
     for rate, reason, zero in (
         ("precision", "never predicted", unpredicted),
@@ -411,27 +410,21 @@ def _warn_zero_classes(confusion: np.ndarray, names: Sequence[str]) -> None:
         ("f1", "neither predicted nor in the data", unpredicted & absent),
     ):
         if zero.any():
-            classes = _listed([names[i] for i in np.flatnonzero(zero)])
+            classes = listed([names[i] for i in np.flatnonzero(zero)])
             log.warning("%s set to 0 (denominator 0) for classes %s: %s", rate, reason, classes)
 
 
 def _warn_constant(truth: np.ndarray, targets: Sequence[str] | None) -> None:
     constant = np.flatnonzero(_constant(truth))
     if constant.size:
-        names = _listed([targets[i] if targets else f"output {i}" for i in constant])
+        names = listed([targets[i] if targets else f"output {i}" for i in constant])
         log.warning("r2 is undefined: the true value is the same in all rows for %s", names)
 
 
 def _warn_dead(truth: np.ndarray, predicted: np.ndarray) -> None:
-    """A relu in the output layer whose sum has become negative for every row gives 0 and learns no more."""
+    """Warn of a constant prediction: a relu in the output layer that gives 0 for every row learns no more."""
     if len(truth) > 1 and (_constant(predicted) & ~_constant(truth)).any():
         log.warning(
             "the network gives the same value for every row; train it with another --seed, a smaller"
             " --learning_rate, --init glorot or a linear output layer"
         )
-
-
-def _listed(names: Sequence[str], limit: int = 10) -> str:
-    """Names with commas, the rest counted: a warning stays one readable line."""
-    text = ", ".join(str(name) for name in names[:limit])
-    return text if len(names) <= limit else f"{text} and {len(names) - limit} more"

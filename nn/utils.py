@@ -1,16 +1,18 @@
-"""What every module needs and none owns: errors with exit codes, safe file writing, the machine's cores."""
+"""Shared by every module: errors with exit codes, safe file writing, cores and memory of the machine."""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import glob
 import hashlib
 import logging
 import os
 import signal
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -71,8 +73,30 @@ class StopRequest:
         self.signum = signum
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a misspelt one; None if none is much like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Return the names with commas between them; of more than `most` names the first ones, the others counted."""
+    text = ", ".join(str(name) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def printable(text: str) -> str:
+    """Return the text as one line of printable characters: a file name may hold a line break or undecodable bytes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(line: str) -> None:
+    """Write one line to stderr. A log that nobody reads any more is no reason to lose a training."""
+    with contextlib.suppress(OSError, ValueError):
+        print(printable(line), file=sys.stderr, flush=True)
+
+
 def os_reason(error: OSError) -> str:
-    """The operating system's own words, without the path and number that Python adds."""
+    """Return the operating system's own words, without the path and number that Python adds."""
     return error.strerror or str(error)
 
 
@@ -88,7 +112,7 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """A binary file to write that replaces `path` once the block ends well; see atomic_write."""
+    """Yield a binary file that replaces `path` if the block ends well; see atomic_write."""
     path = Path(path)
     temporary = None
     try:
@@ -110,7 +134,7 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def _remove_forsaken(path: Path) -> None:
-    """What runs that were killed while they wrote have left beside the file."""
+    """Remove the temporary files that killed runs have left beside the file."""
     for name in glob.glob(glob.escape(str(path.parent / f".{path.name}.")) + "*.tmp"):
         with contextlib.suppress(OSError):
             if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
@@ -123,7 +147,7 @@ def check_writable(path: str | os.PathLike) -> None:
     if path.is_dir():
         raise OutputError(f"{path}: is a folder, expected a file name to write to")
     if not path.parent.is_dir():
-        raise OutputError(f"{path}: cannot write: there is no folder {path.parent}; make it first")
+        raise OutputError(f"{path}: cannot write: no folder {path.parent}; create it first")
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         return  # a device or pipe: it says so itself when it is written to
@@ -135,7 +159,7 @@ def check_writable(path: str | os.PathLike) -> None:
 
 
 def sha256_file(path: str | os.PathLike) -> str:
-    """SHA-256 of a file's bytes as hexadecimal text."""
+    """Return the SHA-256 of a file's bytes as hexadecimal text."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -143,15 +167,26 @@ def sha256_file(path: str | os.PathLike) -> str:
     return digest.hexdigest()
 
 
+def processor_name() -> str:
+    """Return the processor's name, "" where the system does not tell."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
+    except OSError:
+        import platform
+
+        return platform.processor()
+
+
 def default_threads() -> int:
-    """Cores this process may use: its affinity mask, cut to the control group's quota."""
+    """Return the number of cores this process may use: its affinity mask, cut to the control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, _cgroup_quota() or cores))
 
 
 @cache
 def _cgroup_quota() -> int | None:
-    """Whole cores the control group (version 2, then 1) grants, rounded down; None where it sets no limit."""
+    """Return the whole cores that the control group (version 2, then 1) grants, rounded down; None without a limit."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
     except (OSError, ValueError):
@@ -167,8 +202,11 @@ def _cgroup_quota() -> int | None:
 
 
 def available_memory() -> int | None:
-    """Bytes that can be had at most: what the system has free, and the control group's limit (its use counts
-    caches too, which would be given up); None where neither says."""
+    """Return the free memory in bytes, None where the system does not say.
+
+    The smaller of what the system has free and the control group's limit; the group's use counts caches too, which
+    the system would give up.
+    """
     limits = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -184,7 +222,7 @@ def available_memory() -> int | None:
 
 
 def resident_bytes() -> int:
-    """Memory that the process has now; 0 where the system does not say."""
+    """Return the memory that the process has now; 0 where the system does not say."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

@@ -1,5 +1,6 @@
 """Fixtures for all tests. Run from a checkout with the package installed: `pytest`."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -9,17 +10,30 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # `python -m pytest` puts the checkout first on the path; unless the core was built there, test what is installed
-if not list((REPOSITORY / "nn" / "backends").glob("_seq*.so")):
+if not list((REPOSITORY / "nn" / "core").glob("_seq*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
 
-from command_line import succeed, write_two_classes  # noqa: E402
-from launches import Process, free_port  # noqa: E402 (it imports nn, which the lines above choose)
+pytest.register_assert_rewrite("support")  # a failed assertion there tells its values too
+with contextlib.suppress(ImportError):  # tests/gpu does without it
+    from hypothesis import settings
+    from support.effort import EFFORT
+
+    # no deadline: an example is slow where the machine is busy
+    settings.register_profile("nn", deadline=None, max_examples=100 * EFFORT)
+    settings.load_profile("nn")
+
+from support.command_line import environment, succeed, write_two_classes  # noqa: E402
+from support.launches import Process, free_port  # noqa: E402 (it imports nn, which the lines above choose)
+from support.networks import require  # noqa: E402
+
+from nn.backends import TRAITS  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
 def elsewhere(tmp_path_factory) -> None:
     """Tests run in a folder of their own: `python -c` in the checkout would import its sources, not what is tested."""
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    os.environ["PYTHONPATH"] = environment()["PYTHONPATH"]  # programs that tests start import what is tested, too
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +49,13 @@ def shared() -> Path:
 def datasets() -> Path:
     """The small data sets that the project ships."""
     return REPOSITORY / "datasets"
+
+
+@pytest.fixture(params=list(TRAITS))
+def backend(request) -> str:
+    """Each backend that this machine can run."""
+    require(request.param)
+    return request.param
 
 
 @pytest.fixture

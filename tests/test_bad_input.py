@@ -4,7 +4,7 @@ import gzip
 import shutil
 
 import pytest
-from command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
 
 @pytest.fixture(scope="module")
@@ -360,5 +360,5 @@ def test_what_is_read_is_not_overwritten(folder):
     fails(folder, 2, "two.csv", command="--predict --dataset two.csv --model two.bin -o two.csv")
     for file in ("two.csv", "two.bin"):
         fails(folder, 2, file, command=f"--test --dataset two.csv --model two.bin --report {file}")
-    fails(folder, 2, "--history h: is --trace too", command=f"{TRAIN} --trace h --history h")
+    fails(folder, 2, "--history h: the same file as --trace", command=f"{TRAIN} --trace h --history h")
     fails(folder, 2, "two.bin", command="--predict --dataset two.csv --model two.bin -o two.bin")

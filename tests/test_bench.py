@@ -3,25 +3,28 @@
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import REPOSITORY, run, succeed
+from support.command_line import REPOSITORY, run, succeed
 
-from nn import bench
-from nn.bench import CASES, CC, Forward, Product, Training, select
+import nn
+from nn.study import bench
+from nn.study.bench import CASES, CC, Forward, Product, TrainStepCase, select
 from nn.utils import UsageError
 
 sys.path.append(str(REPOSITORY))
 from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout, which need not be installed
+from tests.bench.against import geometric_mean, measure  # noqa: E402
 from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
 from tests.bench.growth import WIDTHS, width_case  # noqa: E402
 from tests.bench.sides import Nn  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
-TRAINING = [case for case in CASES if isinstance(case, Training)]
+TRAINING = [case for case in CASES if isinstance(case, TrainStepCase)]
 SMALL = [
-    Training("small", CC, 10, 3, "sgd", 0.01),
+    TrainStepCase("small", CC, 10, 3, "sgd", 0.01),
     Forward("small-forward", CC, 7),
     Product("small-product", 5, 7, 3, transposed="a"),
 ]
@@ -52,7 +55,7 @@ def test_a_name_selects_its_case_and_a_beginning_all_of_them():
 
 def test_operations_of_a_step_are_forward_and_twice_that_but_for_the_input():
     forward = 30 * 60 + 60 * 10 + 10
-    assert Training("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
+    assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
 
 
 def test_data_are_the_same_each_time_and_labels_balanced():
@@ -105,7 +108,7 @@ def test_duration_has_three_digits_and_a_unit():
 
 @pytest.mark.parametrize("name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"])
 def test_the_timed_loop_steps_along_the_true_gradient(name):
-    """1e-5, 1e-12: what design asks of one batch's gradients; the step's difference loses less."""
+    """1e-5, 1e-12: the tolerances of docs/numbers.md for one batch's gradients; the step's difference loses less."""
     case = select([name])[0]
     assert error(Nn().gradients(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
 
@@ -138,3 +141,22 @@ def test_a_limited_instruction_set_is_said_to_every_side(monkeypatch):
 def test_truth_of_a_product_is_numpys():
     a, b = (case := SMALL[2]).factors()
     assert error(a @ b, truth(case)) < 1e-6 and np.linalg.norm(truth(case)) > 1
+
+
+def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch):
+    """Both checkouts are one with the package under test. The bounds are wide: a round is short and others use the
+    machine."""
+    (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
+    (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
+    monkeypatch.setattr("tests.bench.against.ROOT", tmp_path)
+    result = measure(str(tmp_path), ["cc-b10", "cc-forward-1", "product-thin", "width-50"], 1, 3, 0, 0.005)
+    assert [r["case"] for r in result["results"]] == ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
+    assert 0.2 < result["geometric_mean"] < 5
+    assert geometric_mean([r["ratio"] for r in result["results"]]) == result["geometric_mean"]
+
+
+def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
+    with pytest.raises(UsageError, match="expected tests/bench"):
+        measure(str(tmp_path), [], 1, 1, 0)
+    with pytest.raises(UsageError, match="no case solr"):
+        measure(str(REPOSITORY), ["solr"], 1, 1, 0)

@@ -12,31 +12,35 @@ import time
 
 import numpy as np
 import pytest
-from command_line import environment, position, run, start, succeed, write_two_classes
+from support.command_line import environment, position, read_until, run, start, succeed, write_two_classes
+from support.effort import EFFORT
 
 import nn
 import nn.commands.train
-from nn import checkpoint as checkpoints
 from nn.ds import Dataset
-from nn.train import Silent
+from nn.files import checkpoint as checkpoints
 from nn.utils import DataError, Stopped, StopRequest, UsageError
+from nn.watch.callbacks import Callback
 
-KILLS = 13  # of each of four trainings
+KILLS = 13 * EFFORT  # of each of four trainings
 DENSE = ["--layers", "2,48,dropout0.2,16,1"]
 CONV = ["--layers", "1x8x8,conv4k3p1,maxpool2,dropout0.25,16,dropout0.5,3"]
 SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 3]
 
 # saves after every epoch, however short, so that kills hit the writing too
-EAGER = "import sys, nn.checkpoint, nn.cli; nn.checkpoint.LEAST_SECONDS = 0; sys.exit(nn.cli.main())"
+SAVING_EACH_EPOCH = """
+import sys, nn.files.checkpoint, nn.cli
+nn.files.checkpoint.LEAST_SECONDS = 0
+sys.exit(nn.cli.main())
+"""
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_two_classes(tmp_path / "two.csv", rows=2000)
+def folder(folder):
+    write_two_classes(folder / "two.csv", rows=2000)
     x, y = images(500)
-    np.savez(tmp_path / "images.npz", x=x, y=y)
-    return tmp_path
+    np.savez(folder / "images.npz", x=x, y=y)
+    return folder
 
 
 def images(rows):
@@ -48,25 +52,14 @@ def images(rows):
     return x, y
 
 
-def eager(*arguments):
+def start_saving_each_epoch(*arguments):
     """`nn ARGUMENTS` as a process of its own that takes a checkpoint after every epoch."""
-    command = [sys.executable, "-c", EAGER, *map(str, arguments)]
+    command = [sys.executable, "-c", SAVING_EACH_EPOCH, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment(), **pipes)
 
 
-def until(process, word):
-    """Read the process's stderr to the line with the word; all of it up to there, or to its end."""
-    heard = ""
-    while word not in heard:
-        line = process.stderr.readline()
-        heard += line
-        if not line:
-            break
-    return heard
-
-
-def end(process, timeout=30):
+def wait_for(process, timeout=30):
     """(exit code, what was left of stderr)"""
     try:
         _, err = process.communicate(timeout=timeout)
@@ -91,9 +84,9 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
     killed = advanced = 0
     while killed < KILLS:
         before = position("c.ck") if os.path.exists("c.ck") else None
-        process = eager(*given)
+        process = start_saving_each_epoch(*given)
         try:
-            until(process, "training on")
+            read_until(process, "training on")
             time.sleep(moments.uniform(0, 0.2))
         finally:
             process.kill()
@@ -107,7 +100,7 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
         killed += 1
         advanced += before is not None and position("c.ck")["epoch"] > before["epoch"]
     assert advanced >= 2  # the kills were no mere restarts
-    code, err = end(eager(*given))
+    code, err = wait_for(start_saving_each_epoch(*given))
     assert code == 0, err
     assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
@@ -128,17 +121,17 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, 
     codes, inside = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}, 0
     for signum, code in codes.items():
         process = start(*given)
-        until(process, "training on")
+        read_until(process, "training on")
         time.sleep(moments.uniform(0, 0.2))
         process.send_signal(signum)
-        found, err = end(process, timeout=10)
+        found, err = wait_for(process, timeout=10)
         if found == 0:
             break
         assert found == code, err
         last = err.splitlines()[-1]
         assert last == (
-            f"nn: stopped by {signal.Signals(signum).name}: the training as it stands is in c.ck, "
-            "--resume auto goes on from it, m.bin was not written"
+            f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
+            "continue with --resume auto, m.bin was not written"
         )
         inside += position("c.ck")["row"] > 0
     assert inside
@@ -177,7 +170,7 @@ def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(folder):
     given = ["--layers", "2,3000,3000,1", "--batch_number", 1600, "--backend", "seq", "--checkpoint", "c.ck"]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     try:
-        until(process, "training on")
+        read_until(process, "training on")
         process.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
         assert process.poll() is None  # still in its batch
@@ -250,9 +243,9 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_p
     if network.get("reference") and backend != "seq":
         pytest.skip("--reference is of backend seq")
     if backend in ("cuda", "cudnn"):
-        from nn.backends import gpu
+        from nn.backends.cuda import device
 
-        reason = gpu.missing()
+        reason = device.missing()
         if reason:
             pytest.skip(f"no CUDA device: {reason}")
     ds = make()
@@ -386,14 +379,14 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
 def test_the_history_goes_on_where_it_was(folder):
     stop = StopRequest()
 
-    class Stopping(Silent):
+    class Stopping(Callback):
         def epoch(self, epoch, *_):
             if epoch == 2:
                 stop.request(signal.SIGTERM)
 
     net, ds = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
     with pytest.raises(Stopped):
-        nn.train(net, ds, epochs=5, checkpoint="c.ck", progress=Stopping(), stop=stop)
+        nn.train(net, ds, epochs=5, checkpoint="c.ck", callback=Stopping(), stop=stop)
     given = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 5, "--history", "h.csv"]
     succeed(*given, "--model", "m.bin", "--resume", "c.ck")
     with open("h.csv") as file:
@@ -430,7 +423,7 @@ def test_a_full_disk_ends_the_training_and_the_old_checkpoint_stays(folder):
 
     given = ["--train", "--dataset", "two.csv", "--layers", "2,200,1", "--epochs", 100000]
     process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=small_files)
-    code, err = end(process)
+    code, err = wait_for(process)
     assert code == 73
     assert err.splitlines()[-1].startswith("nn: c.ck: cannot write: ")
     assert (folder / "c.ck").read_bytes() == b"as it was"
@@ -476,10 +469,10 @@ def test_other_data_is_refused(saved):
             2,
             "--checkpoint_every 0: expected a whole number",
         ),
-        (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: is --model too"),
-        (["--checkpoint", "./two.csv"], 2, "./two.csv would be read and written"),
+        (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
+        (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
         (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),
-        (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: there is no folder none"),
+        (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: no folder none"),
         (["--checkpoint", "."], 73, ".: is a folder"),
     ],
 )
@@ -492,7 +485,7 @@ def test_wrong_use_is_told_in_one_line_before_the_data_is_read(folder, flags, co
 
 def test_checkpoint_flags_say_nothing_to_other_modes(saved):
     result = run("--test", "--model", "m.bin", "--checkpoint", "c.ck")
-    assert result.code == 0 and "--checkpoint says nothing to --test" in result.err
+    assert result.code == 0 and "--checkpoint has no effect with --test" in result.err
 
 
 # ---------------------------------------------------------------- damaged files

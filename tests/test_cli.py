@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from command_line import (
+from support.command_line import (
     REPOSITORY,
     environment,
     run,
@@ -21,7 +21,9 @@ from command_line import (
 )
 
 import nn
-from nn import backends, flags, nn_aux, scaling
+from nn import backends, nn_aux
+from nn.data import scaling
+from nn.terminal import flags
 
 # ---------------------------------------------------------------- the two commands of the README
 
@@ -166,7 +168,7 @@ def test_warnings_are_lines_of_their_own_on_stderr(folder):
 
 def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
     assert (
-        "nn: warning: --epochs says nothing to --test and was ignored"
+        "nn: warning: --epochs has no effect with --test; ignored"
         in succeed("--test", "--model", trained, "--epochs", 3).err
     )
 
@@ -225,9 +227,10 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
         "scaling",
     ):
         value = config[name] if isinstance(config[name], str) else f"{config[name]:g}"
-        assert re.search(rf"--{name} .*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
+        assert re.search(rf"--{name}\b.*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
 
 
+@pytest.mark.timing
 def test_help_takes_less_than_twice_what_a_small_typer_program_needs_for_it():
     """Half as much again, measured: as processor time, both in turn, so that a slow machine and other processes on it
     count on both sides."""
@@ -523,3 +526,11 @@ def test_predictions_go_to_a_file(trained):
     assert (trained.parent / "p.csv").read_text() == succeed(
         "--predict", "--model", trained, "--dataset", "two.csv", "-o", "-"
     ).out
+
+
+def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):
+    files = ("--dataset", "two.csv", "--model", "m.bin")
+    flags = ("--train", *files, "--epochs", 1, "--layers", "2,5,1", "--backend", "omp")
+    routes = [line for line in succeed(*flags, "--verbose").err.splitlines() if line.startswith("layer ")]
+    assert [line.split(":")[0] for line in routes] == ["layer 0 5", "layer 1 1"]
+    assert all(line.split(": ")[1] for line in routes) and "layer 0" not in succeed(*flags).err

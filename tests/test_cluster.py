@@ -12,12 +12,13 @@ import socket
 import time
 
 import pytest
-from command_line import run, succeed
-from launches import MIRRORED, SECONDS, SMALL, free_port, small_data
+from support.command_line import run, succeed
+from support.launches import MIRRORED, SECONDS, SMALL, free_port, prepare_launch
 
 import nn
-from nn import cluster, rendezvous
+from nn import cluster
 from nn.backends.cpu import CpuEngine
+from nn.cluster import rendezvous
 from nn.utils import UsageError
 
 # ---------------------------------------------------------------- how a process was launched
@@ -83,23 +84,24 @@ def test_the_first_host_of_a_list(nodes, first):
 def test_shares_are_whole_and_even():
     for size in (1, 2, 3, 5):
         for rows in (0, 1, 2, 7, 32):
-            team = cluster.Team()
-            team.size, shares = size, []
-            for team.rank in range(size):
-                shares.append(range(rows)[team.share(rows)])
+            rank_group = cluster.RankGroup()
+            rank_group.size, shares = size, []
+            for rank_group.rank in range(size):
+                shares.append(range(rows)[rank_group.share(rows)])
             assert [row for share in shares for row in share] == list(range(rows))
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-# ---------------------------------------------------------------- a team of processes, without MPI
+# ---------------------------------------------------------------- a group of processes, without MPI
 
-JOIN = "import os, sys, time\nfrom nn import cluster\nteam = cluster.join()\n"
+JOIN = "import os, sys, time\nfrom nn import cluster\nrank_group = cluster.join()\n"
 END = "\nsys.exit(cluster.end(0))"
 
 
-def test_a_team_gathers_in_rank_order(ranks):
-    program = JOIN + "print([team.gather({'r': team.rank}), team.sum(0.1 * (1 + team.rank)), team.any(team.rank == 2),"
-    program += " team.any(False), team.broadcast(7 * team.rank + 1), team.local_rank], flush=True)" + END
+def test_a_group_gathers_in_rank_order(ranks):
+    program = JOIN + "print([rank_group.gather({'r': rank_group.rank}), rank_group.sum(0.1 * (1 + rank_group.rank)),"
+    program += " rank_group.any(rank_group.rank == 2), rank_group.any(False),"
+    program += " rank_group.broadcast(7 * rank_group.rank + 1), rank_group.local_rank], flush=True)" + END
     for rank, process in enumerate(ranks(program)):
         code, out, err = process.end()
         assert (code, err) == (0, "")
@@ -107,18 +109,18 @@ def test_a_team_gathers_in_rank_order(ranks):
 
 
 def test_ranks_with_the_same_facts_agree_whatever_their_types(ranks):
-    program = JOIN + "team.agree({'gpus': (0, 1), 'memory': None}, 'give all the same')" + END
+    program = JOIN + "rank_group.agree({'gpus': (0, 1), 'memory': None}, 'give all the same')" + END
     assert [process.end() for process in ranks(program)] == [(0, "", "")] * 3
 
 
 def test_a_rank_that_ends_well_first_is_no_death(ranks):
-    program = JOIN + "time.sleep(0.7 * (team.rank == 0))" + END
+    program = JOIN + "time.sleep(0.7 * (rank_group.rank == 0))" + END
     assert [process.end() for process in ranks(program)] == [(0, "", "")] * 3
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_that_is_killed_ends_all_others_at_once(ranks, victim):
-    processes = ranks(JOIN + "team.gather(0); print('here', flush=True); time.sleep(1000)")
+    processes = ranks(JOIN + "rank_group.gather(0); print('here', flush=True); time.sleep(1000)")
     for process in processes:
         assert process.popen.stdout.readline() == "here\n"
     processes[victim].popen.kill()
@@ -128,21 +130,21 @@ def test_a_rank_that_is_killed_ends_all_others_at_once(ranks, victim):
         if rank != victim:
             assert code == 1
         if rank == 0 != victim:
-            assert err == f"nn: rank {victim} of 3 has ended; so does the training, see that rank's output for why\n"
+            assert err == f"nn: rank {victim} of 3 ended, and so does the training; see that rank's output\n"
     assert time.monotonic() - began < 10
 
 
 def test_ranks_that_leave_because_one_was_lost_are_not_named_instead_of_it(monkeypatch):
     said = []
     monkeypatch.setattr(rendezvous, "leave", lambda code, text: said.append((code, text)))
-    team = rendezvous.Ranks(0, 3, 0, {})
-    team._lost(1)
-    team._lost(2)  # it was told of 1, and may be gone before rank 0 has spoken
+    rank_group = rendezvous.ProcessGroup(0, 3, 0, {})
+    rank_group._lost(1)
+    rank_group._lost(2)  # it was told of 1, and may be gone before rank 0 has spoken
     assert [(code, text.split(" of ")[0]) for code, text in said] == [(1, "rank 1")]
 
 
 def test_a_rank_that_fails_takes_the_others_with_it_and_rank_0_says_why(ranks):
-    program = JOIN + "if team.rank == 2: sys.exit(cluster.end(65, 'bad data'))\ntime.sleep(1000)"
+    program = JOIN + "if rank_group.rank == 2: sys.exit(cluster.end(65, 'bad data'))\ntime.sleep(1000)"
     ends = [process.end() for process in ranks(program)]
     assert [code for code, _, _ in ends] == [65] * 3
     assert [err for _, _, err in ends] == ["nn: rank 2 of 3: bad data\n", "", ""]
@@ -154,13 +156,13 @@ def test_what_is_wrong_for_all_is_said_once(ranks):
 
 
 def test_an_exception_that_nobody_caught_ends_all(ranks):
-    ends = [process.end() for process in ranks(JOIN + "if team.rank == 1: 1 / 0\nteam.gather(0)")]
+    ends = [process.end() for process in ranks(JOIN + "if rank_group.rank == 1: 1 / 0\nrank_group.gather(0)")]
     assert [code for code, _, _ in ends] == [1] * 3
     assert ends[0][2] == "nn: rank 1 of 3: ZeroDivisionError: division by zero\n"
 
 
 def test_a_rank_that_ends_while_others_go_on_is_an_error(ranks):
-    program = JOIN + "if team.rank != 1: team.gather(0)" + END
+    program = JOIN + "if rank_group.rank != 1: rank_group.gather(0)" + END
     codes = [process.end()[0] for process in ranks(program)]
     assert codes == [1] * 3
 
@@ -171,14 +173,14 @@ def test_ranks_that_do_not_come_are_named_within_the_limit(ranks):
     ends = [process.end() for process in some]
     assert time.monotonic() - began < 20
     assert [code for code, _, _ in ends] == [1] * 3
-    assert "nn.utils.NnError: ranks 1, 4 have not come to 127.0.0.1 port " in ends[0][2]
-    assert "within 1.5 s, of 5 that RANK and WORLD_SIZE speaks of" in ends[0][2]
+    assert "nn.utils.NnError: ranks 1, 4 of 5 (started by RANK and WORLD_SIZE) did not connect to 127" in ends[0][2]
+    assert "within 1.5 s; see" in ends[0][2]
 
 
 def test_a_rank_0_that_does_not_come_is_named(ranks):
     (process,) = ranks(JOIN, only=[1], NN_RENDEZVOUS_SECONDS=0.5)
     code, _, err = process.end()
-    assert code == 1 and "rank 0 has not come to" in err
+    assert code == 1 and "rank 0 of " in err and "did not connect" in err
 
 
 def test_a_limit_that_is_no_time_is_refused(ranks):
@@ -188,7 +190,7 @@ def test_a_limit_that_is_no_time_is_refused(ranks):
 
 def test_strangers_are_left_standing_and_the_ranks_still_meet(ranks):
     port = free_port()
-    (first,) = ranks(JOIN + "print(team.gather(team.rank))" + END, size=2, only=[0], MASTER_PORT=port)
+    (first,) = ranks(JOIN + "print(rank_group.gather(rank_group.rank))" + END, size=2, only=[0], MASTER_PORT=port)
     end = time.monotonic() + SECONDS
     greeting = json.dumps(["rank", {"rank": 1, "size": 2, "version": "9", "host": "x"}, "wrong token"]).encode()
     for words in (b"GET / HTTP/1.1\r\n\r\n", len(greeting).to_bytes(4, "big") + greeting, b"\xff" * 40):
@@ -202,7 +204,7 @@ def test_strangers_are_left_standing_and_the_ranks_still_meet(ranks):
             except ConnectionRefusedError:  # not yet listening
                 assert time.monotonic() < end
                 time.sleep(0.05)
-    (second,) = ranks(JOIN + "print(team.gather(team.rank))" + END, size=2, only=[1], MASTER_PORT=port)
+    (second,) = ranks(JOIN + "print(rank_group.gather(rank_group.rank))" + END, size=2, only=[1], MASTER_PORT=port)
     assert first.end() == second.end() == (0, "[0, 1]\n", "")
 
 
@@ -221,7 +223,7 @@ def test_two_of_one_rank_are_refused(ranks):
     ends = [process.end() for process in three]
     assert [code for code, _, _ in ends] == [1] * 3
     for _, _, err in ends:
-        assert "there are two of rank 1; give each launch a MASTER_PORT of its own" in err
+        assert "two processes are rank 1; give each launch its own MASTER_PORT" in err
 
 
 def test_two_versions_are_refused(ranks):
@@ -236,15 +238,15 @@ def test_two_versions_are_refused(ranks):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    small_data(tmp_path, monkeypatch)
-    return tmp_path
+def folder(folder, monkeypatch):
+    prepare_launch(folder, monkeypatch)
+    return folder
 
 
 def test_distribute_without_a_launcher_says_how_to_start(folder):
     result = run(*MIRRORED, "--backend", "omp")
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("nn: --distribute shares the batches among ranks, but nobody started several")
+    assert result.err.startswith("nn: --distribute shares the batches among ranks, but only one process was started")
     assert "mpiexec -n 2 nn --train" in result.err and result.err.count("\n") == 1
 
 
@@ -284,16 +286,16 @@ def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
     ],
 )
 def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monkeypatch):
-    class Three(cluster.Team):
+    class Three(cluster.RankGroup):
         size = 3
 
         def gather(self, value):
             return [value] * 3
 
-    team, bound = Three(), []
-    team.rank = rank
+    rank_group, bound = Three(), []
+    rank_group.rank = rank
     engine = CpuEngine.__new__(CpuEngine)
-    engine.team = team
+    engine.rank_group = rank_group
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask)))
     monkeypatch.setattr("nn.backends.cpu.default_threads", lambda: cores)

@@ -5,16 +5,15 @@ import subprocess
 import sys
 
 import pytest
-from command_line import environment, run, succeed, write_numbers, write_two_classes
+from support.command_line import environment, run, succeed, write_numbers, write_two_classes
 
-from nn import flags
+from nn.terminal import flags
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_two_classes(tmp_path / "two.csv")
-    return tmp_path
+def folder(folder):
+    write_two_classes(folder / "two.csv")
+    return folder
 
 
 def train(folder, text, *more, name="flags"):
@@ -155,3 +154,24 @@ def test_the_flat_config_of_a_model_does_too(folder):
     (folder / "flat.json").write_text(json.dumps(config))
     succeed("--train", "--dataset", "numbers.csv", "--model", "m2.bin", "-q", "--config", "flat.json")
     assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()
+
+
+@pytest.mark.parametrize("flag", ["--batch_size", "--batch-size", "--batch_number"])
+def test_the_batch_size_has_two_names(flag):
+    assert flags.parse(["--train", flag, "7"]).batch_number == 7
+
+
+def test_a_file_may_hold_batch_size_and_the_command_line_wins_by_either_name(folder):
+    (folder / "c.json").write_text('{"batch_size": 7}')
+    for more, found in (([], 7), (["--batch_number", "5"], 5), (["--batch_size", "6"], 6)):
+        assert flags.parse(["--train", "--config", "c.json", *more]).batch_number == found
+
+
+def test_two_names_of_one_flag_must_not_differ(folder):
+    assert flags.parse(["--train", "--batch_size", "7", "--batch_number=7"]).batch_number == 7
+    wrong = run("--train", "--batch-size", 7, "--batch_number=8")
+    assert wrong.code == 2
+    assert wrong.err == "nn: --batch_number 8 and --batch_size 7: two names of one flag; leave one out\n"
+    wrong = train(folder, '{"batch_size": 7, "batch_number": 8}')
+    assert wrong.code == 2
+    assert wrong.err == "nn: flags: batch_number and batch_size: two names of one flag; remove one\n"

@@ -12,12 +12,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from nn.backends._seq import ffi, lib
+from nn.core._seq import ffi, lib
+from support.effort import examples
 
-import nn.csv_table
-import nn.source
+import nn.data.csv_table
+import nn.data.source
+from nn.data.kinds import Number, TargetNumber
+from nn.data.table_files import Fields
 from nn.ds import Dataset, Scaling, check_trainable, load, split_holdout
 from nn.utils import DataError, InputNotFound, NnError, UsageError
 
@@ -59,7 +62,7 @@ def assert_read_as_python_does(text):
     assert got is not None and bits(got) == bits(float(text))
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(["{!r}", "{:.17g}", "{:.3f}", "{:.25e}"]),
@@ -71,14 +74,14 @@ def test_a_number_reads_as_the_double_that_python_reads(value, form):
 DIGITS = st.text("0123456789", min_size=1, max_size=25)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(st.sampled_from(["", "+", "-"]), DIGITS, DIGITS, st.sampled_from(["{}.{}", "{}.", ".{1}", "{}"]),
        st.one_of(st.just(""), st.integers(-400, 400).map("e{}".format)))  # fmt: skip
 def test_any_decimal_reads_as_the_double_that_python_reads(sign, whole, fraction, form, exponent):
     assert_read_as_python_does(sign + form.format(whole, fraction) + exponent)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.floats(1e-30, 1e30), st.sampled_from(["", "0", "1", "0" * 800 + "1"]))
 def test_numbers_half_way_between_doubles_round_to_even_and_a_digit_more_decides(value, more):
     half_way = (Fraction(value) + Fraction(math.nextafter(value, math.inf))) / 2
@@ -150,7 +153,7 @@ def test_all_ways_to_write_the_same_table(write, text):
     assert (ds.task, ds.classes) == ("binary", ["0", "1"])
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3), min_size=1, max_size=40),
     st.integers(1, 50),
@@ -158,10 +161,11 @@ def test_all_ways_to_write_the_same_table(write, text):
 def test_a_table_reads_the_same_however_it_falls_into_blocks(tmp_path_factory, rows, block):
     path = tmp_path_factory.mktemp("blocks") / "data.csv"
     path.write_text("a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows))
-    head = nn.csv_table.read_head(str(path))
-    reader = nn.csv_table._Reader(head, [0, 1], [2], "float64", False)
+    head = nn.data.csv_table.read_head(str(path))
+    fields = Fields([0, 1], [2], Number("float64", "float64"), TargetNumber(None, ""))
+    reader = nn.data.csv_table._Reader(head, fields)
     reader._x.capacity = reader._y.capacity = 3
-    for text in nn.csv_table._whole_lines(nn.source.read_blocks(path, size=block), str(path)):
+    for text in nn.data.csv_table._whole_lines(nn.data.source.read_blocks(path, size=block), str(path)):
         reader.read(text)
     table = reader.table()
     np.testing.assert_array_equal(np.hstack([table.inputs, table.targets]), rows)
@@ -234,8 +238,8 @@ def test_targets_that_are_not_there(write):
     assert "from -3 to 2" in failure(path, UsageError, target="3")
     assert "twice" in failure(path, UsageError, target="0,alpha")
     assert "no header" in failure(write("1,2,0\n"), UsageError, target="alpha")
-    assert "no columns left" in failure(path, target="0,1,2")
-    assert "2 such columns" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
+    assert "only target columns" in failure(path, target="0,1,2")
+    assert "2 columns have this name" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
 
 
 def table(labels):
@@ -351,7 +355,7 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
 @pytest.mark.parametrize("text, parts", [
     ("", ["empty"]),
     ("\n \n", ["empty"]),
-    ("a,b,c\n", ["header and no rows"]),
+    ("a,b,c\n", ["only a header"]),
     ('"1","b","c"', ["row 1", '"b"']),
     ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]),
     ("1,2,0\n1,2,0,1\n", ["row 2: 4 columns, expected 3 as in row 1"]),
@@ -368,7 +372,7 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
     ("1;2;0\n3;4;1\n", ["commas"]),
     ("1\n2\n", ["1 column"]),
     ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", '"1?2"']),
-    ("a,b\n1,0\n1\x002,0\n", ["no text (byte 10)"]),
+    ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),
     ("a,b\n1,0\n" + "z" * 500 + ",0\n", ["row 3", "z..."]),
     ("x,y\n1,yes\n2,\n", ["row 3, column y: found an empty field"]),
     ('x,y\n"1,0\n', ["row 2"]),
@@ -403,7 +407,7 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     assert "expected CSV, NPZ" in failure(write(b"\x89PNG\r\n\x1a\n\0\0\0"))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.text(alphabet='0129.,-e" \n\r\t\0axn\u00e9', max_size=60))
 def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("any") / "data.csv"
@@ -438,7 +442,7 @@ def test_scaling_constants_come_from_the_training_rows_alone():
     np.testing.assert_array_equal(scaling.apply(x, "float64", rows=np.array([1, 0])), [[1, 1], [-1, -1]])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(2, 300), st.integers(1, 5), st.integers(0, 2**32 - 1), st.floats(-1e6, 1e6))
 def test_standardized_rows_have_mean_zero_and_deviation_one(rows, columns, seed, offset):
     x = np.random.default_rng(seed).normal(size=(rows, columns)) + offset
@@ -522,7 +526,7 @@ def classified(counts):
     return Dataset(np.zeros((len(y), 1), np.float32), y, "multiclass", [str(i) for i in range(len(counts))])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any),
     st.integers(0, 99),
@@ -609,6 +613,7 @@ def test_reading_takes_less_than_three_times_the_memory_of_the_array(wide_table,
     assert int(peak) < 3 * 60_000 * 30 * 4
 
 
+@pytest.mark.timing
 def test_reading_takes_at_most_one_and_a_half_times_as_long_as_pandas(wide_table):
     pandas = pytest.importorskip("pandas")
 

@@ -7,11 +7,11 @@ import sys
 
 import cffi
 import pytest
-from command_line import run
+from support.command_line import run
 
 import nn
 from nn import backends
-from nn.backends import gpu
+from nn.backends.cuda import device
 from nn.utils import UsageError
 
 SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
@@ -19,7 +19,7 @@ SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
 
 @pytest.fixture
 def no_driver(monkeypatch):
-    monkeypatch.setattr(gpu, "_driver_version", lambda: None)
+    monkeypatch.setattr(device, "_driver_version", lambda: None)
 
 
 def cupy_is(there, monkeypatch):
@@ -30,33 +30,33 @@ def cupy_is(there, monkeypatch):
 @pytest.mark.parametrize(
     ("version", "cupy", "words"),
     [
-        (None, True, "there is no NVIDIA driver; install one, or use --backend omp"),
-        (11080, True, "can run CUDA 11.8, 12.0 is the oldest that will do; update the driver"),
+        (None, True, "no NVIDIA driver found; install one, or use --backend omp"),
+        (11080, True, "supports CUDA 11.8, but 12.0 or newer is needed; update the driver"),
         (12040, None, 'CuPy is not installed; pip install "nn-trainer[cuda12]"'),
         (13000, None, 'CuPy is not installed; pip install "nn-trainer[cuda13]"'),
         (14020, None, 'CuPy is not installed; pip install "nn-trainer[cuda13]"'),
     ],
 )
 def test_what_is_missing_is_told_with_its_remedy(version, cupy, words, monkeypatch):
-    monkeypatch.setattr(gpu, "_driver_version", lambda: version)
+    monkeypatch.setattr(device, "_driver_version", lambda: version)
     cupy_is(cupy, monkeypatch)
-    assert words in gpu.missing()
+    assert words in device.missing()
     with pytest.raises(UsageError, match="--backend cuda: ") as caught:
-        gpu.cupy.__wrapped__()
+        device.cupy.__wrapped__()
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
-    monkeypatch.setattr(gpu, "_driver_version", lambda: 13000)
+    monkeypatch.setattr(device, "_driver_version", lambda: 13000)
     cupy_is(True, monkeypatch)
     monkeypatch.setitem(sys.modules, "cupy", None)  # what makes `import cupy` fail
     with pytest.raises(UsageError, match=r"CuPy cannot be loaded \(.+\); pip install --force-reinstall"):
-        gpu.cupy.__wrapped__()
+        device.cupy.__wrapped__()
 
 
 @pytest.mark.parametrize("library, words", [("cudnn", "nvidia-cudnn-cu13"), ("cublas", "nvidia-cublas")])
 def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
-    module = importlib.import_module(f"nn.backends.{library}")
+    module = importlib.import_module(f"nn.backends.cuda.{library}")
 
     class Runtime:
         class cuda:
@@ -68,25 +68,25 @@ def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
     def refuse(self, path, *flags):
         raise OSError(path)
 
-    monkeypatch.setattr(module, "cupy", lambda: Runtime)
+    monkeypatch.setattr(device, "cupy", lambda: Runtime)
     monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
-    with pytest.raises(UsageError, match=f"is not there; pip install {words}"):
+    with pytest.raises(UsageError, match=f"is not installed; pip install {words}"):
         module.library.__wrapped__()
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cudnn"])
 def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(backend, no_driver, monkeypatch):
-    monkeypatch.setattr(gpu, "cupy", gpu.cupy.__wrapped__)
-    for name in ("cuda", "cudnn"):
-        monkeypatch.setattr(importlib.import_module(f"nn.backends.{name}"), "cupy", gpu.cupy)
-    monkeypatch.setattr(importlib.import_module("nn.backends.cudnn"), "library", lambda: gpu.cupy())
+    monkeypatch.setattr(device, "cupy", device.cupy.__wrapped__)
+    for name in ("engine", "cudnn"):
+        monkeypatch.setattr(importlib.import_module(f"nn.backends.cuda.{name}"), "cupy", device.cupy)
+    monkeypatch.setattr(importlib.import_module("nn.backends.cuda.cudnn"), "library", lambda: device.cupy())
     net = nn.Network(SMALL, "binary", backend=backend)
-    with pytest.raises(UsageError, match=f"--backend {backend}: there is no NVIDIA driver"):
+    with pytest.raises(UsageError, match=f"--backend {backend}: no NVIDIA driver found"):
         _ = net.engine
 
 
 def test_the_command_line_says_it_in_one_line(datasets, tmp_path, monkeypatch):
-    if gpu.missing() is None:
+    if device.missing() is None:
         pytest.skip("this machine has a GPU, or looks as if it had")
     monkeypatch.chdir(tmp_path)
     result = run("--train", "--dataset", str(datasets / "CC.csv"), "--model", "m.bin", "--backend", "cuda")
@@ -98,13 +98,13 @@ def test_the_command_line_says_it_in_one_line(datasets, tmp_path, monkeypatch):
 def test_auto_falls_back_to_the_processor_and_says_so(spec, no_driver, caplog):
     with caplog.at_level(logging.INFO, "nn"):
         assert nn.Network(spec, "regression", backend="auto").backend == "omp"
-    assert "--backend auto: omp, since there is no NVIDIA driver" in caplog.text
+    assert "--backend auto chose omp: no NVIDIA driver found" in caplog.text
 
 
 def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
-    monkeypatch.setattr(gpu, "missing", lambda: None)
-    monkeypatch.setattr(gpu, "cupy", lambda: None)
-    monkeypatch.setattr(backends, "default_threads", lambda: 2)
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(device, "cupy", lambda: None)
+    monkeypatch.setattr(backends.auto, "default_threads", lambda: 2)
     layers = {spec: nn.Network(spec, "regression", backend="seq").layers for spec in (SMALL, LARGE)}
     assert backends.resolve("auto", layers[SMALL], 10) == "omp"
     assert backends.resolve("auto", layers[SMALL], 1000) == "cuda"
@@ -113,7 +113,7 @@ def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
 
 def test_auto_knows_the_batch_of_a_training(monkeypatch):
     """The flag's value decides, not the usual 32; what a model would be told by is the backend that was taken."""
-    monkeypatch.setattr(backends, "_choose", lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""))
+    monkeypatch.setattr(backends.auto, "choose", lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""))
     net = nn.Network(SMALL, "binary")
     net.expect_batches(1000)
     assert net.backend == "omp" and net.engine.name == "omp"
@@ -139,8 +139,8 @@ def test_gpus_that_make_no_sense_are_wrong_use(text):
 @pytest.mark.parametrize(
     "given, words",
     [
-        ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp computes on the processor; use --backend cuda"),
-        ({"backend": "seq", "tf32": True}, "--tf32: --backend seq computes on the processor"),
+        ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp runs on the processor; use --backend cuda"),
+        ({"backend": "seq", "tf32": True}, "--tf32: --backend seq runs on the processor"),
         ({"backend": "cuda", "tf32": True, "dtype": "float64"}, "--tf32: shortens float32, not float64"),
         ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: unknown"),
     ],
@@ -152,26 +152,26 @@ def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
 
 @pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
 def test_auto_is_the_gpu_where_only_that_makes_sense(given, monkeypatch):
-    monkeypatch.setattr(gpu, "missing", lambda instead: None)
+    monkeypatch.setattr(device, "missing", lambda instead: None)
     assert nn.Network(SMALL, "binary", **given).backend == "cuda"
 
 
 @pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
 def test_a_flag_that_asks_for_a_gpu_in_vain_is_the_one_to_leave_out(given, no_driver):
     (flag,) = given
-    with pytest.raises(UsageError, match=f"--{flag}: there is no NVIDIA driver; install one, or leave out --{flag}"):
+    with pytest.raises(UsageError, match=f"--{flag}: no NVIDIA driver found; install one, or leave out --{flag}"):
         _ = nn.Network(SMALL, "binary", **given).backend
 
 
 def test_auto_stays_on_the_processor_where_cupy_finds_no_gpu(monkeypatch, caplog):
     def none():
-        raise UsageError("--backend cuda: there is no GPU; check nvidia-smi, or use --backend omp")
+        raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")
 
-    monkeypatch.setattr(gpu, "missing", lambda: None)
-    monkeypatch.setattr(gpu, "cupy", none)
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(device, "cupy", none)
     with caplog.at_level(logging.INFO, "nn"):
         assert nn.Network(LARGE, "regression", backend="auto").backend == "omp"
-    assert "there is no GPU" in caplog.text
+    assert "no GPU found" in caplog.text
 
 
 def test_nothing_of_this_is_imported_without_a_gpu_backend(tmp_path):

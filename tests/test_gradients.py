@@ -3,15 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
-import plain_layers
 import pytest
-from test_layers import BACKENDS, distance, fill, network
+from support import plain_layers
+from support.distances import relative_distance
+from support.networks import BACKENDS, KINDS, OUTPUT_ACTIVATIONS, fill, network, with_activation, with_loss
 
-from nn.layers import parse
+from nn import nn_aux
+from nn.layers import LAYER_KINDS, parse
 from nn.nn import Network
 from nn.utils import UsageError
 
 STEP = 1e-5  # differences are then accurate to about STEP^2, and to the rounding 1e-16 / STEP
+DRAW = (3, 1)  # seed and step, which decide what dropout sets to 0
 CORNER = 1e-3  # no value may come this close to where relu, lrelu or the choice of a maximum turns
 
 CASES = [
@@ -32,7 +35,6 @@ CASES = [
     "2x8x8,conv3k3p1:lrelu,maxpool3s2,conv2k2:relu,avgpool2,4:tanh,2",
     "2x5x5,pad1,conv3k3s2:tanh,dropout0.4,6:softplus,2:sigmoid",
 ]
-LOSSES = ["mse", "mae", "huber"]
 
 
 def central_differences(f, at):
@@ -50,11 +52,12 @@ def central_differences(f, at):
 
 def near_a_corner(net, x):
     """True if some value is so near a corner that a difference might step over it."""
-    outs = plain_layers.forward(net.layers, net.parameters(), x)
+    masks = plain_layers.dropout_masks(net.layers, len(x), *DRAW)
+    outs = plain_layers.forward(net.layers, net.parameters(), x, masks)
     for index, layer in enumerate(net.layers):
         if layer.activation in ("relu", "lrelu"):
             linear = [*net.layers[:index], replace(layer, activation="linear")]
-            z = plain_layers.forward(linear, net.parameters(), x)[-1]
+            z = plain_layers.forward(linear, net.parameters(), x, masks)[-1]
             if np.abs(z).min() < CORNER:
                 return True
         if layer.kind == "maxpool":
@@ -84,14 +87,14 @@ def check_by_differences(net, rows=2):
 
     def loss():
         engine.set("parameters", vector)
-        return engine.gradients(x, y, seed=3, step=1)[0]
+        return engine.gradients(x, y, *DRAW)[0]
 
-    _, gradient, dx = engine.gradients(x, y, seed=3, step=1)
+    _, gradient, dx = engine.gradients(x, y, *DRAW)
     if vector.size:
         assert np.abs(gradient).max() > 1e-4  # a gradient of zeros would agree with anything flat
-        assert distance(gradient, central_differences(loss, vector)) < 1e-6
+        assert relative_distance(gradient, central_differences(loss, vector)) < 1e-6
     assert np.abs(dx).max() > 1e-4
-    assert distance(dx, central_differences(loss, x)) < 1e-6
+    assert relative_distance(dx, central_differences(loss, x)) < 1e-6
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -100,17 +103,28 @@ def test_gradients_agree_with_central_differences(spec, backend):
     check_by_differences(network(spec, backend))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", LAYER_KINDS)
+def test_every_layer_kind_has_the_gradient_of_its_value(kind, backend):
+    check_by_differences(network(KINDS[kind], backend))
+
+
+@pytest.mark.parametrize("activation", nn_aux.ACTIVATIONS)
+def test_every_activation_has_the_gradient_of_its_value(activation, backend):
+    for spec in with_activation(activation):
+        check_by_differences(network(spec, backend))
+
+
+@pytest.mark.parametrize("loss", nn_aux.LOSSES)
 def test_every_loss_has_the_gradient_of_its_value(loss, backend):
-    check_by_differences(network("3x4x4,conv2k2:tanh,3", backend, loss=loss))
+    for spec in with_loss(loss):
+        check_by_differences(network(spec, backend, loss=loss))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("spec, task", [("6,5:tanh,4", "multiclass"), ("2x4x4,conv3k2:tanh,1", "binary")])
 def test_cross_entropies_have_the_gradient_of_their_value(spec, task, backend):
     if backend == "omp":
-        pytest.importorskip("nn.backends._omp", reason="the omp extension is not built")
+        pytest.importorskip("nn.core._omp", reason="the omp extension is not built")
     net = Network(spec, task, backend=backend, dtype="float64")
     x, _ = fill(net, 3)
     y = net.target_rows(np.array([0, 1, 1]))
@@ -122,17 +136,36 @@ def test_cross_entropies_have_the_gradient_of_their_value(spec, task, backend):
 
     _, gradient, _ = net.engine.gradients(x.reshape(3, -1), y)
     assert np.abs(gradient).max() > 1e-4
-    assert distance(gradient, central_differences(loss, vector)) < 1e-6
+    assert relative_distance(gradient, central_differences(loss, vector)) < 1e-6
+
+
+PAIRS = [
+    (loss, activation)
+    for loss in nn_aux.LOSSES
+    for activation in nn_aux.ACTIVATIONS
+    if OUTPUT_ACTIVATIONS.get(loss, activation) == activation
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", LAYER_KINDS)
+@pytest.mark.parametrize("loss, activation", PAIRS)
+def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(loss, activation, kind, backend):
+    check_by_differences(network(f"{KINDS[kind]}:{activation}", backend, loss=loss), rows=5)
 
 
 # ---- PyTorch
 
 TORCH_ACTIVATIONS = {
+    "linear": ("Identity", {}),
     "relu": ("ReLU", {}),
     "tanh": ("Tanh", {}),
     "sigmoid": ("Sigmoid", {}),
     "lrelu": ("LeakyReLU", {}),
     "softplus": ("Softplus", {"threshold": 1e3}),  # PyTorch's 20 would cut at 2e-9
+    "silu": ("SiLU", {}),
+    "gelu": ("GELU", {}),
+    "selu": ("SELU", {}),
 }
 
 
@@ -152,12 +185,11 @@ def torch_twin(torch, net):
             modules.append(torch.nn.Flatten())
         elif layer.kind == "pad":
             modules.append(torch.nn.ZeroPad2d(layer.pad_top))
-        else:
+        elif layer.kind != "activation":
             pool = {"maxpool": torch.nn.MaxPool2d, "avgpool": torch.nn.AvgPool2d}[layer.kind]
             modules.append(pool(layer.kernel, layer.stride))
-        if layer.activation != "linear":
-            name, options = TORCH_ACTIVATIONS[layer.activation]
-            modules.append(getattr(torch.nn, name)(**options))
+        name, options = TORCH_ACTIVATIONS[layer.output_function]
+        modules.append(getattr(torch.nn, name)(**options))
     twin = torch.nn.Sequential(*modules).double()
     with torch.no_grad():
         for parameter, value in zip(twin.parameters(), values, strict=True):
@@ -167,7 +199,7 @@ def torch_twin(torch, net):
 
 def random_spec(rng):
     """A small random network that fits."""
-    names = [*TORCH_ACTIVATIONS, "linear"]
+    names = [name for name in nn_aux.ACTIVATIONS if name != "softmax"]
     while True:
         items = [f"{rng.integers(1, 20)}x{rng.integers(3, 20)}x{rng.integers(3, 20)}"]
         for _ in range(rng.integers(1, 5)):

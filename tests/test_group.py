@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nn.backends import group, nccl
-from nn.backends.builder import BUCKET_BYTES, Builder
-from nn.backends.program import LINE, Purpose, phases_source
+from nn.backends.cuda import device, group, nccl
+from nn.backends.cuda.builder import BUCKET_BYTES, Builder
+from nn.backends.cuda.program import LINE, Purpose, phases_source
 from nn.cluster import ALONE
 from nn.layers import parse
 from nn.utils import NnError, UsageError
@@ -31,24 +31,24 @@ SOLAR_CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:rel
 @pytest.mark.parametrize(("rows", "batch"), [(103, 10), (40, 8), (7, 100), (9, 1), (15, 8), (2, 3), (0, 5)])
 def test_members_take_every_row_of_every_batch_once(rows, batch, size):
     order = np.random.default_rng(0).permutation(rows)
-    taken = [list(group.own_rows(order, batch, team)) for team in group.thread_teams(size)]
+    taken = [list(group.own_rows(order, batch, rank_group)) for rank_group in group.thread_groups(size)]
     whole = []
     for first in range(0, rows, batch):
         here = order[first : first + batch]
-        for rank, team in enumerate(group.thread_teams(size)):
-            own = here[team.share(len(here))]
+        for rank, rank_group in enumerate(group.thread_groups(size)):
+            own = here[rank_group.share(len(here))]
             assert list(own) == taken[rank][: len(own)]
             taken[rank] = taken[rank][len(own) :]
-            assert len(own) <= group.most_rows(rows, batch, team)
+            assert len(own) <= group.most_rows(rows, batch, rank_group)
             whole += list(own)
     assert whole == list(order) and not any(taken)
 
 
 def test_a_last_batch_may_give_a_member_more_than_a_full_one():
-    team = group.thread_teams(5)[2]  # 8 rows: 3 to 4; 7 rows: 2 to 4
-    assert (team.share(8), team.share(7)) == (slice(3, 4), slice(2, 4))
-    assert group.most_rows(15, 8, team) == 2
-    assert list(group.own_rows(np.arange(15), 8, team)) == [3, 10, 11]
+    rank_group = group.thread_groups(5)[2]  # 8 rows: 3 to 4; 7 rows: 2 to 4
+    assert (rank_group.share(8), rank_group.share(7)) == (slice(3, 4), slice(2, 4))
+    assert group.most_rows(15, 8, rank_group) == 2
+    assert list(group.own_rows(np.arange(15), 8, rank_group)) == [3, 10, 11]
 
 
 def test_one_alone_takes_all_rows_as_they_are():
@@ -59,9 +59,11 @@ def test_one_alone_takes_all_rows_as_they_are():
 # ---- programs
 
 
-def program(spec, distribute="mirrored", kind="train", rows=100, itemsize=4, steps=True):
+def program(spec, distribute="mirrored", kind="train", rows=100, itemsize=4, updates_weights=True):
     layers = parse(spec, "relu", "softmax" if spec is ALL_LAYERS else "linear")
-    purpose = Purpose(kind, rows, dropout=True, optimizer="ADAM", distribute=distribute, steps=steps)
+    purpose = Purpose(
+        kind, rows, dropout=True, optimizer="ADAM", distribute=distribute, updates_weights=updates_weights
+    )
     return Builder(layers, "ce" if spec is ALL_LAYERS else "mse", itemsize, PROCESSORS).build(purpose), layers
 
 
@@ -92,14 +94,14 @@ def test_buckets_are_large_but_for_the_last_one(spec):
 @pytest.mark.parametrize("bucket", [1, 10_000, BUCKET_BYTES])
 def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
     """Each address that is sent was written by ops of earlier phases only, by its layer's gradient op or their sum."""
-    monkeypatch.setattr("nn.backends.builder.BUCKET_BYTES", bucket)
+    monkeypatch.setattr("nn.backends.cuda.builder.BUCKET_BYTES", bucket)
     built, _ = program(spec)
-    writes = {}  # phase -> the places in the vector of sums that its ops name
+    writes = {}  # phase -> the places in the vector of sums that its ops fill
     for index, phase in enumerate(built.phases):
         for op in phase:
-            if op.step[0] == "backward" and op.learns or op.call.startswith("put_gradients"):
-                text = op.call.split("c.gradients + ")[1:]
-                writes.setdefault(index, []).extend(int(piece.split("LL")[0]) for piece in text)
+            if op.step[0] == "backward":
+                places = [buffer.at for buffer in op.writes if buffer.array == "gradients"]
+                writes.setdefault(index, []).extend(places)
     begin, ends = 0, []
     for _, values in built.sent:
         ends.append(begin + values)
@@ -120,12 +122,12 @@ def test_the_giant_sends_its_largest_gradients_while_the_layer_below_still_waits
 
 
 def test_central_reduces_steps_on_one_member_and_sends_the_parameters():
-    for steps in (True, False):
-        built, layers = program(GIANT, "central", steps=steps)
+    for here in (True, False):
+        built, layers = program(GIANT, "central", updates_weights=here)
         assert [how for how, _ in built.sent] == ["reduce"] * 3 + ["broadcast"]
         assert built.sent[-1][1] == sum(layer.parameters for layer in layers)
         updates = positions(built, "update")
-        assert bool(updates) == steps
+        assert bool(updates) == here
         assert not updates or updates[0] < positions(built, "communication")[-2]
 
 
@@ -135,20 +137,20 @@ def test_a_program_that_nobody_shares_is_as_before():
     assert "#define SHARED" in phases_source(program(ALL_LAYERS)[0])
 
 
-# ---- threads that are a team
+# ---- threads as ranks
 
 
 def on_threads(size, call):
-    """call(team) on a thread for each member: what they return, or the errors."""
+    """call(rank_group) on a thread for each member: what they return, or the errors."""
     results = [None] * size
 
-    def run(team):
+    def run(rank_group):
         try:
-            results[team.rank] = call(team)
+            results[rank_group.rank] = call(rank_group)
         except Exception as error:
-            results[team.rank] = error
+            results[rank_group.rank] = error
 
-    threads = [threading.Thread(target=run, args=(team,)) for team in group.thread_teams(size)]
+    threads = [threading.Thread(target=run, args=(rank_group,)) for rank_group in group.thread_groups(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -158,11 +160,12 @@ def on_threads(size, call):
 
 
 def test_threads_gather_in_order_again_and_again():
-    def talk(team):
+    def talk(rank_group):
         said = []
         for turn in range(50):
-            time.sleep(0.0001 * (team.rank * 7 % 3))
-            said.append((team.gather((team.rank, turn)), team.any(team.rank == turn), team.broadcast(team.rank + 5)))
+            time.sleep(0.0001 * (rank_group.rank * 7 % 3))
+            gathered = rank_group.gather((rank_group.rank, turn))
+            said.append((gathered, rank_group.any(rank_group.rank == turn), rank_group.broadcast(rank_group.rank + 5)))
         return said
 
     results = on_threads(4, talk)
@@ -172,7 +175,8 @@ def test_threads_gather_in_order_again_and_again():
 
 def test_threads_add_up_in_member_order():
     values = [1e16, 1.0, -1e16, 1.0]
-    assert on_threads(4, lambda team: team.sum(values[team.rank])) == [((1e16 + 1.0) - 1e16) + 1.0] * 4
+    sums = on_threads(4, lambda rank_group: rank_group.sum(values[rank_group.rank]))
+    assert sums == [((1e16 + 1.0) - 1e16) + 1.0] * 4
 
 
 # ---- a group of engines that are no GPUs
@@ -183,10 +187,10 @@ class FakeEngine:
 
     def __init__(self, backend, layers, loss, dtype, *, device, tf32, member):
         self.name, self.dtype, self.size, self.inputs, self.outputs = backend, np.dtype(dtype), 1, 2, 1
-        self.device, self.team, self.fails = device, member.team, False
+        self.device, self.rank_group, self.fails = device, member.rank_group, False
         self.vector, self.forgot = np.zeros(1), 0
 
-    def gpu_name(self):
+    def device_name(self):
         return "Fake"
 
     def checked(self, x, y):
@@ -201,8 +205,8 @@ class FakeEngine:
     def epoch(self, data, order, training, progress):
         if self.fails:
             raise NnError("out of memory on GPU 1")
-        own = group.own_rows(order, training, self.team)
-        self.vector = np.array([sum(self.team.gather(float(data[own].sum())))])
+        own = group.own_rows(order, training, self.rank_group)
+        self.vector = np.array([sum(self.rank_group.gather(float(data[own].sum())))])
         progress.row = len(order)
 
     def get(self, what):
@@ -226,16 +230,14 @@ class FakeEngine:
 
 @pytest.fixture
 def fake(monkeypatch):
-    from nn.backends import gpu
-
-    monkeypatch.setattr(gpu, "device_count", lambda: 4)
+    monkeypatch.setattr(device, "device_count", lambda: 4)
     return lambda gpus=(0, 1, 3), **more: group.Group(FakeEngine, "cuda", [], "mse", "float64", gpus=gpus, **more)
 
 
 def test_a_group_trains_tests_and_predicts_as_one(fake):
     engine = fake()
     assert engine.describe() == "cuda (3 x Fake, mirrored)" and engine.bytes() == 30
-    assert engine.gpu_name() == "Fake"  # a study's rows with one and with several are of one device
+    assert engine.device_name() == "Fake"  # a study's rows with one and with several are of one device
     x = np.random.default_rng(0).integers(0, 100, (2000, 2)).astype(float)
     data, progress = engine.load(x, x), engine.progress()
     for rows in (None, np.arange(1999, -1, -1), np.arange(5)):
@@ -256,14 +258,14 @@ def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fak
         def abort(self):
             aborted.append(self)
 
-    engine._lines[:] = [Line(), Line(), Line()]
+    engine._communicators[:] = [Line(), Line(), Line()]
     engine.engines[1].fails = True
     x = np.ones((30, 2))
     data = engine.load(x)
     for _ in range(2):  # the others wait for it in gather
         with pytest.raises(NnError, match="out of memory on GPU 1"):
             engine.epoch(data, np.arange(30), 10, engine.progress())
-    assert len(aborted) == 3 and engine._lines == [None] * 3
+    assert len(aborted) == 3 and engine._communicators == [None] * 3
     assert [member.forgot for member in engine.engines] == [2, 2, 2]
     engine.engines[1].fails = False
     engine.epoch(data, np.arange(30), 10, engine.progress())
@@ -273,8 +275,8 @@ def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fak
 @pytest.mark.parametrize(
     ("gpus", "words"),
     [
-        ((0, 1, 1), "--gpus 0,1,1: GPU 1 is named twice"),
-        (tuple(range(8)), "this machine has 4 GPUs, 0 to 3, and not GPU 4, 5, 6, 7; use --gpus 4"),
+        ((0, 1, 1), "--gpus 0,1,1: GPU 1 is listed twice"),
+        (tuple(range(8)), "no GPU 4, 5, 6, 7, this machine has 4 GPUs, 0 to 3; use --gpus 4"),
     ],
 )
 def test_gpus_that_are_not_there_are_named(fake, gpus, words):
@@ -293,26 +295,26 @@ def test_more_gpus_than_rows_are_refused(fake):
 
 def devices(hosts, there, gpus=()):
     """The GPU of each rank, or its error: hosts, their names by rank; there: what each rank sees, by number."""
-    ranks = group.thread_teams(len(hosts))
+    ranks = group.thread_groups(len(hosts))
 
-    def choose(team):
-        team.local_rank = hosts[: team.rank].count(hosts[team.rank])
-        seen.there, seen.host = there[team.rank], hosts[team.rank]
-        return group._device_of_rank(gpus, team)
+    def choose(rank_group):
+        rank_group.local_rank = hosts[: rank_group.rank].count(hosts[rank_group.rank])
+        seen.there, seen.host = there[rank_group.rank], hosts[rank_group.rank]
+        return group._device_of_rank(gpus, rank_group)
 
     seen, results = threading.local(), [None] * len(hosts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nn.backends.gpu.device_count", lambda: len(seen.there))
-        patch.setattr("nn.backends.gpu.place_of", lambda number: seen.there[number])
+        patch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))
+        patch.setattr("nn.backends.cuda.device.place_of", lambda number: seen.there[number])
         patch.setattr("platform.node", lambda: seen.host)
 
-        def run(team):
+        def run(rank_group):
             try:
-                results[team.rank] = choose(team)
+                results[rank_group.rank] = choose(rank_group)
             except UsageError as error:
-                results[team.rank] = str(error)
+                results[rank_group.rank] = str(error)
 
-        threads = [threading.Thread(target=run, args=(team,)) for team in ranks]
+        threads = [threading.Thread(target=run, args=(rank_group,)) for rank_group in ranks]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -329,21 +331,21 @@ def test_ranks_take_the_gpus_of_their_host_in_turn():
 @pytest.mark.parametrize(
     ("there", "gpus", "words"),
     [
-        ([["x"], ["x"]], (), "its GPU is that of rank 0 too"),
-        ([["x", "y"]] * 2, (1,), "its GPU is that of rank 0 too"),
+        ([["x"], ["x"]], (), "it uses the same GPU as rank 0"),
+        ([["x", "y"]] * 2, (1,), "it uses the same GPU as rank 0"),
         ([["x", "y"]] * 3, (), "its host has fewer GPUs than ranks"),
     ],
 )
 def test_ranks_that_would_share_a_gpu_are_refused(there, gpus, words):
     ends = devices(["a"] * len(there), there, gpus)
-    assert all(end.startswith(f"rank {len(there) - 1}: {words}; start one rank a GPU") for end in ends)
+    assert all(end.startswith(f"rank {len(there) - 1}: {words}; start one rank per GPU") for end in ends)
 
 
 # ---- plans
 
 
 def test_a_plan_names_gpus_and_results_count_them(tmp_path):
-    from nn.sweep import read_plan
+    from nn.study.sweep import read_plan
 
     plan = {
         "data": {"path": "CC.csv"}, "layers": "30,5,1", "backend": "cuda", "gpus": [1, 2, "0,2", "3,"],
@@ -370,9 +372,9 @@ def test_nccl_that_is_missing_is_told(monkeypatch):
     def refuse(self, path, *flags):
         raise OSError(path)
 
-    monkeypatch.setattr(nccl, "cupy", lambda: Cupy)
+    monkeypatch.setattr(device, "cupy", lambda: Cupy)
     monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
-    with pytest.raises(UsageError, match="NCCL is not there; pip install nvidia-nccl-cu13, or use one GPU"):
+    with pytest.raises(UsageError, match="NCCL is not installed; pip install nvidia-nccl-cu13, or use one GPU"):
         nccl.library.__wrapped__()
 
 
@@ -380,5 +382,5 @@ def test_members_that_do_not_come_are_not_waited_for_longer_than_allowed(monkeyp
     monkeypatch.setenv("NN_RENDEZVOUS_SECONDS", "0.2")
     monkeypatch.setattr(nccl, "library", lambda: (None, None))
     monkeypatch.setattr(nccl.Communicator, "_meet", lambda self, *_: time.sleep(5))
-    with pytest.raises(NnError, match=r"GPU 3, 2 of 4: the others have not come within 0.2 s"):
+    with pytest.raises(NnError, match=r"GPU 3, 2 of 4: the others did not connect within 0.2 s"):
         nccl.Communicator("00", 1, 4, 3)

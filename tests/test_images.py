@@ -12,8 +12,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.effort import examples
 
 from nn.ds import load
 from nn.utils import DataError, InputNotFound, NnError, UsageError
@@ -132,7 +133,7 @@ def test_a_header_that_declares_too_much_takes_no_memory(write):
         assert "expected 9223372036854775808 for" in failure(write("images", data))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 15 + 240), st.integers(1, 255), st.integers(0, 256))
 def test_any_damage_to_an_idx_file_is_refused_or_harmless(tmp_path_factory, at, flip, cut):
     folder = tmp_path_factory.mktemp("idx")
@@ -264,7 +265,7 @@ def test_an_npz_header_that_declares_too_much_takes_no_memory(write, tmp_path):
     assert "not as long as its header says" in failure(tmp_path / "huge.npz")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_any_damage_to_an_npz_file_is_refused_or_harmless(tmp_path_factory, data):
     whole = bytearray(npz(data.draw(st.booleans()), x=PIXELS, y=LABELS))
@@ -353,7 +354,7 @@ def test_files_that_are_no_images_are_left_out_with_a_warning(folder, caplog):
     with caplog.at_level(logging.WARNING, "nn"):
         assert load(path).rows == 4
     messages = [record.getMessage() for record in caplog.records]
-    assert messages == [f"{path}: files that are no images were left out: 1"]
+    assert messages == [f"{path}: ignored files that are not images: 1"]
 
 
 def test_bad_folders(folder, tmp_path):
@@ -368,7 +369,7 @@ def test_bad_folders(folder, tmp_path):
     assert "expected 8 bits" in failure(path, names=odd)
     odd.unlink()
     assert "2 classes, expected 10" in failure(path, inputs=(1, 5, 4), outputs=10)
-    assert "no folders in it" in failure(path / "cat")
+    assert "no folders, expected" in failure(path / "cat")
     (tmp_path / "none" / "a").mkdir(parents=True)
     assert "no images in its folders" in failure(tmp_path / "none")
 
@@ -376,7 +377,7 @@ def test_bad_folders(folder, tmp_path):
 def test_more_classes_than_outputs(folder):
     path, save = folder
     save("emu/x.png", PIXELS[3])
-    assert "3 classes, expected 2 as the network has outputs" in failure(path, inputs=(1, 5, 4), outputs=2)
+    assert "3 classes, expected 2, one per output of the network" in failure(path, inputs=(1, 5, 4), outputs=2)
 
 
 def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):

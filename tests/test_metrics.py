@@ -283,6 +283,7 @@ def test_a_defined_report_warns_of_nothing(warnings_of):
     assert warnings_of() == []
 
 
+@pytest.mark.timing
 def test_a_million_rows_take_about_a_second():
     """About 0.3 s measured; 2 s of processor time still tells a sort from a loop over rows."""
     rng = np.random.default_rng(0)

@@ -8,10 +8,11 @@ import struct
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.effort import examples
 
-from nn import model_file
+from nn.files import model_file, text_model
 from nn.utils import DataError, InputNotFound, OutputError
 
 DIGEST = "5" * 64
@@ -139,7 +140,7 @@ def test_every_flipped_bit_is_refused(saved, tmp_path):
     model_file.load(saved)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(position=st.integers(0, 10**6), value=st.integers(1, 255))
 def test_every_changed_byte_is_refused(saved, position, value):
     content = saved.read_bytes()
@@ -376,17 +377,17 @@ WEIGHTS = [np.array([[1.0, 2.0], [3.0, -4.0], [5e22, 6.0]]), np.array([[0.5, 0.2
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "x.m"
-    model_file.save_text(path, SIZES, BIASES, WEIGHTS)
+    text_model.save(path, SIZES, BIASES, WEIGHTS)
     return path
 
 
 def text_refused(path, content: str | bytes) -> str:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return error_of(path, model_file.load_text)
+    return error_of(path, text_model.load)
 
 
 def test_text_keeps_every_bit_of_a_float64(text):
-    sizes, biases, weights = model_file.load_text(text)
+    sizes, biases, weights = text_model.load(text)
     assert sizes == SIZES
     for loaded, saved in zip(biases + weights, BIASES + WEIGHTS, strict=True):
         assert loaded.shape == saved.shape
@@ -394,20 +395,20 @@ def test_text_keeps_every_bit_of_a_float64(text):
 
 
 def test_text_with_six_decimals_has_the_layout_of_the_original(tmp_path):
-    model_file.save_text(tmp_path / "x.m", [2, 1], [np.array([0.5])], [np.array([[1.0, -2 / 3]])], "%lf")
+    text_model.save(tmp_path / "x.m", [2, 1], [np.array([0.5])], [np.array([[1.0, -2 / 3]])], "%lf")
     assert (tmp_path / "x.m").read_text() == "2\n2 1 \n0.500000 \n1.000000 -0.666667 \n"
 
 
 @pytest.mark.parametrize("name", ["xor", "xor_b4", "iris", "iris_deep", "pima", "cc"])
 def test_the_originals_own_files_are_read_and_written_byte_for_byte(shared, tmp_path, name):
     golden = shared / "golden" / f"{name}.m"
-    sizes, biases, weights = model_file.load_text(golden)
+    sizes, biases, weights = text_model.load(golden)
     assert sizes == json.loads(golden.with_suffix(".json").read_text())["layers"]
-    model_file.save_text(tmp_path / "again.m", sizes, biases, weights, "%lf")
+    text_model.save(tmp_path / "again.m", sizes, biases, weights, "%lf")
     assert (tmp_path / "again.m").read_bytes() == golden.read_bytes()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4), data=st.data())
 def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
     number = st.floats(allow_nan=False, allow_infinity=False)
@@ -415,21 +416,21 @@ def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
     biases = [draw(outputs) for outputs in sizes[1:]]
     weights = [draw(i * o).reshape(o, i) for i, o in zip(sizes, sizes[1:], strict=False)]
     path = tmp_path_factory.getbasetemp() / "any.m"
-    model_file.save_text(path, sizes, biases, weights)
-    again = model_file.load_text(path)
+    text_model.save(path, sizes, biases, weights)
+    again = text_model.load(path)
     assert again[0] == sizes
     assert [a.tobytes() for a in again[1] + again[2]] == [a.tobytes() for a in biases + weights]
 
 
 def test_text_with_windows_line_ends_is_read(text):
     text.write_bytes(text.read_bytes().replace(b"\n", b"\r\n"))
-    assert model_file.load_text(text)[0] == SIZES
+    assert text_model.load(text)[0] == SIZES
 
 
 def test_every_cut_of_a_text_is_refused(text):
     for length in reversed(range(text.stat().st_size)):
         os.truncate(text, length)
-        error_of(text, model_file.load_text)
+        error_of(text, text_model.load)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import position, succeed, write_two_classes
-from launches import MIRRORED, SECONDS, SMALL, alone, small_data
+from support.command_line import position, succeed, write_two_classes
+from support.distances import relative_distance
+from support.launches import MIRRORED, SECONDS, SMALL, alone, prepare_launch
 
 import nn
 
@@ -24,9 +25,9 @@ PROGRAMS = Path(sys.executable).parent
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    small_data(tmp_path, monkeypatch)
-    return tmp_path
+def folder(folder, monkeypatch):
+    prepare_launch(folder, monkeypatch)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,8 @@ NETWORKS = {
 }
 EPOCHS = """
 import sys, numpy as np, nn
-from nn import cluster, rendezvous
+from nn import cluster
+from nn.backends.engine import EpochSettings
 
 NETWORKS, out = eval(sys.argv[1]), sys.argv[2]
 found = {}
@@ -80,7 +82,7 @@ for name, spec in NETWORKS.items():
                 data, start = engine.load(x, y), engine.get("parameters")
                 # the first moment after a batch is its mean gradient; 107 rows are 15 batches of 7 and one of 2
                 for rows, batch in ((31, 31), (107, 7)):
-                    settings = engine.training(optimizer="sgd", batch=batch, rates=[0.01] * 9, momentum=0.9, seed=3)
+                    settings = EpochSettings(optimizer="sgd", batch=batch, rates=[0.01] * 9, momentum=0.9, seed=3)
                     progress = engine.progress()
                     for vector in ("moment1", "parameters"):
                         engine.set(vector, start if vector == "parameters" else 0 * start)
@@ -94,10 +96,6 @@ if cluster.current().rank == 0:
     np.savez(out, **found)
 sys.exit(cluster.end(0))
 """
-
-
-def distance(a, b) -> float:
-    return np.linalg.norm(a.astype(float) - b) / np.linalg.norm(b.astype(float))
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +119,17 @@ def test_ranks_compute_what_one_process_does(epochs, name, backend, size, how):
         one, several = (f"{name} {backend} {dtype} {way} " for way in ("alone", how))
         gradient = epochs[1][one + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
-        assert distance(epochs[size][several + "31 moment1"], gradient) < tolerance
-        assert distance(epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]) < tolerance
+        assert relative_distance(epochs[size][several + "31 moment1"], gradient) < tolerance
+        assert relative_distance(epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]) < tolerance
     one, several = (f"{name} {backend} float64 {way} 107 " for way in ("alone", how))
     for what in ("parameters", "loss"):
-        assert distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
+        assert relative_distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
 
 
 def test_mirrored_and_central_take_the_same_steps(epochs):
     for key in epochs[2].files:
         if " mirrored " in key and key.endswith(("parameters", "loss")):
-            assert distance(epochs[2][key.replace("mirrored", "central")], epochs[2][key]) < 1e-6
+            assert relative_distance(epochs[2][key.replace("mirrored", "central")], epochs[2][key]) < 1e-6
 
 
 def test_ranks_train_one_model_and_rank_0_tells(mpiexec, folder):
@@ -164,9 +162,9 @@ ds = nn.load("two.csv")
 net = nn.Network("2,16,1", task=ds.task, distribute=HOW)
 result = nn.train(net, ds, epochs=3, batch_number=33)
 here = hashlib.sha256(b"".join(array.tobytes() for array in net.parameters().values())).hexdigest()
-team = net.engine.team
-assert result["ranks"] == team.size == 3 and team.gather(here) == [here] * 3
-print(f"{team.rank} {result['loss']} {nn.test(net, ds)['accuracy']}\\n", end="")  # in one piece
+rank_group = net.engine.rank_group
+assert result["ranks"] == rank_group.size == 3 and rank_group.gather(here) == [here] * 3
+print(f"{rank_group.rank} {result['loss']} {nn.test(net, ds)['accuracy']}\\n", end="")  # in one piece
 """
 
 
@@ -179,7 +177,8 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpiexe
 
 
 def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpiexec, folder):
-    failing = API.replace("HOW", "'mirrored'").replace("result =", "net.engine.team.rank == 1 and 1 / 0\nresult =")
+    dividing = "net.engine.rank_group.rank == 1 and 1 / 0\nresult ="
+    failing = API.replace("HOW", "'mirrored'").replace("result =", dividing)
     done = launch(mpiexec, 3, sys.executable, "-c", failing)
     assert done.returncode != 0 and "nn: rank 1 of 3: ZeroDivisionError: division by zero" in done.stderr
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
@@ -238,24 +237,24 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpiexec, folder, si
         out, err = launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == code
     assert out == "" and err.splitlines() == [
-        f"nn: stopped by {signal.Signals(signum).name}: the training as it stands is in c.ck, "
-        "--resume auto goes on from it, m.bin was not written"
+        f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
+        "continue with --resume auto, m.bin was not written"
     ]
     assert position("c.ck")["step"] > 0
 
 
 STOPPED = """
 import os, signal, sys, numpy as np, nn
-from nn import cluster, rendezvous
+from nn import cluster
 from nn.ds import Dataset
 from nn.utils import Stopped, StopRequest
 
 def trained(**saving):
     net = nn.Network(LAYERS, task=ds.task, distribute=HOW, threads=1)
     if saving:  # one rank, another each time, is asked to stop after its next batch
-        epoch, stop, team = net.engine.epoch, saving["stop"], net.engine.team
+        epoch, stop, rank_group = net.engine.epoch, saving["stop"], net.engine.rank_group
         def interrupted(data, order, settings, progress):
-            if team.rank == len(stops) % team.size:
+            if rank_group.rank == len(stops) % rank_group.size:
                 stop.request(signal.SIGUSR1)
                 progress.stop = 1
             epoch(data, order, settings, progress)
@@ -348,7 +347,7 @@ def test_ranks_of_which_mpi_knows_nothing_are_refused(mpiexec, ranks, folder):
     program = f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r} + ['--backend', 'omp']))"
     ends = [process.end() for process in ranks(program, size=2)]
     assert [code for code, _, _ in ends] == [2, 2]
-    assert "RANK and WORLD_SIZE speaks of rank 0 of 2, but to mpi4py's" in ends[0][2]
+    assert "RANK and WORLD_SIZE started this process as rank 0 of 2, but mpi4py's" in ends[0][2]
     assert "start the ranks by mpiexec or srun" in ends[0][2] and ends[1][2] == ""
 
 

@@ -6,16 +6,16 @@ import sys
 
 import numpy as np
 import pytest
-from command_line import environment, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import environment, run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
-import nn.ds
+import nn.data.loading
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """256 rows a block, the least there is."""
-    monkeypatch.setattr(nn.ds, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(nn.data.loading, "BLOCK_ROWS", 256)
 
 
 def lines(path):

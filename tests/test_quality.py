@@ -4,7 +4,7 @@ import json
 import statistics
 
 import pytest
-from command_line import run
+from support.command_line import run
 
 
 def figures(*arguments) -> dict:
@@ -13,6 +13,7 @@ def figures(*arguments) -> dict:
     return json.loads(done.out)
 
 
+@pytest.mark.timing
 def test_credit_card_fraud_with_defaults(shared, tmp_path):
     """Peers on the same files: logistic regression F1 0.899, PR-AUC 0.901; scikit-learn's MLP 0.892, 0.903."""
     f1, pr_auc = [], []

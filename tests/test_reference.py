@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.nn_aux import GlibcRandom
+from nn.core.random import GlibcRandom
 
 CASES = ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"]
 

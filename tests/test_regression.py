@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from command_line import succeed
+from support.command_line import succeed
 
 import nn
 

@@ -10,10 +10,11 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
-from nn import plot, report, sweep
+from nn.study import plot, report, sweep
+from nn.study.results import INFERENCE_ROWS
 
 pytest.importorskip("matplotlib", reason="skipped: no matplotlib (extra `report`)")
 
@@ -38,7 +39,7 @@ def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
         "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, 
         "r2": 0.6,         "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
     }  # fmt: skip
-    row |= {f"infer_{n}_ms": ms * n / 100 for n in sweep.results.INFERENCE_ROWS}
+    row |= {f"infer_{n}_ms": ms * n / 100 for n in INFERENCE_ROWS}
     return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
 
 
@@ -114,9 +115,10 @@ def test_more_lines_than_leave_room_are_named_once_below_the_picture(results):
         return texts(picture.svg).count("omp (avx2), 1 thread"), ET.fromstring(picture.svg).get("height")
 
     many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
-    assert words(results)[0] == 3  # in each of three
-    once, height = words(many)
-    assert once == 1 and float(height.removesuffix("pt")) > float(words(results)[1].removesuffix("pt"))
+    each, low = words(results)
+    assert each == 3  # in each of three
+    once, high = words(many)
+    assert once == 1 and float(high.removesuffix("pt")) > float(low.removesuffix("pt"))
 
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import REPOSITORY, environment, position, succeed
+from support.command_line import REPOSITORY, environment, position, succeed
 
-from nn import sweep
-from nn.backends import gpu
+from nn.backends.cuda import device
+from nn.study import sweep
 
 TESTS = Path(__file__).parent
 BATCH_SCRIPTS = sorted((REPOSITORY / "slurm").glob("*.sbatch"))
@@ -168,7 +168,7 @@ def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(slu
     model = slurm.project / f"requeued-{job}.bin"
     assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
     output = slurm.output(job)
-    assert "nn: stopped by SIGUSR1: the training as it stands is in" in output
+    assert "nn: stopped by SIGUSR1: the state is saved in" in output
     assert f"queueing job {job} again, restart 1" in output
     assert output.count("held-out rows") == 1  # only what is finished is tested
     monkeypatch.chdir(slurm.project)
@@ -204,12 +204,12 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slu
     job = jobs["limit"]
     saved = slurm.project / f"limit-{job}.ck"
     slurm.wait(job, lambda facts: facts["Restarts"] == "1")
-    assert "nn: stopped by SIGUSR1: the training as it stands is in" in slurm.output(job)
+    assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
     first = position(saved)["epoch"]
     slurm.wait(job, lambda facts: facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first)
     slurm.run("scancel", job)
     assert slurm.result(job)[::2] == ("CANCELLED", 1)
-    assert "nn: stopped by SIGTERM: the training as it stands is in" in slurm.output(job)
+    assert "nn: stopped by SIGTERM: the state is saved in" in slurm.output(job)
     assert not saved.with_suffix(".bin").exists()
 
 
@@ -219,12 +219,12 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slu
 )
 def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
     """SLURM believes in four, but nn finds none; the GPU's own tests train on two (tests/gpu)."""
-    if gpu.missing() is None:
+    if device.missing() is None:
         pytest.skip("this machine has a GPU, or looks as if it had")
     job = slurm.submit(*given)
     assert slurm.result(job) == ("FAILED", 2, 0), slurm.output(job)
     output = slurm.output(job)
-    assert "GPUs 0,1\n" in output and f"nn: {flag}: {gpu.missing('')[:20]}" in output
+    assert "GPUs 0,1\n" in output and f"nn: {flag}: {device.missing('')[:20]}" in output
     assert not list(slurm.project.glob(f"*{job}.bin"))
 
 
@@ -267,7 +267,8 @@ def test_srun_without_mpi_is_refused_with_the_fix(slurm, mpi):
     done, seconds = srun(slurm, "nn", *SHARED, "--model", "plain.bin")
     assert done.returncode == 2 and seconds < 30
     assert (
-        done.stderr.startswith("nn: srun speaks of rank 0 of 2, but to mpi4py's ") and "srun --mpi=pmi2" in done.stderr
+        done.stderr.startswith("nn: srun started this process as rank 0 of 2, but mpi4py's ")
+        and "srun --mpi=pmi2" in done.stderr
     )
     assert done.stderr.count("nn:") == 1 and not (slurm.project / "plain.bin").exists()
 
@@ -286,8 +287,8 @@ def test_ranks_of_srun_that_disagree_or_do_not_come_are_named(slurm, mpi):
     late = f"[ $SLURM_PROCID = 0 ] || exec sleep 6; NN_RENDEZVOUS_SECONDS=2 {command}"
     done, seconds = srun(slurm, "--mpi=pmi2", "sh", "-c", late)
     assert done.returncode == 1 and seconds < 30
-    assert done.stderr.startswith("nn: rank 1 has not come to 127.0.0.1 port ")
-    assert "within 2 s, of 2 that srun speaks of" in done.stderr
+    assert done.stderr.startswith("nn: rank 1 of 2 (started by srun) did not connect to 127.0.0.1 port ")
+    assert " within 2 s; " in done.stderr
 
 
 def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, mpi):
@@ -312,7 +313,7 @@ def test_nodes_that_were_interrupted_queue_themselves_and_end_in_the_same_bytes(
     slurm.wait(job, lambda _: saved.exists())
     slurm.run("scancel", "--batch", "--signal=USR1", job)
     assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
-    assert "nn: stopped by SIGUSR1: the training as it stands is in" in slurm.output(job)
+    assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
     assert slurm.result(peace) == ("COMPLETED", 0, 0), slurm.output(peace)
     models = [slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")]
     assert models[0].read_bytes() == models[1].read_bytes()

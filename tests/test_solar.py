@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import environment, run, succeed
+from support.command_line import environment, run, succeed
 
 import nn
-from nn import solar
+from nn.study import solar
 
 CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
 
@@ -146,7 +146,7 @@ def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     [
         ("time,a\n", "a header, a time column"),
         ("time,a\n0,1,2\n", "row 2: 3 columns"),
-        ("time,a\n1,1\n0,1\n", "do not rise"),
+        ("time,a\n1,1\n0,1\n", "do not increase"),
         ("time,a\nmorning,1\n", "no row has a time"),
     ],
 )

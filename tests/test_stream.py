@@ -12,13 +12,14 @@ import time
 
 import numpy as np
 import pytest
-from command_line import environment, position, run, start, succeed
+from support.command_line import environment, position, run, start, succeed
 
 import nn
-import nn.parts
-from nn import parts
+from nn import backends
+from nn.data import memory as budget
+from nn.data.row_windows import RowWindows
+from nn.data.stream import BLOCK_ROWS
 from nn.ds import Dataset
-from nn.parts import BLOCK_ROWS, Windows
 from nn.utils import DataError, InputNotFound, Stopped, StopRequest, UsageError
 
 ROWS = 24_000  # 24 blocks, the last one short
@@ -27,7 +28,7 @@ LAYERS = ["--layers", "4,8,1", "--epochs", 3, "--quiet"]
 WINDOW = 5000
 
 
-def rows(count: int = ROWS) -> np.ndarray:
+def numbered_table(count: int = ROWS) -> np.ndarray:
     """A row's number, three features, and the class that they decide, (count, 5)."""
     random = np.random.default_rng(3)
     table = np.empty((count, 5))
@@ -37,26 +38,33 @@ def rows(count: int = ROWS) -> np.ndarray:
     return table
 
 
-def text(table: np.ndarray, header: bool = True) -> str:
+def as_csv(table: np.ndarray, header: bool = True) -> str:
     lines = [",".join(map(repr, row)) for row in table.tolist()]
     return "\n".join(([",".join(NAMES)] if header else []) + lines) + "\n"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
     """One table: as a CSV file, as three CSV files in a folder, and as NPY files in both orders."""
-    monkeypatch.chdir(tmp_path)
-    table = rows()
-    (tmp_path / "all.csv").write_text(text(table))
-    (tmp_path / "days").mkdir()
-    (tmp_path / "days" / "day2.csv").write_text(text(table[:9000]))
-    (tmp_path / "days" / "day3.csv").write_text(text(table[9000:9100], header=False).rstrip("\n"))
-    (tmp_path / "days" / "day10.csv").write_text("\n" + text(table[9100:]))
-    np.save(tmp_path / "all.npy", table)
-    np.save(tmp_path / "columns.npy", np.asfortranarray(table[:, :]))
-    np.save(tmp_path / "front.npy", table[:10_000])
-    np.save(tmp_path / "back.npy", table[10_000:])
-    return tmp_path
+    folder = tmp_path_factory.mktemp("prepared")
+    table = numbered_table()
+    (folder / "all.csv").write_text(as_csv(table))
+    (folder / "days").mkdir()
+    (folder / "days" / "day2.csv").write_text(as_csv(table[:9000]))
+    (folder / "days" / "day3.csv").write_text(as_csv(table[9000:9100], header=False).rstrip("\n"))
+    (folder / "days" / "day10.csv").write_text("\n" + as_csv(table[9100:]))
+    np.save(folder / "all.npy", table)
+    np.save(folder / "columns.npy", np.asfortranarray(table[:, :]))
+    np.save(folder / "front.npy", table[:10_000])
+    np.save(folder / "back.npy", table[10_000:])
+    return folder
+
+
+@pytest.fixture
+def folder(folder, prepared):
+    """The current folder: a copy of the prepared one."""
+    shutil.copytree(prepared, folder, dirs_exist_ok=True)
+    return folder
 
 
 SAME = ["days", "days/day*.csv", "days/day2.csv,days/day3.csv,days/day10.csv", "all.npy", "columns.npy"]
@@ -123,18 +131,18 @@ def test_files_that_do_not_belong_together_are_named(tmp_path, files, words):
 def test_no_file_that_is_read_is_written(folder):
     for path in ("days", "days/day2.csv,days/day3.csv", "days/day*.csv"):
         result = run("--train", "--dataset", path, "--model", "days/day3.csv", *LAYERS)
-        assert result.code == 2 and "days/day3.csv would be read and written" in result.err
+        assert result.code == 2 and "days/day3.csv is both input and output" in result.err
         for flag in ("--checkpoint", "--trace", "--history"):
             result = run("--train", "--dataset", path, "--model", "m.bin", flag, "days/day3.csv", *LAYERS)
-            assert result.code == 2 and "days/day3.csv would be read and written" in result.err
+            assert result.code == 2 and "days/day3.csv is both input and output" in result.err
 
 
 def test_a_missing_or_foreign_file_among_several_is_named(folder):
     with pytest.raises(InputNotFound, match="gone.csv: no such file"):
         nn.load("all.csv,gone.csv")
-    with pytest.raises(InputNotFound, match=r"no\*.csv: no file fits"):
+    with pytest.raises(InputNotFound, match=r"no\*.csv: no file matches"):
         nn.load("no*.csv")
-    with pytest.raises(InputNotFound, match="all.csv,: no name before or after a comma"):
+    with pytest.raises(InputNotFound, match="all.csv,: a name is missing before or after a comma"):
         nn.load("all.csv,")
     with pytest.raises(DataError, match="all.npy: expected CSV as in all.csv"):
         nn.load("all.csv,all.npy")
@@ -201,8 +209,8 @@ def test_columns_of_whole_numbers_are_pixels_for_a_network_of_images(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(5 * 300, dtype=np.int64).reshape(300, 5) % 7)
     ds = nn.load(str(tmp_path / "a.npy"), inputs=(1, 2, 2))
     assert ds.x.shape == (300, 1, 2, 2) and ds.x.dtype == np.uint8
-    parts = nn.load(str(tmp_path / "a.npy"), inputs=(1, 2, 2), window=100)
-    np.testing.assert_array_equal(parts.gathered(parts.everything).x, ds.x)
+    data = nn.load(str(tmp_path / "a.npy"), inputs=(1, 2, 2), window=100)
+    np.testing.assert_array_equal(data.gathered(data.everything).x, ds.x)
 
 
 # ---------------------------------------------------------------- what an epoch is made of
@@ -213,7 +221,7 @@ def as_they_are(ds: Dataset):
     return ds.x[:, :1], ds.y
 
 
-def epoch_of(windows: Windows) -> tuple[list, list]:
+def epoch_of(windows: RowWindows) -> tuple[list, list]:
     """(training windows, held-out windows) of one epoch, each a list of (numbers, classes, order, first)."""
     windows.start(0, 0, 1)
     found = []
@@ -226,34 +234,34 @@ def epoch_of(windows: Windows) -> tuple[list, list]:
     return found[: windows.count], found[windows.count :]
 
 
-def all_windows(parts, window=WINDOW, batch=10, seed=0, **ranks):
-    return epoch_of(Windows(parts, window, (batch, 4096), as_they_are, seed, **ranks))
+def all_windows(data, window=WINDOW, batch=10, seed=0, **ranks):
+    return epoch_of(RowWindows(data, window, (batch, 4096), as_they_are, seed, **ranks))
 
 
 @pytest.mark.parametrize("path", ["all.csv", *SAME])
 def test_an_epoch_reads_every_row_once_and_holds_out_blocks(folder, path):
-    parts = nn.load(path, window=WINDOW, target=4, dtype="float64")
-    training, held = all_windows(parts)
+    data = nn.load(path, window=WINDOW, target=4, dtype="float64")
+    training, held = all_windows(data)
     trained = np.concatenate([numbers[order] for numbers, _, order, _ in training])
     validated = np.concatenate([numbers[order] for numbers, _, order, _ in held])
-    assert len(trained) == parts.training.rows and len(validated) == parts.held.rows
+    assert len(trained) == data.training.rows and len(validated) == data.holdout.rows
     np.testing.assert_array_equal(np.sort(np.concatenate([trained, validated])), np.arange(ROWS))
-    assert set(validated // BLOCK_ROWS) == set(parts.held.numbers) and not {*trained} & {*validated}
-    assert np.isin(trained // BLOCK_ROWS, parts.training.numbers).all()
-    truth = rows()[:, 4]
+    assert set(validated // BLOCK_ROWS) == set(data.holdout.numbers) and not {*trained} & {*validated}
+    assert np.isin(trained // BLOCK_ROWS, data.training.numbers).all()
+    truth = numbered_table()[:, 4]
     for numbers, classes, _, _ in training + held:
         np.testing.assert_array_equal(classes, truth[numbers.astype(int)])
 
 
 def test_the_short_window_comes_last_and_the_others_in_a_new_order(folder):
-    parts = nn.load("all.csv", window=3000)
-    windows = Windows(parts, 3000, (10, 4096), as_they_are, 0)
+    data = nn.load("all.csv", window=3000)
+    windows = RowWindows(data, 3000, (10, 4096), as_they_are, 0)
     orders = [windows.order(epoch) for epoch in range(6)]
     windows.close()
     assert all(order[-1] == windows.count - 1 and sorted(order) == list(range(windows.count)) for order in orders)
     assert len({tuple(order) for order in orders}) > 3
-    training, _ = all_windows(parts, 3000)
-    assert [len(numbers) for numbers, *_ in training] == [3000] * (windows.count - 1) + [parts.training.rows % 3000]
+    training, _ = all_windows(data, 3000)
+    assert [len(numbers) for numbers, *_ in training] == [3000] * (windows.count - 1) + [data.training.rows % 3000]
     assert [first for *_, first in training] == [3000 * place for place in range(windows.count)]
     for numbers, _, order, _ in training:  # a stretch of the file, shuffled
         assert (np.diff(numbers) > 0).all() and not (np.diff(order) > 0).all()
@@ -261,9 +269,9 @@ def test_the_short_window_comes_last_and_the_others_in_a_new_order(folder):
 
 @pytest.mark.parametrize("share", [0, 0.05, 0.2, 0.29, 0.5])
 def test_of_every_ten_blocks_the_share_is_held_out(folder, share):
-    parts = nn.load("all.csv", window=WINDOW, holdout=share)
-    assert len(parts.held.numbers) == pytest.approx(24 * share, abs=2)
-    first = np.count_nonzero(parts.held.numbers < 10), np.count_nonzero(parts.held.numbers < 20)
+    data = nn.load("all.csv", window=WINDOW, holdout=share)
+    assert len(data.holdout.numbers) == pytest.approx(24 * share, abs=2)
+    first = np.count_nonzero(data.holdout.numbers < 10), np.count_nonzero(data.holdout.numbers < 20)
     assert first == (int(share * 10), int(share * 20))
 
 
@@ -271,10 +279,10 @@ def test_of_every_ten_blocks_the_share_is_held_out(folder, share):
 @pytest.mark.parametrize("batch", [10, 3])
 def test_ranks_read_their_share_of_every_batch(folder, ranks, batch):
     """Together they train on every row once, each on rows that it alone has read."""
-    parts = nn.load("all.csv", window=WINDOW)
+    data = nn.load("all.csv", window=WINDOW)
     window = WINDOW // batch * batch
-    found = [all_windows(parts, window, batch, rank=rank, ranks=ranks) for rank in range(ranks)]
-    alone = all_windows(parts, window, batch)
+    found = [all_windows(data, window, batch, rank=rank, ranks=ranks) for rank in range(ranks)]
+    alone = all_windows(data, window, batch)
     for kind, size in ((0, batch), (1, 4096)):
         for place, (numbers, _, order, _) in enumerate(alone[kind]):
             together = []
@@ -294,11 +302,11 @@ def test_ranks_read_their_share_of_every_batch(folder, ranks, batch):
 
 def test_the_scaling_is_that_of_the_training_rows(folder):
     """But for roundings, although one column is 1000 +- 0.5: sums of squares would lose seven digits."""
-    table = rows()
+    table = numbered_table()
     for kind in ("standardization", "normalization"):
-        parts = nn.load("all.csv", window=WINDOW, dtype="float64")
-        training = np.isin(np.arange(ROWS) // BLOCK_ROWS, parts.training.numbers)
-        found = nn.Scaling.of_moments(kind, parts.moments)
+        data = nn.load("all.csv", window=WINDOW, dtype="float64")
+        training = np.isin(np.arange(ROWS) // BLOCK_ROWS, data.training.numbers)
+        found = nn.Scaling.of_moments(kind, data.moments)
         expected = nn.Scaling.fit(kind, table[training, :4])
         np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-13)
         np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
@@ -309,25 +317,25 @@ def test_classes_are_found_wherever_they_are(tmp_path):
     names = ["red", "green"] * 2999 + ["blue"]
     lines = [f"{i % 17},{i % 5},{name}" for i, name in enumerate(names)]
     (tmp_path / "a.csv").write_text("a,b,colour\n" + "\n".join(lines) + "\n")
-    parts = nn.load(str(tmp_path / "a.csv"), window=1000)
-    assert (parts.task, parts.classes) == ("multiclass", ["blue", "green", "red"])
-    assert parts.class_counts() == [1, 2999, 2999] and parts.outputs == 3
-    ds = parts.gathered(parts.everything)
-    assert [parts.classes[y] for y in ds.y] == names
+    data = nn.load(str(tmp_path / "a.csv"), window=1000)
+    assert (data.task, data.classes) == ("multiclass", ["blue", "green", "red"])
+    assert data.class_counts() == [1, 2999, 2999] and data.outputs == 3
+    ds = data.gathered(data.everything)
+    assert [data.classes[y] for y in ds.y] == names
 
 
 @pytest.mark.parametrize("column, task, classes", [(0, "regression", None), (4, "binary", ["0", "1"])])
 def test_the_task_is_that_of_the_whole_table(folder, column, task, classes):
-    parts, ds = nn.load("all.csv", window=WINDOW, target=column), nn.load("all.csv", target=column)
-    assert (parts.task, parts.classes) == (ds.task, ds.classes) == (task, classes)
+    data, ds = nn.load("all.csv", window=WINDOW, target=column), nn.load("all.csv", target=column)
+    assert (data.task, data.classes) == (ds.task, ds.classes) == (task, classes)
     if classes:
-        assert parts.class_counts() == ds.class_counts()
-    assert (parts.rows, parts.inputs, parts.outputs) == (ds.rows, ds.inputs, ds.outputs)
-    assert (parts.columns, parts.targets, parts.sha256) == (ds.columns, ds.targets, ds.sha256)
+        assert data.class_counts() == ds.class_counts()
+    assert (data.rows, data.inputs, data.outputs) == (ds.rows, ds.inputs, ds.outputs)
+    assert (data.columns, data.targets, data.sha256) == (ds.columns, ds.targets, ds.sha256)
 
 
 def test_a_bad_field_behind_many_good_ones_is_named(folder):
-    lines = text(rows()).splitlines()
+    lines = as_csv(numbered_table()).splitlines()
     lines[20_000] = "20000,1,oops,1,1"
     (folder / "bad.csv").write_text("\n".join(lines))
     with pytest.raises(DataError, match='bad.csv, row 20001, column c: found "oops", expected a number'):
@@ -383,9 +391,9 @@ def test_a_config_brings_the_same_bytes(folder):
 def test_the_window_is_told(folder):
     err = succeed("--train", "--dataset", "all.csv", "--model", "m.bin", "--epochs", 1, "--window", WINDOW).err
     rows = int(re.search(r"training on (\d+) rows", err)[1])
-    assert f"reading in parts: windows of 4992 rows, {-(-rows // 4992)} of them" in err
+    assert f"streaming the data: {-(-rows // 4992)} windows of 4992 rows" in err
     err = succeed("--train", "--dataset", "all.csv", "--model", "m.bin", "--epochs", 1).err
-    assert "in parts" not in err
+    assert "streaming" not in err
 
 
 @pytest.mark.parametrize("column, layers", [("Class", "4,8,1"), ("b", "4,8,1"), ("b,d", "3,8,2")])
@@ -414,17 +422,17 @@ def test_held_out_rows_are_the_same_for_every_window(folder):
     for window in (1000, 7000):
         model(folder, "--dataset", "all.csv", "--window", window)
         found.append(nn.held_out(nn.Network.load("m.bin"), "m.bin"))
-    parts = nn.load("all.csv", window=1000)
+    data = nn.load("all.csv", window=1000)
     np.testing.assert_array_equal(found[0].x, found[1].x)
-    assert set(found[0].x[:, 0] // BLOCK_ROWS) == set(parts.held.numbers)
-    assert found[0].sha256 == parts.sha256 and len(found[0].x) == parts.held.rows
+    assert set(found[0].x[:, 0] // BLOCK_ROWS) == set(data.holdout.numbers)
+    assert found[0].sha256 == data.sha256 and len(found[0].x) == data.holdout.rows
 
 
 @pytest.mark.parametrize("window", [[], ["--window", "3000"]])
 @pytest.mark.parametrize("column", ["Class", "number", "text"])
-def test_a_test_in_parts_tells_the_same_figures(folder, window, column):
+def test_a_streamed_test_tells_the_same_figures(folder, window, column):
     if column == "text":
-        table = rows()
+        table = numbered_table()
         names = ["low", "middle", "high"]
         lines = [f"{a},{b},{c},{names[int(d > -6) + int(d > -4)]}" for _, a, b, d, c in table.tolist()]
         (folder / "all.csv").write_text("a,b,c,text\n" + "\n".join(lines) + "\n")
@@ -432,13 +440,13 @@ def test_a_test_in_parts_tells_the_same_figures(folder, window, column):
     given = ["--dataset", "all.csv", "--target", column, *layers, "--epochs", 2]
     succeed("--train", "--model", "m.bin", "-q", *given, *window)
     for dataset in ([], ["--dataset", "all.csv"]):
-        whole, parts = (
+        whole, data = (
             succeed("--test", "--model", "m.bin", "--json", *dataset, *memory).json
             for memory in ([], ["--memory", "200M"])
         )
-        assert parts.keys() == whole.keys()
+        assert data.keys() == whole.keys()
         for name, value in whole.items():
-            assert parts[name] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value), name
+            assert data[name] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value), name
     predictions = [
         succeed("--predict", "--model", "m.bin", "--dataset", "all.csv", *memory).out
         for memory in ([], ["--memory", "110M"])
@@ -447,11 +455,11 @@ def test_a_test_in_parts_tells_the_same_figures(folder, window, column):
 
 
 def test_data_that_changes_while_it_is_trained_on_is_noticed(folder):
-    parts = nn.load("days", window=WINDOW)
+    data = nn.load("days", window=WINDOW)
     with open("days/day10.csv", "a") as file:
         file.write("1,2,3,4,1\n")
-    with pytest.raises(DataError, match="days/day10.csv: has changed while it was read"):
-        nn.train(nn.Network("4,8,1", "binary"), parts, epochs=1)
+    with pytest.raises(DataError, match="days/day10.csv: changed while it was read"):
+        nn.train(nn.Network("4,8,1", "binary"), data, epochs=1)
 
 
 def test_other_shares_to_hold_out_are_found_again(folder):
@@ -466,7 +474,7 @@ def test_other_shares_to_hold_out_are_found_again(folder):
 
 def test_a_table_of_one_block_is_trained_on_whatever_is_drawn(folder):
     """It would be held out for every fifth seed; then nothing is, as is said."""
-    (folder / "few.csv").write_text(text(rows(900)))
+    (folder / "few.csv").write_text(as_csv(numbered_table(900)))
     for seed in range(12):
         given = ["--dataset", "few.csv", "--model", "m.bin", "--window", 100, "--epochs", 1, "--seed", seed]
         result = succeed("--train", *given, "--json")
@@ -502,7 +510,7 @@ def test_ranks_compute_what_one_process_computes(folder, ranks):
 
 def stopped_at(count: int, stop: StopRequest, monkeypatch) -> None:
     """Ask for a stop when the `count`th window is there: after one batch of it, or before it is validated."""
-    taken = Windows.next
+    taken = RowWindows.next
 
     def following(self, wait):
         window = taken(self, wait)
@@ -511,7 +519,7 @@ def stopped_at(count: int, stop: StopRequest, monkeypatch) -> None:
             stop.request(signal.SIGTERM)
         return window
 
-    monkeypatch.setattr(Windows, "next", following)
+    monkeypatch.setattr(RowWindows, "next", following)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 8, 13])
@@ -629,37 +637,38 @@ def test_too_little_memory_is_refused_with_what_is_enough(folder):
     for more in ([], ["--window", "9000"]):
         err = alone(*given, *more, "--memory", "20M", code=2)
         assert "--memory 20M: too little" in err
-        enough = re.search(r"at least (\d+M) are needed", err)[1]
+        enough = re.search(r"at least (\d+M) is needed", err)[1]
         alone(*given, *more, "--memory", enough)
     for mode in (["--predict", "--dataset", "all.csv", "-o", "p.csv"], ["--test"]):
         result = run(*mode, "--model", "m.bin", "--memory", "20M")
         assert result.code == 2
-        enough = re.search(r"at least (\d+M) are needed", result.err)[1]
+        enough = re.search(r"at least (\d+M) is needed", result.err)[1]
         alone(*mode, "--model", "m.bin", "--memory", enough)
 
 
 def test_what_is_loaded_beside_nn_does_not_change_the_windows(folder, monkeypatch):
     """A display flag such as --logdir changes no numbers: the same windows, or a refusal that says how to have smaller
     ones."""
-    limit = parts.BASE_BYTES["omp"] + parts.READING_BYTES + (1 << 20)
+    base = backends.TRAITS["omp"].base_bytes
+    limit = base + budget.READING_BYTES + (1 << 20)
     net = nn.Network("4,8,1", "binary", backend="omp")
     table = nn.load("all.csv", memory=limit)
     found = set()
-    for resident in (50 << 20, parts.BASE_BYTES["omp"] + parts.SPARE_BYTES):
-        monkeypatch.setattr(parts, "resident_bytes", lambda resident=resident: resident)
-        found.add(table.window_for(net, 10, "standardization"))
+    for resident in (50 << 20, base + budget.SPARE_BYTES):
+        monkeypatch.setattr(budget, "resident_bytes", lambda resident=resident: resident)
+        found.add(budget.window_rows(table, net, 10, "standardization"))
     assert len(found) == 1 and 10 < found.pop() < ROWS
-    monkeypatch.setattr(parts, "resident_bytes", lambda: parts.BASE_BYTES["omp"] + parts.SPARE_BYTES + (1 << 19))
-    with pytest.raises(UsageError, match=r"--logdir needs.*say --window \d+$") as caught:
-        table.window_for(net, 10, "standardization")
+    monkeypatch.setattr(budget, "resident_bytes", lambda: base + budget.SPARE_BYTES + (1 << 19))
+    with pytest.raises(UsageError, match=r"--logdir.*use --window \d+$") as caught:
+        budget.window_rows(table, net, 10, "standardization")
     smaller = int(str(caught.value).split()[-1])
     table = nn.load("all.csv", memory=limit, window=smaller)
-    assert table.window_for(net, 10, "standardization") == smaller
+    assert budget.window_rows(table, net, 10, "standardization") == smaller
 
 
-def test_what_cannot_be_read_in_parts_is_refused(folder):
+def test_what_cannot_be_streamed_is_refused(folder):
     (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes(), 1))
-    with pytest.raises(UsageError, match="all.csv.gz: gzip cannot be read in parts; unpack it with gunzip"):
+    with pytest.raises(UsageError, match="all.csv.gz: a gzip file cannot be streamed; unpack it with gunzip"):
         nn.load("all.csv.gz", memory=1 << 30)
     np.savez(folder / "images.npz", x=np.zeros((9, 4)), y=np.arange(9))
     with pytest.raises(UsageError, match="images.npz: --memory and --window are for CSV and NPY"):

@@ -6,11 +6,11 @@ import signal
 import subprocess
 
 import pytest
-from command_line import run, start, succeed, write_numbers, write_two_classes
+from support.command_line import run, start, succeed, write_numbers, write_two_classes
 
 import nn
-from nn import sweep
 from nn.layers import parse
+from nn.study import sweep
 
 CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
 SMALL = {"data": CLOUDS, "layers": ["50,5,1", "50,5,3,1"], "epochs": 2, "batch_number": 20, "backend": "omp"}
@@ -261,7 +261,7 @@ def test_other_files_are_no_results(folder):
 def test_results_of_another_version_are_told_from_other_files(folder):
     (folder / "r.csv").write_text(",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n")
     for result in (run("--sweep", write_plan(folder, SMALL), "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):
-        assert result.code == 65 and "another version of nn wrote it, with other columns (threads_used)" in result.err
+        assert result.code == 65 and "written by another version of nn, with other columns (threads_used)" in result.err
 
 
 def test_the_command_prints_a_table(folder):

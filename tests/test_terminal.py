@@ -11,9 +11,9 @@ import time
 import types
 
 import pytest
-from command_line import environment, run, start, succeed, write_two_classes
+from support.command_line import environment, read_until, run, start, succeed, write_two_classes
 
-from nn import flags
+from nn.terminal import flags
 
 
 @pytest.fixture
@@ -73,8 +73,7 @@ def test_a_second_signal_leaves_at_once(folder):
     given = ["--layers", "2,1500,1500,1", "--batch_number", 4000, "--backend", "seq", "--holdout", 0]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     try:
-        while "training on" not in process.stderr.readline():
-            pass
+        read_until(process, "training on")
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert process.poll() is None  # still in its batch

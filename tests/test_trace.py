@@ -7,22 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import run, succeed, write_two_classes
+from support.command_line import run, succeed, write_two_classes
 
 import nn
-from nn.nn_aux import PhiloxOrder
-from nn.train import ADAM
+from nn.backends.engine import EpochSettings
+from nn.core.random import PhiloxOrder
 
 LAYERS = "1x8x8,conv3k3,dropout0.25,maxpool2,5,1"
 STEPS = {"gather", "forward", "loss", "backward", "update", "communication", "end"}
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(folder):
     x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
     np.savez("x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
-    return tmp_path
+    return folder
 
 
 def train(*more):
@@ -98,7 +97,7 @@ def test_nothing_is_noted_unless_asked_for(folder):
     net = nn.Network("2,4,1", "regression")
     engine = net.engine
     data = engine.load(np.ones((50, 2), np.float32), np.ones((50, 1), np.float32))
-    settings = engine.training(optimizer="adam", batch=10, rates=[0.001] * 9, **ADAM)
+    settings = EpochSettings(optimizer="adam", batch=10, rates=[0.001] * 9)
 
     def epoch():
         engine.epoch(data, PhiloxOrder(50, 0).epoch(0), settings, engine.progress())

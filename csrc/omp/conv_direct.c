@@ -1,16 +1,17 @@
-/* windows.c - kernels sliding over images: what the three passes of a convolution are made of. Images are channels-last
- * here: pixel (y,x) of an image is a run of c values.
+/* conv_direct.c - the direct convolution: kernels that slide over images. Images are channels-last: pixel (y,x) of an
+ * image is a run of c values.
  *
- * Then the part of a window that lies in one image row is one run of memory, and a convolution is a matrix product
- * whose left side is read straight from the image: nothing is unrolled. One micro-kernel does all three
- * passes; its sums stay in registers, windows (or taps) down, channels across:
- *     out (windows, f)     = image  windows x taps, taps run by
- *     dx  (pixels, c)      = dz     the same with the kernel turned round, once per phase of the stride
- *     dw  (taps, f)        = image' taps x windows, windows run by
- * Images with fewer channels than a vector has places are seen with several windows side by side as one: a wider
- * kernel, most of it zeros, whose outputs are those of all of them (`group`).
+ * The part of a window in one image row is then one run of memory, and a convolution is a matrix product whose left
+ * side is read from the image in place: nothing is unrolled. One micro-kernel does all three passes. Its sums stay in
+ * registers, windows (or taps) down, channels across:
+ *     out (windows, f)     = image  windows x taps, the loop over taps
+ *     dx  (pixels, c)      = dz     the same with the kernel rotated by 180 degrees, once per phase of the stride
+ *     dw  (taps, f)        = image' taps x windows, the loop over windows
+ * Images with fewer channels than a vector has places compute several windows side by side as one: a wider kernel, most
+ * of it zeros, whose outputs are those of all of them (`group`).
  *
  * Every sum has one order, given by the sizes.
+ * uses: matrix.c (tile_height)
  */
 #include "../core.h"
 #include "vector.h"
@@ -20,7 +21,7 @@ enum { TALLEST_1 = 16, TALLEST_2 = 14 };        /* rows of a tile one and two ve
 #else
 enum { TALLEST_1 = 12, TALLEST_2 = 6 };         /* 16 registers */
 #endif
-enum { STRIP = 2 * VECTOR };                    /* channels of a full strip of packed weights */
+enum { STRIP = 2 * VECTOR };                    /* channels of a full strip of packed weights: the widest tile */
 
 /* ---- the micro-kernel ---- */
 
@@ -127,32 +128,32 @@ static void put_tile(int64_t rows, int columns, int64_t lanes, const sums *s, re
             c[r * s->c_row + i] = !mask || mask[r * s->c_row + i] > 0 ? whole[r * columns * VECTOR + i] : 0;
 }
 
-/* ---- frames: an image with the zeros that windows see around it ---- */
+/* ---- padded images: an image with the zeros that windows read around it ---- */
 
 typedef struct {
-    int64_t rows, columns;                      /* of the frame */
-    int64_t top, left;                          /* where the image's corner stands in it; may lie outside */
+    int64_t rows, columns;                      /* of the padded image */
+    int64_t top, left;                          /* the image's corner in it; may be outside */
     int64_t height, width, channels;            /* of the image */
-} frame;
+} padded_image;
 
-/* No zeros are needed: the image itself serves. */
-static int frame_in_place(const frame *f)
+/* Whether windows read no zeros, so that the image is read in place. */
+static int needs_no_padding(const padded_image *f)
 {
     return f->top == 0 && f->left == 0 && f->rows <= f->height && f->columns <= f->width;
 }
 
-static int64_t frame_row(const frame *f)
+static int64_t padded_row(const padded_image *f)
 {
-    return (frame_in_place(f) ? f->width : f->columns) * f->channels;
+    return (needs_no_padding(f) ? f->width : f->columns) * f->channels;
 }
 
-static int64_t frame_size(const frame *f)
+static int64_t padded_size(const padded_image *f)
 {
-    return frame_in_place(f) ? 0 : row_stride(f->rows * f->columns * f->channels + STRIP);
+    return needs_no_padding(f) ? 0 : row_stride(f->rows * f->columns * f->channels + STRIP);
 }
 
-/* The image into its frame. `room` holds zeros wherever earlier images of this frame have not been. */
-static void frame_image(const frame *f, real *room, const real *image)
+/* Copies the image into its padded image. `room` holds zeros wherever earlier images were not written. */
+static void pad_image(const padded_image *f, real *room, const real *image)
 {
     int64_t first = max_i64(0, -f->left), last = min_i64(f->width, f->columns - f->left);
     for (int64_t y = max_i64(0, -f->top); y < min_i64(f->height, f->rows - f->top) && first < last; y++)
@@ -160,63 +161,62 @@ static void frame_image(const frame *f, real *room, const real *image)
                image + (y * f->width + first) * f->channels, (size_t)((last - first) * f->channels) * sizeof(real));
 }
 
-/* The images of a batch, framed one at a time. */
+/* The images of a batch, padded one at a time. */
 typedef struct {
-    frame frame;
+    padded_image padded;
     const real *images;
-    int64_t pitch;                              /* values from one image to the next */
-    real *room;                                 /* this thread's, see frame_image */
-    int64_t held;                               /* the image that is in it, -1: none */
+    int64_t image_stride;                       /* values from one image to the next */
+    real *room;                                 /* this thread's, see pad_image */
+    int64_t cached_image;                      /* the image in `room`, -1: none */
 } source;
 
 static const real *image_of(source *from, int64_t r)
 {
-    const real *image = from->images + r * from->pitch;
-    if (frame_in_place(&from->frame))
+    const real *image = from->images + r * from->image_stride;
+    if (needs_no_padding(&from->padded))
         return image;
-    if (from->held != r)
-        frame_image(&from->frame, from->room, image);
-    from->held = r;
+    if (from->cached_image != r)
+        pad_image(&from->padded, from->room, image);
+    from->cached_image = r;
     return from->room;
 }
 
-/* What becomes of a batch's sums: out = first (NULL: 0) + sums, then relu, or masked by mask > 0. */
+/* Where a batch's sums go: out = first (NULL: 0) + sums, then relu, or 0 unless mask > 0. */
 typedef struct {
     real *out;
     const real *first, *mask;
     int relu;
-    int64_t pitch;                              /* values from one image of out and mask to the next */
+    int64_t image_stride;                       /* values from one image of out and mask to the next */
 } target;
 
-/* The part of rows [row, end) of a batch, each image with `height` of them, that lies in one image. */
+/* The first of rows [row, end) of a batch, of `height` rows an image, as far as they are in one image. */
 typedef struct {
     int64_t image, row, rows;
-} part;
+} image_rows;
 
-static part part_at(int64_t row, int64_t end, int64_t height)
+static image_rows image_rows_at(int64_t row, int64_t end, int64_t height)
 {
-    return (part){row / height, row % height, min_i64(height - row % height, end - row)};
+    return (image_rows){row / height, row % height, min_i64(height - row % height, end - row)};
 }
 
-/* ---- a kernel sliding over a frame ---- */
+/* ---- the geometry of a pass: a kernel that slides over a padded image ---- */
 
 typedef struct {
     int64_t in, out;                            /* channels */
     int64_t kh, kw, stride;                     /* taps of the kernel down and across, pixels between windows */
     int64_t height, width;                      /* windows */
-    int64_t group;                              /* windows side by side that are computed as one */
-    int64_t at_y, at_x;                         /* the first window's corner in the frame */
+    int64_t group;                              /* windows side by side, computed as one */
+    int64_t at_y, at_x;                         /* the first window's corner in the padded image */
     int64_t w, w_out, w_in, w_down, w_right;    /* weight of tap (0,0), and values from one to the next */
     int64_t c, c_down, c_right;                 /* the same for the pixels that come out */
-} slide;
+} conv_geometry;
 
-static int64_t wide(const slide *s) { return s->kw + (s->group - 1) * s->stride; }
-static int64_t run_length(const slide *s) { return wide(s) * s->in; }       /* of a grouped window's row */
-static int64_t lanes_of(const slide *s) { return s->group * s->out; }
-static int64_t packed_size(const slide *s) { return s->kh * run_length(s) * row_stride(lanes_of(s)); }
+static int64_t wide(const conv_geometry *s) { return s->kw + (s->group - 1) * s->stride; }
+static int64_t run_length(const conv_geometry *s) { return wide(s) * s->in; }       /* of a grouped window's row */
+static int64_t lanes_of(const conv_geometry *s) { return s->group * s->out; }
+static int64_t packed_size(const conv_geometry *s) { return s->kh * run_length(s) * row_stride(lanes_of(s)); }
 
-/* The number of windows worth computing as one: they must fill the row, and the taps a window costs, zeros included,
- * be as few as can be. */
+/* The number of windows to compute as one: it divides the row, and costs the fewest taps a window, zeros included. */
 static int64_t best_group(int64_t out, int64_t width, int64_t taps, int64_t stride)
 {
     int64_t best = 1;
@@ -227,10 +227,10 @@ static int64_t best_group(int64_t out, int64_t width, int64_t taps, int64_t stri
     return best;
 }
 
-static slide forward_slide(const nn_layer *l)
+static conv_geometry forward_geometry(const nn_layer *l)
 {
     int64_t k = l->kernel, in = l->in[0], out = l->out[0];
-    return (slide){
+    return (conv_geometry){
         .in = in, .out = out, .kh = k, .kw = k, .stride = l->stride, .height = l->out[1], .width = l->out[2],
         .group = best_group(out, l->out[2], k, l->stride),
         .w_out = in * k * k, .w_in = k * k, .w_down = k, .w_right = 1,
@@ -238,17 +238,17 @@ static slide forward_slide(const nn_layer *l)
     };
 }
 
-static frame forward_frame(const nn_layer *l)
+static padded_image forward_padding(const nn_layer *l)
 {
-    return (frame){
+    return (padded_image){
         .rows = ((int64_t)l->out[1] - 1) * l->stride + l->kernel,
         .columns = ((int64_t)l->out[2] - 1) * l->stride + l->kernel,
         .top = l->pad_top, .left = l->pad_left, .height = l->in[1], .width = l->in[2], .channels = l->in[0],
     };
 }
 
-/* One side of the backward pass: input pixels first, first + stride, ... see taps phase, phase + stride, ... of the
- * kernel, the last of them at the output `at`, the others at those after it. */
+/* One side of the backward pass: input pixels first, first + stride, ... are read by taps phase, phase + stride, ... of
+ * the kernel, the last tap for the output `at`, the others for the outputs after it. */
 typedef struct {
     int64_t first, count, taps, at;
 } phase;
@@ -260,29 +260,29 @@ static phase phase_of(int64_t number, int64_t in, int64_t kernel, int64_t stride
     return (phase){first, first < in ? (in - 1 - first) / stride + 1 : 0, taps, (first + pad) / stride - taps + 1};
 }
 
-/* The first output that some input pixel sees, outside the image if need be. */
+/* The first output that reads any input pixel; it may be outside the image. */
 static int64_t lowest_output(int64_t kernel, int64_t stride, int64_t pad)
 {
     return pad / stride - (kernel - 1) / stride;
 }
 
-static frame backward_frame(const nn_layer *l)
+static padded_image backward_padding(const nn_layer *l)
 {
     int64_t top = lowest_output(l->kernel, l->stride, l->pad_top);
     int64_t left = lowest_output(l->kernel, l->stride, l->pad_left);
-    return (frame){
+    return (padded_image){
         .rows = ((int64_t)l->in[1] - 1 + l->pad_top) / l->stride - top + 1,
         .columns = ((int64_t)l->in[2] - 1 + l->pad_left) / l->stride - left + 1,
         .top = -top, .left = -left, .height = l->out[1], .width = l->out[2], .channels = l->out[0],
     };
 }
 
-/* The pixels of dx that stand at (down, across) within the stride. */
-static slide backward_slide(const nn_layer *l, int64_t down, int64_t across)
+/* The pixels of dx at (down, across) within the stride. */
+static conv_geometry backward_geometry(const nn_layer *l, int64_t down, int64_t across)
 {
     int64_t k = l->kernel, s = l->stride, in = l->out[0], out = l->in[0], width = l->in[2];
     phase y = phase_of(down, l->in[1], k, s, l->pad_top), x = phase_of(across, width, k, s, l->pad_left);
-    return (slide){
+    return (conv_geometry){
         .in = in, .out = out, .kh = y.taps, .kw = x.taps, .stride = 1, .height = y.count, .width = x.count,
         .group = s == 1 ? best_group(out, width, k, 1) : 1,
         .at_y = y.at - lowest_output(k, s, l->pad_top), .at_x = x.at - lowest_output(k, s, l->pad_left),
@@ -292,12 +292,12 @@ static slide backward_slide(const nn_layer *l, int64_t down, int64_t across)
     };
 }
 
-/* The weights as the micro-kernel reads them: strips of channels, each (kh, run, lanes of the strip). This thread's
- * share of the taps. */
-static void pack_weights(real *to, const real *w, const slide *s, team t)
+/* Packs the weights for the micro-kernel: strips of channels, each (kh, run, lanes of the strip). This thread's share
+ * of the taps. */
+static void pack_weights(real *to, const real *w, const conv_geometry *s, thread_team t)
 {
     int64_t run = run_length(s), lanes = lanes_of(s), first, last;
-    team_share(t, s->kh * wide(s), 1, &first, &last);
+    thread_share(t, s->kh * wide(s), 1, &first, &last);
     for (int64_t strip = 0; strip < lanes; strip += STRIP) {
         int64_t width = min_i64(STRIP, row_stride(lanes - strip)), there = min_i64(width, lanes - strip);
         for (int64_t tap = first; tap < last; tap++) {
@@ -318,8 +318,8 @@ static void pack_weights(real *to, const real *w, const slide *s, team t)
 }
 
 /* Rows [y0, y1) of windows of one image. */
-static void slide_image(const target *to, int64_t image_at, const real *image, int64_t image_row, const real *packed,
-                        const slide *s, int64_t y0, int64_t y1)
+static void direct_image(const target *to, int64_t image_at, const real *image, int64_t image_row, const real *packed,
+                         const conv_geometry *s, int64_t y0, int64_t y1)
 {
     int64_t run = run_length(s), lanes = lanes_of(s), windows = s->width / s->group;
     int64_t step = s->group * s->stride * s->in;
@@ -344,32 +344,31 @@ static void slide_image(const target *to, int64_t image_at, const real *image, i
 }
 
 /* Rows [row, end) of windows, counted through the batch. */
-static void slide_rows(const target *to, source *from, const real *packed, const slide *s, int64_t row, int64_t end,
-                       real *scratch)
+static void direct_rows(const target *to, source *from, const real *packed, const conv_geometry *s, int64_t row,
+                        int64_t end)
 {
-    (void)scratch;
-    for (part p; row < end; row += p.rows) {
-        p = part_at(row, end, s->height);
-        slide_image(to, p.image * to->pitch, image_of(from, p.image), frame_row(&from->frame), packed, s, p.row,
-                    p.row + p.rows);
+    for (image_rows p; row < end; row += p.rows) {
+        p = image_rows_at(row, end, s->height);
+        direct_image(to, p.image * to->image_stride, image_of(from, p.image), padded_row(&from->padded), packed, s,
+                     p.row, p.row + p.rows);
     }
 }
 
 /* ---- the weight's gradient ---- */
 
-/* A share [first, last) of `shares` of the weight's gradient, dealt out in turn. */
+/* The tiles of a weight's gradient whose number modulo `shares` is in [first, last). */
 typedef struct {
     int64_t first, last, shares;
-} deal;
+} share;
 
-static int dealt(const deal *d, int64_t number)
+static int is_in_share(const share *d, int64_t number)
 {
     return number % d->shares >= d->first && number % d->shares < d->last;
 }
 
-/* piece (+)= the share's tiles of one image's gradient */
-static void gradient_tiles(real *piece, const real *dz, const real *image, int64_t image_row, const slide *s, deal d,
-                           int fresh)
+/* partial (+)= the share's tiles of one image's gradient */
+static void gradient_tiles(real *partial, const real *dz, const real *image, int64_t image_row, const conv_geometry *s,
+                           share d, int fresh)
 {
     int64_t run = run_length(s), lanes = lanes_of(s);
     for (int64_t strip = 0, number = 0; strip < lanes; strip += STRIP) {
@@ -382,9 +381,9 @@ static void gradient_tiles(real *piece, const real *dz, const real *image, int64
         };
         for (int64_t ky = 0; ky < s->kh; ky++)
             for (int64_t i = 0, height; i < run; i += height, number++) {
-                real *c = piece + strip * s->kh * run + (ky * run + i) * row;
+                real *c = partial + strip * s->kh * run + (ky * run + i) * row;
                 height = tile_height(run, i, tallest(columns));
-                if (dealt(&d, number))
+                if (is_in_share(&d, number))
                     window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, image + ky * image_row + i,
                                                           dz + strip, NULL);
             }
@@ -406,23 +405,23 @@ static void bias_sums(real *db, const real *dz, int64_t rows, int64_t lanes, int
     }
 }
 
-/* piece = the share of n images in the weight's gradient; db, unless NULL, = the sums of dz */
-static void slide_gradient(real *piece, real *db, const real *dz, int64_t dz_pitch, source *from, const slide *s,
-                           int64_t n, deal d, real *scratch)
+/* partial = a share of the weight's gradient over n images; db, unless NULL, = the sums of dz */
+static void direct_gradient(real *partial, real *db, const real *dz, int64_t dz_stride, source *from,
+                            const conv_geometry *s, int64_t n, share d)
 {
-    (void)scratch;
     for (int64_t r = 0; r < n; r++) {
-        gradient_tiles(piece, dz + r * dz_pitch, image_of(from, r), frame_row(&from->frame), s, d, r == 0);
+        gradient_tiles(partial, dz + r * dz_stride, image_of(from, r), padded_row(&from->padded), s, d, r == 0);
         if (db)
-            bias_sums(db, dz + r * dz_pitch, s->height * s->width / s->group, lanes_of(s), r == 0);
+            bias_sums(db, dz + r * dz_stride, s->height * s->width / s->group, lanes_of(s), r == 0);
     }
 }
 
-/* The pieces' sum, brought back into the order of the weights: this thread's share of the taps. */
-static void gather_gradient(real *dw, const real *pieces, int64_t count, int64_t piece, const slide *s, team t)
+/* dw = the sum of the partial sums, in the order of the weights: this thread's share of the taps. */
+static void reduce_gradient(real *dw, const real *partials, int64_t count, int64_t partial, const conv_geometry *s,
+                            thread_team t)
 {
     int64_t run = run_length(s), lanes = lanes_of(s), first, last;
-    team_share(t, s->kh * s->kw * s->in, 1, &first, &last);
+    thread_share(t, s->kh * s->kw * s->in, 1, &first, &last);
     for (int64_t tap = first; tap < last; tap++) {
         int64_t ky = tap / (s->kw * s->in), kx = tap / s->in % s->kw, c = tap % s->in;
         for (int64_t strip = 0; strip < lanes; strip += STRIP) {
@@ -431,7 +430,7 @@ static void gather_gradient(real *dw, const real *pieces, int64_t count, int64_t
             real sum[STRIP] = {0};
             for (int64_t p = 0; p < count; p++)
                 for (int64_t member = 0; member < s->group; member++) {
-                    const real *from = pieces + p * piece + strip * s->kh * run + member * s->out
+                    const real *from = partials + p * partial + strip * s->kh * run + member * s->out
                                      + (ky * run + (kx + member * s->stride) * s->in + c) * width;
                     for (int64_t i = 0; i < there; i++)
                         sum[i] += from[i];

@@ -1,18 +1,19 @@
-/* planes.c - convolution at stride 1 to fewer channels than a vector has places: vectors hold pixels, not channels.
+/* conv_planes.c - convolution at stride 1 to fewer channels than a vector has places: vectors hold pixels.
  *
- * A frame here keeps each channel as a plane of its own, one run of pixels from its first row to its last. A tap of the
- * kernel is then the whole plane moved by some pixels, and its weight one number for all of them:
- *     out plane = the sum over channels and taps of w (plane moved)
- *     dw        = the sum over pixels of (dz plane) (plane moved)
- * Nothing is multiplied in vain but the windows that reach over the end of a row. Outside of here images stay
- * channels-last; a vector of each plane turns into as many vectors of pixels by interleaving.
+ * A padded image keeps each channel as a plane of its own here, one run of pixels from its first row to its last. A tap
+ * of the kernel is then the whole plane shifted by some pixels, and its weight is one number for all of them:
+ *     out plane = the sum over channels and taps of w (shifted plane)
+ *     dw        = the sum over pixels of (dz plane) (shifted plane)
+ * The only useless products are those of windows that reach over the end of a row. Outside of this file images stay
+ * channels-last; a vector of each plane becomes that number of vectors of pixels by interleaving.
  *
  * Every sum has one order, given by the sizes.
+ * uses: conv_direct.c (conv_geometry, padded_image, source, target, share)
  */
 #include "../core.h"
-#include "vector.h"
+#include "transpose.h"
 
-/* A tile: planes that come out, and vectors of pixels, or taps of the weight's gradient. */
+/* A tile: output planes, and vectors of pixels, or taps of the weight's gradient; sized to the registers. */
 enum { PLANES_TILE = 4 };
 #if VECTOR_BYTES == 64
 enum { AT_ONCE = 4, TAPS_TILE = 4 };            /* 32 registers */
@@ -20,40 +21,9 @@ enum { AT_ONCE = 4, TAPS_TILE = 4 };            /* 32 registers */
 enum { AT_ONCE = 3, TAPS_TILE = 2 };            /* 16 registers */
 #endif
 
-static int planes_pay(const slide *s) { return s->stride == 1 && s->out < VECTOR; }
+static int planes_pay(const conv_geometry *s) { return s->stride == 1 && s->out < VECTOR; }
 
 /* ---- planes and pixels ---- */
-
-#if VECTOR == 16
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#elif VECTOR == 8
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15
-#elif VECTOR == 4
-#define EVEN 0, 2, 4, 6
-#define ODD 1, 3, 5, 7
-#else
-#define EVEN 0, 2
-#define ODD 1, 3
-#endif
-
-/* What weave (vector.h) does to a vector of pixels of each plane, whole pixels as the result, undone. */
-INLINE void unweave(const int c, vec v[])
-{
-    #pragma GCC unroll 3
-    for (int width = c; width > 1; width /= 2) {
-        vec next[MOST_WOVEN];
-        #pragma GCC unroll 4
-        for (int i = 0; i < c / 2; i++) {
-            next[i] = INTERLEAVE(v[2 * i], v[2 * i + 1], EVEN);
-            next[i + c / 2] = INTERLEAVE(v[2 * i], v[2 * i + 1], ODD);
-        }
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++)
-            v[i] = next[i];
-    }
-}
 
 /* `width` pixels in a row, at least VECTOR: the last vectors overlap those before. */
 INLINE void woven_row_apart(const int c, real *planes, int64_t plane, const real *pixels, int64_t width)
@@ -101,7 +71,7 @@ static void row_apart(real *planes, int64_t plane, const real *pixels, int64_t w
     }
 }
 
-/* And back; where mask is not NULL, only values at which it is positive, and 0 elsewhere. */
+/* And back; with a mask, 0 where the mask is not positive. */
 static void row_together(real *pixels, const real *mask, const real *planes, int64_t plane, int64_t width, int64_t c)
 {
     switch (width < VECTOR ? 0 : c) {
@@ -116,33 +86,33 @@ static void row_together(real *pixels, const real *mask, const real *planes, int
     }
 }
 
-/* ---- frames of planes ---- */
+/* ---- padded images of planes ---- */
 
 /* Pixels of rows `height` long, in whole tiles. */
-static int64_t run_of(int64_t height, int64_t pitch)
+static int64_t run_of(int64_t height, int64_t row_pitch)
 {
-    return (height * pitch + AT_ONCE * VECTOR - 1) / (AT_ONCE * VECTOR) * AT_ONCE * VECTOR;
+    return (height * row_pitch + AT_ONCE * VECTOR - 1) / (AT_ONCE * VECTOR) * AT_ONCE * VECTOR;
 }
 
-/* Values from one plane of a frame to the next: the last tile reads past its windows, moved as far as taps go. */
-static int64_t plane_of(const frame *f)
+/* Values from one plane of a padded image to the next: the last tile reads past its windows, as far as taps reach. */
+static int64_t plane_of(const padded_image *f)
 {
     return row_stride(f->rows * f->columns + (AT_ONCE + 1) * VECTOR + f->columns);
 }
 
-static int64_t planes_size(const frame *f) { return f->channels * plane_of(f); }
+static int64_t planes_size(const padded_image *f) { return f->channels * plane_of(f); }
 
-/* The frame's room holds zeros wherever earlier images have not been. */
+/* The room holds zeros wherever earlier images were not written. */
 static const real *planes_of_image(source *from, int64_t r)
 {
-    const frame *f = &from->frame;
-    const real *image = from->images + r * from->pitch;
+    const padded_image *f = &from->padded;
+    const real *image = from->images + r * from->image_stride;
     int64_t first = max_i64(0, -f->left), last = min_i64(f->width, f->columns - f->left);
-    int64_t end = from->held == r || first >= last ? 0 : min_i64(f->height, f->rows - f->top);
+    int64_t end = from->cached_image == r || first >= last ? 0 : min_i64(f->height, f->rows - f->top);
     for (int64_t y = max_i64(0, -f->top); y < end; y++)
         row_apart(from->room + (y + f->top) * f->columns + first + f->left, plane_of(f),
                   image + (y * f->width + first) * f->channels, last - first, f->channels);
-    from->held = r;
+    from->cached_image = r;
     return from->room;
 }
 
@@ -150,7 +120,7 @@ static const real *planes_of_image(source *from, int64_t r)
 
 /* Tiles of `count` planes: to = first (NULL: 0) + sums, over `pixels` pixels. */
 INLINE void planes_tiles(const int count, real *to, int64_t to_plane, const real *first, int relu, const real *from,
-                         int64_t plane, int64_t pitch, const real *w, const slide *s, int64_t pixels)
+                         int64_t plane, int64_t row_pitch, const real *w, const conv_geometry *s, int64_t pixels)
 {
     for (int64_t p = 0; p < pixels; p += AT_ONCE * VECTOR) {
         vec sum[PLANES_TILE][AT_ONCE];
@@ -161,18 +131,18 @@ INLINE void planes_tiles(const int count, real *to, int64_t to_plane, const real
                 sum[o][v] = first ? splat(first[o]) : (vec){};
         for (int64_t c = 0; c < s->in; c++)
             for (int64_t ky = 0; ky < s->kh; ky++) {
-                const real *row = from + c * plane + ky * pitch + p, *weight = w + c * s->w_in + ky * s->w_down;
+                const real *row = from + c * plane + ky * row_pitch + p, *weight = w + c * s->w_in + ky * s->w_down;
                 for (int64_t kx = 0; kx < s->kw; kx++, weight += s->w_right) {
-                    vec moved[AT_ONCE];
+                    vec shifted[AT_ONCE];
                     #pragma GCC unroll 4
                     for (int v = 0; v < AT_ONCE; v++)
-                        moved[v] = load(row + kx + v * VECTOR);
+                        shifted[v] = load(row + kx + v * VECTOR);
                     #pragma GCC unroll 4
                     for (int o = 0; o < count; o++) {
                         real one = weight[o * s->w_out];
                         #pragma GCC unroll 4
                         for (int v = 0; v < AT_ONCE; v++)
-                            sum[o][v] += one * moved[v];
+                            sum[o][v] += one * shifted[v];
                     }
                 }
             }
@@ -194,43 +164,43 @@ INLINE void planes_tiles(const int count, real *to, int64_t to_plane, const real
     default: call(4, __VA_ARGS__); \
     }
 
-static int64_t planes_scratch(const slide *s, const frame *f)
+static int64_t planes_scratch(const conv_geometry *s, const padded_image *f)
 {
     return s->out * run_of(s->height, f->columns) * (int64_t)sizeof(real);
 }
 
-/* Rows [row, end) of windows, counted through the batch. The weights are read as they lie. */
-static void planes_rows(const target *to, source *from, const real *w, const slide *s, int64_t row, int64_t end,
+/* Rows [row, end) of windows, counted through the batch. The weights are read in place. */
+static void planes_rows(const target *to, source *from, const real *w, const conv_geometry *s, int64_t row, int64_t end,
                         real *scratch)
 {
-    int64_t pitch = from->frame.columns, plane = plane_of(&from->frame);
-    for (part p; row < end; row += p.rows) {
-        p = part_at(row, end, s->height);
-        const real *image = planes_of_image(from, p.image) + p.row * pitch;
-        int64_t run = run_of(p.rows, pitch), at = p.image * to->pitch + p.row * s->c_down;
+    int64_t row_pitch = from->padded.columns, plane = plane_of(&from->padded);
+    for (image_rows p; row < end; row += p.rows) {
+        p = image_rows_at(row, end, s->height);
+        const real *image = planes_of_image(from, p.image) + p.row * row_pitch;
+        int64_t run = run_of(p.rows, row_pitch), at = p.image * to->image_stride + p.row * s->c_down;
         for (int64_t o = 0; o < s->out; o += PLANES_TILE)
             FOR_COUNT(s->out - o, planes_tiles, scratch + o * run, run, to->first ? to->first + o : NULL, to->relu,
-                      image, plane, pitch, w + s->w + o * s->w_out, s, run)
+                      image, plane, row_pitch, w + s->w + o * s->w_out, s, run)
         for (int64_t y = 0; y < p.rows; y++, at += s->c_down)
-            row_together(to->out + at, to->mask ? to->mask + at : NULL, scratch + y * pitch, run, s->width, s->out);
+            row_together(to->out + at, to->mask ? to->mask + at : NULL, scratch + y * row_pitch, run, s->width, s->out);
     }
 }
 
 /* ---- the weight's gradient ---- */
 
-/* A piece is a vector for each weight, and one for each bias: the sums over every VECTOR-th pixel. */
-static int64_t planes_piece(const slide *s) { return s->out * (s->in * s->kh * s->kw + 1) * VECTOR; }
+/* A partial sum has a vector for each weight, and one for each bias: the sums over every VECTOR-th pixel. */
+static int64_t planes_partial_sum(const conv_geometry *s) { return s->out * (s->in * s->kh * s->kw + 1) * VECTOR; }
 
-/* The output's gradient as the windows stand in the frame of the input; 0 between the rows. */
-static frame gradient_frame(const slide *s, const frame *f)
+/* The output's gradient, padded so that each value is at its window's place in the input's padded image. */
+static padded_image gradient_padding(const conv_geometry *s, const padded_image *f)
 {
-    return (frame){
+    return (padded_image){
         .rows = s->height, .columns = f->columns, .height = s->height, .width = s->width, .channels = s->out,
     };
 }
 
-/* The gradients' planes times `taps` taps: piece (count, taps, VECTOR) += sums over `pixels` pixels. */
-INLINE void gradient_sums(const int count, real *piece, int64_t row, const real *dz, int64_t dz_plane,
+/* The gradients' planes times `taps` taps: partial (count, taps, VECTOR) += sums over `pixels` pixels. */
+INLINE void gradient_sums(const int count, real *partial, int64_t row, const real *dz, int64_t dz_plane,
                           const real *const at[TAPS_TILE], const int taps, int64_t pixels)
 {
     vec sum[PLANES_TILE][TAPS_TILE];
@@ -238,7 +208,7 @@ INLINE void gradient_sums(const int count, real *piece, int64_t row, const real 
     for (int o = 0; o < count; o++)
         #pragma GCC unroll 4
         for (int t = 0; t < taps; t++)
-            sum[o][t] = load(piece + o * row + t * VECTOR);
+            sum[o][t] = load(partial + o * row + t * VECTOR);
     for (int64_t p = 0; p < pixels; p += VECTOR) {
         vec z[PLANES_TILE];
         #pragma GCC unroll 4
@@ -246,40 +216,40 @@ INLINE void gradient_sums(const int count, real *piece, int64_t row, const real 
             z[o] = load(dz + o * dz_plane + p);
         #pragma GCC unroll 4
         for (int t = 0; t < taps; t++) {
-            vec moved = load(at[t] + p);
+            vec shifted = load(at[t] + p);
             #pragma GCC unroll 4
             for (int o = 0; o < count; o++)
-                sum[o][t] += z[o] * moved;
+                sum[o][t] += z[o] * shifted;
         }
     }
     #pragma GCC unroll 4
     for (int o = 0; o < count; o++)
         #pragma GCC unroll 4
         for (int t = 0; t < taps; t++)
-            store(piece + o * row + t * VECTOR, sum[o][t]);
+            store(partial + o * row + t * VECTOR, sum[o][t]);
 }
 
-static void bias_sum(real *piece, const real *dz, int64_t pixels)
+static void bias_sum(real *partial, const real *dz, int64_t pixels)
 {
-    vec sum[4] = {load(piece)};
+    vec sum[4] = {load(partial)};
     for (int64_t p = 0; p < pixels; p += AT_ONCE * VECTOR)
         for (int v = 0; v < AT_ONCE; v++)
             sum[v] += load(dz + p + v * VECTOR);
-    store(piece, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+    store(partial, (sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 /* The tile of taps from `tap` on, for all outputs. */
-static void gradient_taps(real *piece, const real *dz, int64_t dz_plane, const real *image, int64_t plane,
-                          int64_t pitch, int64_t tap, int taps, const slide *s)
+static void gradient_taps(real *partial, const real *dz, int64_t dz_plane, const real *image, int64_t plane,
+                          int64_t row_pitch, int64_t tap, int taps, const conv_geometry *s)
 {
     const real *at[TAPS_TILE];
-    int64_t area = s->kh * s->kw, row = s->in * area * VECTOR, pixels = s->height * pitch;
+    int64_t area = s->kh * s->kw, row = s->in * area * VECTOR, pixels = s->height * row_pitch;
     for (int i = 0; i < taps; i++) {
         int64_t own = tap + i;
-        at[i] = image + own / area * plane + own % area / s->kw * pitch + own % s->kw;
+        at[i] = image + own / area * plane + own % area / s->kw * row_pitch + own % s->kw;
     }
     for (int64_t o = 0; o < s->out; o += PLANES_TILE) {
-        real *to = piece + o * row + tap * VECTOR;
+        real *to = partial + o * row + tap * VECTOR;
         const real *z = dz + o * dz_plane;
         if (taps == TAPS_TILE)
             FOR_COUNT(s->out - o, gradient_sums, to, row, z, dz_plane, at, TAPS_TILE, pixels)
@@ -288,16 +258,16 @@ static void gradient_taps(real *piece, const real *dz, int64_t dz_plane, const r
     }
 }
 
-/* piece = the share of n images in the gradients of the weight and of the bias */
-static void planes_gradient(real *piece, source *dz, source *from, const slide *s, int64_t n, deal d)
+/* partial = a share of the gradients of weight and bias over n images */
+static void planes_gradient(real *partial, source *dz, source *from, const conv_geometry *s, int64_t n, share d)
 {
-    int64_t taps = s->in * s->kh * s->kw, pitch = from->frame.columns;
-    int64_t plane = plane_of(&from->frame), dz_plane = plane_of(&dz->frame);
-    real *bias = piece + s->out * taps * VECTOR;
+    int64_t taps = s->in * s->kh * s->kw, row_pitch = from->padded.columns;
+    int64_t plane = plane_of(&from->padded), dz_plane = plane_of(&dz->padded);
+    real *bias = partial + s->out * taps * VECTOR;
     for (int64_t tap = 0, number = 0, count; tap < taps; tap += count, number++) {
         count = tap + TAPS_TILE <= taps ? TAPS_TILE : 1;
-        for (int64_t o = 0; o < s->out && dealt(&d, number); o++)
-            memset(piece + (o * taps + tap) * VECTOR, 0, (size_t)(count * VECTOR) * sizeof(real));
+        for (int64_t o = 0; o < s->out && is_in_share(&d, number); o++)
+            memset(partial + (o * taps + tap) * VECTOR, 0, (size_t)(count * VECTOR) * sizeof(real));
     }
     if (d.first == 0)
         memset(bias, 0, (size_t)(s->out * VECTOR) * sizeof(real));
@@ -305,30 +275,31 @@ static void planes_gradient(real *piece, source *dz, source *from, const slide *
         const real *image = planes_of_image(from, r), *z = planes_of_image(dz, r);
         for (int64_t tap = 0, number = 0, count; tap < taps; tap += count, number++) {
             count = tap + TAPS_TILE <= taps ? TAPS_TILE : 1;
-            if (dealt(&d, number))
-                gradient_taps(piece, z, dz_plane, image, plane, pitch, tap, (int)count, s);
+            if (is_in_share(&d, number))
+                gradient_taps(partial, z, dz_plane, image, plane, row_pitch, tap, (int)count, s);
         }
         for (int64_t o = 0; o < s->out && d.first == 0; o++)
-            bias_sum(bias + o * VECTOR, z + o * dz_plane, run_of(s->height, pitch));
+            bias_sum(bias + o * VECTOR, z + o * dz_plane, run_of(s->height, row_pitch));
     }
 }
 
-/* n sums from the pieces' vectors */
-static void gather_sums(real *to, const real *pieces, int64_t count, int64_t piece, int64_t first, int64_t last)
+/* Sums [first, last) from the vectors of the partial sums. */
+static void reduce_sums(real *to, const real *partials, int64_t count, int64_t partial, int64_t first, int64_t last)
 {
     for (int64_t i = first; i < last; i++) {
-        vec sum = load(pieces + i * VECTOR);
+        vec sum = load(partials + i * VECTOR);
         for (int64_t p = 1; p < count; p++)
-            sum += load(pieces + p * piece + i * VECTOR);
+            sum += load(partials + p * partial + i * VECTOR);
         to[i] = sum_of(sum);
     }
 }
 
-static void planes_gather(real *dw, real *db, const real *pieces, int64_t count, int64_t piece, const slide *s, team t)
+static void planes_reduce(real *dw, real *db, const real *partials, int64_t count, int64_t partial,
+                          const conv_geometry *s, thread_team t)
 {
     int64_t weights = s->out * s->in * s->kh * s->kw, first, last;
-    team_share(t, weights, 1, &first, &last);
-    gather_sums(dw, pieces, count, piece, first, last);
+    thread_share(t, weights, 1, &first, &last);
+    reduce_sums(dw, partials, count, partial, first, last);
     if (t.id == 0)
-        gather_sums(db, pieces + weights * VECTOR, count, piece, 0, s->out);
+        reduce_sums(db, partials + weights * VECTOR, count, partial, 0, s->out);
 }

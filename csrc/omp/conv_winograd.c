@@ -1,5 +1,5 @@
-/* winograd.c - convolution with 3 x 3 kernels at stride 1 in a quarter of the multiplications (Winograd 1980; Lavin and
- * Gray 2016, F(4x4, 3x3)). A tile of 4 x 4 outputs sees 6 x 6 pixels d of the image through a kernel g:
+/* conv_winograd.c - convolution with 3 x 3 kernels at stride 1 in a quarter of the multiplications (Winograd 1980;
+ * Lavin and Gray 2016, F(4x4, 3x3)). A tile of 4 x 4 outputs reads 6 x 6 pixels d of the image through a kernel g:
  *     out = A' [(G g G') * (B' d B)] A,   * element by element,   36 multiplications in place of 144.
  * This is a product of polynomials, done at points: both factors are evaluated there, multiplied, and the product is
  * interpolated. The points are 0, +-p, +-q and infinity with p = 1/sqrt(2), q = sqrt(2), which keep all numbers of one
@@ -11,14 +11,15 @@
 #include "vector.h"
 
 enum { TILE_SIDE = 4, SEEN = 6, PLACES = SEEN * SEEN };
-enum { BLOCK_BYTES = 512 * 1024 };              /* of tiles that are under way at once: they stay in the second cache, */
-                                                /* but are at least half of the packed kernels, read once a block */
+/* BLOCK_BYTES 512 KiB: of the tiles of a block, which stay in the L2 cache; at least half of the packed kernels, which
+ * are read once a block. */
+enum { BLOCK_BYTES = 512 * 1024 };
 enum { MOST_KERNELS = 256 * 256 };              /* beyond, packed kernels and their gradients take too much memory */
 
 static int64_t tiles_along(int64_t pixels) { return (pixels + TILE_SIDE - 1) / TILE_SIDE; }
 
 /* Enough channels to fill the matrix products, and few enough pixels past the image's end. */
-static int winograd_pays(const slide *s)
+static int winograd_pays(const conv_geometry *s)
 {
     int64_t tiles = tiles_along(s->height) * tiles_along(s->width);
     return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->in >= 16 && s->out >= 16 && s->group == 1
@@ -34,9 +35,9 @@ typedef struct {
     int64_t in_place, out_place;                /* values from one place to the next */
 } tile_block;
 
-static int64_t winograd_packed_size(const slide *s) { return PLACES * s->in * row_stride(s->out); }
+static int64_t winograd_packed_size(const conv_geometry *s) { return PLACES * s->in * row_stride(s->out); }
 
-static tile_block block_of(const slide *s, int64_t images)
+static tile_block block_of(const conv_geometry *s, int64_t images)
 {
     tile_block b = {.in = row_stride(s->in), .out = row_stride(s->out)};
     int64_t across = tiles_along(s->width);
@@ -49,13 +50,13 @@ static tile_block block_of(const slide *s, int64_t images)
     return b;
 }
 
-/* Input channels whose gradients are summed at once: their sums fill the second cache no more than a block does. */
-static int64_t channels_together(const slide *s)
+/* Input channels whose gradients are summed at once: their sums take no more of the L2 cache than a block does. */
+static int64_t channels_together(const conv_geometry *s)
 {
     return min_i64(s->in, max_i64(VECTOR, BLOCK_BYTES / (PLACES * row_stride(s->out) * (int64_t)sizeof(real))));
 }
 
-static int64_t winograd_scratch(const slide *s, int64_t images)
+static int64_t winograd_scratch(const conv_geometry *s, int64_t images)
 {
     tile_block b = block_of(s, images);
     int64_t sums = PLACES * channels_together(s) * row_stride(s->out);
@@ -131,14 +132,15 @@ INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t
         d[k] = whole || (k >= first && k < last) ? load(top + k * image_row) : (vec){};
 }
 
-/* Rows [first, first + rows) of tiles, the first of which stands in the frame's corner: B' d B, of channels [begin, end).
+/* Rows [first, first + rows) of tiles, the first in the padded image's corner: B' d B, of channels [begin, end).
  * What lies outside the image counts as 0. A column of pixels is transformed once for all tiles it is in. */
-static void transform_image(real *to, const real *image, const frame *f, int64_t first, int64_t rows, int64_t begin,
-                            int64_t end, const slide *s, const tile_block *b)
+static void transform_image(real *to, const real *image, const padded_image *f, int64_t first, int64_t rows,
+                            int64_t begin, int64_t end, const conv_geometry *s, const tile_block *b)
 {
     int64_t across = tiles_along(s->width), image_row = f->width * f->channels;
     for (int64_t y = 0; y < rows; y++) {
-        int64_t top = TILE_SIDE * (first + y) - f->top, inside = max_i64(0, -top), last = min_i64(SEEN, f->height - top);
+        int64_t top = TILE_SIDE * (first + y) - f->top, inside = max_i64(0,
+                                                                         -top), last = min_i64(SEEN, f->height - top);
         for (int64_t j = begin; j < end; j += VECTOR) {
             real *place = to + y * across * b->in + j - begin;
             vec column[SEEN][SEEN];
@@ -167,10 +169,10 @@ static void transform_image(real *to, const real *image, const frame *f, int64_t
 }
 
 /* G g G', packed: (places, strips of channels, in, lanes of the strip). This thread's share of the input's channels. */
-static void winograd_pack(real *to, const real *w, const slide *s, team t)
+static void winograd_pack(real *to, const real *w, const conv_geometry *s, thread_team t)
 {
     int64_t out = row_stride(s->out), first, last;
-    team_share(t, s->in, 1, &first, &last);
+    thread_share(t, s->in, 1, &first, &last);
     for (int64_t c = first; c < last; c++)
         for (int64_t j = 0; j < out; j += VECTOR) {
             int64_t strip = j / STRIP * STRIP, width = min_i64(STRIP, out - strip);
@@ -194,7 +196,7 @@ static void winograd_pack(real *to, const real *w, const slide *s, team t)
 }
 
 /* From a tile's first output to the next tile's. */
-INLINE void next_tile(int64_t *oy, int64_t *ox, const slide *s)
+INLINE void next_tile(int64_t *oy, int64_t *ox, const conv_geometry *s)
 {
     *ox += TILE_SIDE;
     if (*ox >= s->width)
@@ -203,7 +205,7 @@ INLINE void next_tile(int64_t *oy, int64_t *ox, const slide *s)
 
 /* A' m A of rows of tiles of the image at image_at, to its target. */
 static void transform_output(const target *to, int64_t image_at, const real *m, int64_t first_row, int64_t rows,
-                             const slide *s, const tile_block *b)
+                             const conv_geometry *s, const tile_block *b)
 {
     for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width); tile++) {
         int64_t down = min_i64(TILE_SIDE, s->height - oy), right = min_i64(TILE_SIDE, s->width - ox);
@@ -248,16 +250,17 @@ static void transform_output(const target *to, int64_t image_at, const real *m, 
 
 /* The images' tiles of rows [row, end), counted through the batch, transformed: channels [first, last). */
 static void transform_rows(real *seen, const source *from, int64_t row, int64_t end, int64_t first, int64_t last,
-                           const slide *s, const tile_block *b)
+                           const conv_geometry *s, const tile_block *b)
 {
-    for (part p; row < end; row += p.rows, seen += p.rows * tiles_along(s->width) * b->in) {
-        p = part_at(row, end, tiles_along(s->height));
-        transform_image(seen, from->images + p.image * from->pitch, &from->frame, p.row, p.rows, first, last, s, b);
+    for (image_rows p; row < end; row += p.rows, seen += p.rows * tiles_along(s->width) * b->in) {
+        p = image_rows_at(row, end, tiles_along(s->height));
+        transform_image(seen, from->images + p.image * from->image_stride, &from->padded, p.row, p.rows, first, last, s,
+                        b);
     }
 }
 
 /* For each place: products (tiles, out) = seen (tiles, in) packed (in, out) */
-static void multiply_tiles(real *products, const real *seen, const real *packed, int64_t tiles, const slide *s,
+static void multiply_tiles(real *products, const real *seen, const real *packed, int64_t tiles, const conv_geometry *s,
                            const tile_block *b)
 {
     sums tile = {.steps = s->in, .segments = 1, .a_row = b->in, .a_step = 1, .c_row = b->out};
@@ -275,8 +278,8 @@ static void multiply_tiles(real *products, const real *seen, const real *packed,
 }
 
 /* Rows [row, end) of tiles, counted through the batch. */
-static void winograd_rows(const target *to, source *from, const real *packed, const slide *s, int64_t row, int64_t end,
-                          real *scratch)
+static void winograd_rows(const target *to, source *from, const real *packed, const conv_geometry *s, int64_t row,
+                          int64_t end, real *scratch)
 {
     int64_t across = tiles_along(s->width), down = tiles_along(s->height);
     tile_block b = block_of(s, (end - row + down - 1) / down);
@@ -286,9 +289,9 @@ static void winograd_rows(const target *to, source *from, const real *packed, co
         transform_rows(seen, from, row, next, 0, s->in, s, &b);
         multiply_tiles(products, seen, packed, (next - row) * across, s, &b);
         const real *done = products;
-        for (part p; row < next; row += p.rows, done += p.rows * across * b.out) {
-            p = part_at(row, next, down);
-            transform_output(to, p.image * to->pitch, done, p.row, p.rows, s, &b);
+        for (image_rows p; row < next; row += p.rows, done += p.rows * across * b.out) {
+            p = image_rows_at(row, next, down);
+            transform_output(to, p.image * to->image_stride, done, p.row, p.rows, s, &b);
         }
     }
 }
@@ -296,8 +299,8 @@ static void winograd_rows(const target *to, source *from, const real *packed, co
 /* ---- the weight's gradient ---- */
 
 /* A dz A' of rows of tiles; outputs past the image's end count as 0. The sums of dz are added to db, unless NULL. */
-static void transform_gradient(real *to, real *db, const real *dz, int64_t first_row, int64_t rows, const slide *s,
-                               const tile_block *b)
+static void transform_gradient(real *to, real *db, const real *dz, int64_t first_row, int64_t rows,
+                               const conv_geometry *s, const tile_block *b)
 {
     for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width); tile++) {
         int64_t down = min_i64(TILE_SIDE, s->height - oy), right = min_i64(TILE_SIDE, s->width - ox);
@@ -344,8 +347,8 @@ static void multiply_gradients(real *sums_at, const real *seen, const real *grad
         }
 }
 
-/* G' s G of the sums of channels from `first` on, as a piece of a gradient holds them: see gather_gradient. */
-static void transform_sums(real *piece, const real *sums_at, int64_t first, int64_t channels, const slide *s)
+/* G' s G of the sums of channels from `first` on, as a partial of a gradient holds them: see reduce_gradient. */
+static void transform_sums(real *partial, const real *sums_at, int64_t first, int64_t channels, const conv_geometry *s)
 {
     int64_t out = row_stride(s->out), run = run_length(s);
     for (int64_t c = 0; c < channels; c++)
@@ -359,7 +362,7 @@ static void transform_sums(real *piece, const real *sums_at, int64_t first, int6
                 weight_line(three, column);
                 half[0][k] = three[0], half[1][k] = three[1], half[2][k] = three[2];
             }
-            real *to = piece + strip * s->kh * run + (first + c) * width + j - strip;
+            real *to = partial + strip * s->kh * run + (first + c) * width + j - strip;
             for (int64_t y = 0; y < 3; y++) {
                 vec three[3];
                 weight_line(three, half[y]);
@@ -369,9 +372,9 @@ static void transform_sums(real *piece, const real *sums_at, int64_t first, int6
         }
 }
 
-/* piece = the share of n images in the weight's gradient: shares are of the input's channels; db = the sums of dz */
-static void winograd_gradient(real *piece, real *db, const real *dz, int64_t dz_pitch, source *from, const slide *s,
-                              int64_t n, deal d, real *scratch)
+/* partial = the share of n images in the weight's gradient: shares are of the input's channels; db = the sums of dz */
+static void winograd_gradient(real *partial, real *db, const real *dz, int64_t dz_stride, source *from,
+                              const conv_geometry *s, int64_t n, share d, real *scratch)
 {
     int64_t across = tiles_along(s->width), down = tiles_along(s->height), end = s->in * d.last / d.shares;
     tile_block b = block_of(s, n);
@@ -384,13 +387,13 @@ static void winograd_gradient(real *piece, real *db, const real *dz, int64_t dz_
             next = min_i64(n * down, row + b.rows);
             transform_rows(seen, from, row, next, c, c + channels, s, &b);
             real *to = gradients;
-            for (part p; row < next; row += p.rows, to += p.rows * across * b.out) {
-                p = part_at(row, next, down);
-                transform_gradient(to, db, dz + p.image * dz_pitch, p.row, p.rows, s, &b);
+            for (image_rows p; row < next; row += p.rows, to += p.rows * across * b.out) {
+                p = image_rows_at(row, next, down);
+                transform_gradient(to, db, dz + p.image * dz_stride, p.row, p.rows, s, &b);
             }
             multiply_gradients(sums_at, seen, gradients, (to - gradients) / b.out, channels, &b, next <= b.rows);
         }
-        transform_sums(piece, sums_at, c, channels, s);
+        transform_sums(partial, sums_at, c, channels, s);
     }
 }
 #undef P

@@ -1,10 +1,12 @@
 /* dense.c - the fully connected layer, fast. The weight is kept (i, row_stride(o)), inputs first, so that all three
- * products run along outputs: forward and update read it as it lies; only the input's gradient needs it transposed,
- * which the packing of the product does on the way. Narrow layers, of so few outputs that most of a vector would
- * stay empty, keep it (o, row_stride(i)) and run along inputs (narrow.c).
+ * products run along outputs: forward and update read it in place; only the input's gradient needs it transposed, which
+ * the packing of the product does. Narrow layers, whose few outputs would leave most of a vector empty, keep it
+ * (o, row_stride(i)) and run along inputs (dense_narrow.c).
+ * uses: matrix.c (multiply, product_route), dense_narrow.c, dense_pair.c
  */
 #include "../core.h"
-#include "vector.h"
+#include "nn_aux.h"
+#include "transpose.h"
 
 enum { BIAS_WIDE = 4 };                 /* vectors of a row that are added up together */
 
@@ -35,7 +37,7 @@ static product forward_product(const nn_layer *spec, int64_t n)
 {
     int64_t i = values(spec->in), o = row_stride(values(spec->out));
     return (product){
-        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1, .c_row = o, .may_split = 1,
+        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1, .c_row = o,
         .end = {.kind = ACTIVATE, .activation = spec->activation},
     };
 }
@@ -46,17 +48,17 @@ static product input_product(const nn_layer *spec, int64_t n)
     int64_t i = values(spec->in), o = values(spec->out);
     return (product){
         .m = n, .n = row_stride(i), .k = o, .a_row = row_stride(o), .a_col = 1,
-        .b_row = 1, .b_col = row_stride(o), .b_width = i, .c_row = row_stride(i), .may_split = 1,
+        .b_row = 1, .b_col = row_stride(o), .b_width = i, .c_row = row_stride(i),
     };
 }
 
-/* dw (i,o) = x' (i,n) dz (n,o) */
-static product weight_product(const nn_layer *spec, int64_t n)
+/* dw (i,o) = x' (i,n) dz (n,o); with `steps`, the step that it makes, unless the sums are too long for that */
+static product weight_product(const nn_layer *spec, int64_t n, int steps)
 {
     int64_t i = values(spec->in), o = row_stride(values(spec->out));
     return (product){
-        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1, .c_row = o, .may_split = 1,
-        .end = {.kind = n <= MOST_FUSED_ROWS ? STEP : KEEP},
+        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1, .c_row = o,
+        .end = {.kind = steps && n <= MOST_FUSED_ROWS ? STEP : KEEP},
     };
 }
 
@@ -64,21 +66,23 @@ static int64_t dense_scratch(const nn_layer *spec, int64_t n)
 {
     if (is_narrow(spec))
         return narrow_scratch(spec);
-    product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
+    product forward = forward_product(spec, n), input = input_product(spec, n);
     int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
-    if (row_stride(weight.n) >= FORMED_INPUTS)
-        weight.make_b = form_gradient;
-    product whole = weight;
-    whole.end.kind = KEEP;
-    return max_i64(most, max_i64(multiply_scratch(&weight), multiply_scratch(&whole)));
+    for (int steps = 0; steps < 2; steps++) {
+        product weight = weight_product(spec, n, steps);
+        if (row_stride(weight.n) >= FORMED_INPUTS)
+            weight.make_b = form_gradient;
+        most = max_i64(most, multiply_scratch(&weight));
+    }
+    return most;
 }
 
-static int64_t dense_common(const nn_layer *spec, int64_t n)
+static int64_t dense_shared_scratch(const nn_layer *spec, int64_t n)
 {
-    product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n);
     if (is_narrow(spec))
         return 0;
-    return max_i64(multiply_common(&forward), max_i64(multiply_common(&input), multiply_common(&weight)));
+    product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n, 1);
+    return max_i64(multiply_shared(&forward), max_i64(multiply_shared(&input), multiply_shared(&weight)));
 }
 
 static void dense_forward(layer *l, real *out, const real *x, const batch *b)
@@ -88,8 +92,8 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
         return;
     }
     product p = forward_product(&l->spec, b->n);
-    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b, p.common = l->common;
-    p.may_split = b->training;          /* a row's prediction does not depend on how many others there are */
+    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b, p.shared_scratch = l->shared_scratch;
+    p.rows_alike = !b->training;        /* a row's prediction does not depend on how many others there are */
     if (b->x_row)
         p.a_row = b->x_row;
     if (p.end.activation == NN_SOFTMAX)
@@ -97,22 +101,22 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
     multiply(&p, b->team, b->scratch);
     if (l->spec.activation == NN_SOFTMAX) {
         int64_t first, last;
-        team_wait(b->team);
-        team_share(b->team, b->n, 1, &first, &last);
+        barrier_wait(b->team);
+        thread_share(b->team, b->n, 1, &first, &last);
         activation_forward(out, NN_SOFTMAX, first, last, l->outputs);
     }
 }
 
-static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
     if (is_narrow(&l->spec)) {
         narrow_backward_input(l, dx, dz, x, below, b);
         return;
     }
     product p = input_product(&l->spec, b->n);
-    p.a = dz, p.b = l->w, p.c = dx, p.common = l->common;
+    p.a = dz, p.b = l->w, p.c = dx, p.shared_scratch = l->shared_scratch;
     if (below != NN_LINEAR)
-        p.end = (epilogue){.kind = SLOPE, .activation = below, .x = x, .x_row = row_stride(l->inputs)};
+        p.end = (epilogue){.kind = DERIVATIVE, .activation = below, .x = x, .x_row = row_stride(l->inputs)};
     multiply(&p, b->team, b->scratch);
 }
 
@@ -137,7 +141,7 @@ static void bias_gradient(layer *l, const real *dz, int steps, const batch *b)
     step_constants constants, *step = NULL;
     if (steps)
         constants = step_of(b->update, 0), step = &constants;
-    team_share(b->team, stride, VECTOR, &first, &last);
+    thread_share(b->team, stride, VECTOR, &first, &last);
     int64_t k = first;
     for (; k + BIAS_WIDE * VECTOR <= last; k += BIAS_WIDE * VECTOR)
         bias_columns(BIAS_WIDE, l, dz, stride, k, b->n, step);
@@ -145,12 +149,11 @@ static void bias_gradient(layer *l, const real *dz, int steps, const batch *b)
         bias_columns(1, l, dz, stride, k, b->n, step);
 }
 
-/* Let the product that gives the weight's gradient take the step at once, if it may; whether it does. */
+/* Lets the product that gives the weight's gradient take the step at once, if it may. Returns whether it does. */
 static int take_step(product *p, layer *l, step_constants *step, const batch *b)
 {
-    int steps = b->update && p->end.kind == STEP;
+    int steps = p->end.kind == STEP;
     p->c = steps ? l->w : l->dw;
-    p->end.kind = steps ? STEP : KEEP;
     if (steps) {
         *step = step_of(b->update, 1);
         p->end.step = step;
@@ -160,17 +163,17 @@ static int take_step(product *p, layer *l, step_constants *step, const batch *b)
     return steps;
 }
 
-static int dense_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
+static int dense_gradient(layer *l, const real *dz, const real *x, const batch *b)
 {
     if (is_narrow(&l->spec)) {
         narrow_backward_weight(l, dz, x, b);
         bias_gradient(l, dz, b->update != NULL, b);
         return b->update != NULL;
     }
-    product p = weight_product(&l->spec, b->n);
+    product p = weight_product(&l->spec, b->n, b->update != NULL);
     step_constants step;
     int steps = take_step(&p, l, &step, b);
-    p.a = x, p.b = dz, p.common = l->common;
+    p.a = x, p.b = dz, p.shared_scratch = l->shared_scratch;
     multiply(&p, b->team, b->scratch);
     bias_gradient(l, dz, steps, b);
     return steps;
@@ -179,19 +182,14 @@ static int dense_backward_parameters(layer *l, const real *dz, const real *x, co
 /* Both layers' gradients, or steps, each thread some of the columns between them. */
 static int dense_backward_pair(layer *l, layer *below, const real *x, const batch *b)
 {
-    product p = weight_product(&below->spec, b->n);
+    product p = weight_product(&below->spec, b->n, b->update != NULL);
     step_constants step, bias_step;
     int steps = take_step(&p, below, &step, b);
     if (steps)
         bias_step = step_of(b->update, 0);
     formed_gradient dz = {l, below, b->n, steps ? &step : NULL, &bias_step};
-    int64_t first, last;
-    p.a = x, p.make_b = form_gradient, p.source = &dz, p.common = below->common;
-    team_share(b->team, p.n, PANEL, &first, &last);
-    if (amx_pays(&p))                   /* forms each column once, too */
-        multiply(&p, b->team, b->scratch);
-    else if (first < last)
-        multiply_part(&p, 0, p.m, first, last, b->scratch);
+    p.a = x, p.make_b = form_gradient, p.source = &dz, p.shared_scratch = below->shared_scratch;
+    multiply(&p, b->team, b->scratch);
     bias_gradient(l, l->dz, steps, b);
     return steps;
 }
@@ -201,13 +199,26 @@ static int dense_pairs(const nn_layer *spec, const nn_layer *below)
     return forms_gradient(spec) && below->kind == NN_DENSE;
 }
 
+static const char *dense_route(const nn_layer *spec, pass_kind pass, const batch *b)
+{
+    product p;
+    if (is_narrow(spec))
+        return "narrow";
+    switch (pass) {
+    case FORWARD: p = forward_product(spec, b->n), p.rows_alike = !b->training; break;
+    case INPUT_GRADIENT: p = input_product(spec, b->n); break;
+    case WEIGHT_GRADIENT: p = weight_product(spec, b->n, b->update != NULL); break;
+    }
+    return product_route(&p, b->team);
+}
+
 static int dense_reads_any_row(const nn_layer *spec) { return !is_narrow(spec); }
 static int64_t dense_most_stepped_rows(const nn_layer *spec) { return is_narrow(spec) ? INT64_MAX : MOST_FUSED_ROWS; }
 
 /* In every batch threads read what another has made of a weight: each line goes from core to core and back, which takes
  * as long as the products of some dozen rows; more threads wait for fewer lines each. It is less where they step
  * columns of their own (multiply), and large weights come from a shared cache or from memory anyway. */
-static int dense_shared(const nn_layer *spec, int64_t n, int threads)
+static int dense_gains_by_sharing(const nn_layer *spec, int64_t n, int threads)
 {
     const int64_t many_rows = 128, near_bytes = 512 * 1024;
     int64_t bytes = dense_weights(spec) * (int64_t)sizeof(real);
@@ -215,12 +226,15 @@ static int dense_shared(const nn_layer *spec, int64_t n, int threads)
     return n * threads >= many_rows || columns * (int64_t)sizeof(real) >= WIDE_BYTES || bytes > near_bytes;
 }
 
-static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
-
 static const layer_kind dense_kind = {
-    .weights = dense_weights, .scratch = dense_scratch, .common = dense_common, .import = dense_import, .export = dense_export,
-    .forward = dense_forward, .backward_input = dense_backward_input,
-    .backward_parameters = dense_backward_parameters, .pairs = dense_pairs, .backward_pair = dense_backward_pair,
-    .flops = dense_flops, .shared = dense_shared,
-    .most_stepped_rows = dense_most_stepped_rows, .reads_any_row = dense_reads_any_row,
+    .forward = dense_forward, .backward_input = dense_backward_input, .flops = dense_flops,
+    .parameters = {
+        .size = dense_weights, .import = dense_import, .export = dense_export, .gradient = dense_gradient,
+        .most_stepped_rows = dense_most_stepped_rows,
+    },
+    .memory = {.scratch = dense_scratch, .shared_scratch = dense_shared_scratch},
+    .fast = {
+        .pairs = dense_pairs, .backward_pair = dense_backward_pair, .gains_by_sharing = dense_gains_by_sharing,
+        .reads_any_row = dense_reads_any_row, .route = dense_route,
+    },
 };

@@ -1,8 +1,9 @@
-/* narrow.c - fully connected layers of a few outputs, such as the last one of a regression: vectors run along the
- * inputs, the weight is (o, row_stride(i)), and each output is one dot product. Bound by reading x once a pass.
+/* dense_narrow.c - dense layers of a few outputs, such as the last one of a regression: vectors run along the inputs,
+ * the weight is (o, row_stride(i)), and each output is one dot product. Reading x once a pass is the bound.
  */
 #include "../core.h"
-#include "vector.h"
+#include "nn_aux.h"
+#include "transpose.h"
 
 static int is_narrow(const nn_layer *spec)
 {
@@ -23,24 +24,24 @@ INLINE vec dot_product(const real *x, const real *w, int64_t stride)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* out (n,o) = f(x (n,i) w' + b). VECTOR rows together: their sums' vectors, turned, are added up side by side. */
+/* out (n,o) = f(x (n,i) w' + b). VECTOR rows together: their sums' vectors, transposed, are added up side by side. */
 static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t stride = row_stride(l->inputs), to = row_stride(l->outputs), first, last;
     int whole_row = l->spec.activation == NN_SOFTMAX;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r += VECTOR) {
         int64_t rows = min_i64(VECTOR, last - r);
         for (int64_t j = 0; j < l->outputs; j++) {
-            real sums[VECTOR * VECTOR], turned[VECTOR * VECTOR];
+            real sums[VECTOR * VECTOR], transposed[VECTOR * VECTOR];
             vec z = splat(l->b[j]);
             for (int64_t i = 0; i < rows; i++)
                 store(sums + i * VECTOR, dot_product(x + (r + i) * stride, l->w + j * stride, stride));
             for (int64_t i = rows; i < VECTOR; i++)
                 store(sums + i * VECTOR, (vec){});
-            transpose_block(turned, VECTOR, sums, VECTOR);
+            transpose_block(transposed, VECTOR, sums, VECTOR);
             for (int i = 0; i < VECTOR; i++)
-                z += load(turned + i * VECTOR);
+                z += load(transposed + i * VECTOR);
             if (!whole_row)
                 z = activation_v(l->spec.activation, z);
             for (int64_t i = 0; i < rows; i++)
@@ -52,16 +53,17 @@ static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
 }
 
 /* dx (n,i) = dz (n,o) w f'(x) */
-static void narrow_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void narrow_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                  const batch *b)
 {
     int64_t stride = row_stride(l->inputs), first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++)
         for (int64_t k = 0; k < stride; k += VECTOR) {
             vec sum = {};
             for (int64_t j = 0; j < l->outputs; j++)
                 sum += dz[r * row_stride(l->outputs) + j] * load(l->w + j * stride + k);
-            store(dx + r * stride + k, slope_v(below, load(x + r * stride + k), sum));
+            store(dx + r * stride + k, derivative_v(below, load(x + r * stride + k), sum));
         }
 }
 
@@ -96,7 +98,7 @@ static void narrow_backward_weight(layer *l, const real *dz, const real *x, cons
     step_constants step;
     if (b->update)
         step = step_of(b->update, 1);
-    team_share(b->team, stride, VECTOR, &first, &last);
+    thread_share(b->team, stride, VECTOR, &first, &last);
     for (int64_t j = 0; j < l->outputs && first < last; j++) {
         sum_rows(sum, last - first, dz + j, row_stride(l->outputs), x + first, stride, b->n);
         for (int64_t k = max_i64(first, l->inputs); k < last; k++)
@@ -106,79 +108,5 @@ static void narrow_backward_weight(layer *l, const real *dz, const real *x, cons
                 step_v(l->w + at, load(sum + k - first), l->m ? l->m + at : NULL, l->v ? l->v + at : NULL, &step);
             else
                 store(l->dw + at, load(sum + k - first));
-    }
-}
-
-/* ---- the layer below ---- */
-
-/* Under a single output the gradient of a wide layer's output, dz w f'(a), is a few operations away from a: it is not
- * kept, but formed block by block where the product that gives the wide layer's weight's gradient asks for it. All else
- * that a's columns are needed for is done on the way: one pass over a instead of five. */
-enum { FORMED = 2 * COLUMNS, FORMED_INPUTS = 1024 };    /* vectors at a time; fewer inputs stay in a cache */
-
-typedef struct {
-    layer *l, *below;
-    int64_t n;
-    const step_constants *weight_step, *bias_step;      /* NULL: gradients are kept */
-} formed_gradient;
-
-static int forms_gradient(const nn_layer *spec) { return values(spec->out) == 1 && values(spec->in) >= FORMED_INPUTS; }
-
-/* Of the columns from k on: dz of rows [first, first+depth) to panels at `to`, as many vectors wide as `columns` says,
- * l's dw, and below's db */
-INLINE void form_columns(const int activation, const int panels, const int columns, const formed_gradient *g, real *to,
-                         int64_t first, int64_t depth, int64_t k)
-{
-    const int wide = panels * columns;
-    layer *l = g->l, *below = g->below;
-    int64_t stride = row_stride(l->inputs);
-    vec w[FORMED], dw[FORMED], db[FORMED];
-    for (int s = 0; s < wide; s++) {
-        w[s] = load(l->w + k + s * VECTOR);
-        dw[s] = first ? load(l->dw + k + s * VECTOR) : (vec){};
-        db[s] = first ? load(below->db + k + s * VECTOR) : (vec){};
-    }
-    for (int64_t r = 0; r < depth; r++) {
-        real dz = l->dz[(first + r) * row_stride(1)];
-        for (int s = 0; s < wide; s++) {
-            vec a = load(below->out + (first + r) * stride + k + s * VECTOR), d = slope_v(activation, a, dz * w[s]);
-            store(to + (s / columns * depth * columns + r * columns + s % columns) * VECTOR, d);
-            dw[s] += dz * a;
-            db[s] += d;
-        }
-    }
-    for (int s = 0; s < wide; s++, k += VECTOR) {
-        for (int64_t past = max_i64(k, l->inputs); past < k + VECTOR; past++)
-            dw[s][past - k] = 0;        /* there a may be f(0) */
-        if (g->weight_step) {
-            step_v(l->w + k, dw[s], l->m ? l->m + k : NULL, l->v ? l->v + k : NULL, g->weight_step);
-            step_v(below->b + k, db[s], below->bm ? below->bm + k : NULL, below->bv ? below->bv + k : NULL,
-                   g->bias_step);
-        } else {
-            store(l->dw + k, dw[s]);
-            store(below->db + k, db[s]);
-        }
-    }
-}
-
-#define FORM_COLUMNS(panels, columns) \
-    FOR_ACTIVATION(g->below->spec.activation, form_columns, panels, columns, g, to + at * depth, first, depth, k + at)
-
-/* For product.make_b */
-static void form_gradient(void *source, real *to, int64_t first, int64_t depth, int64_t k, int64_t width)
-{
-    const formed_gradient *g = source;
-    for (int64_t at = 0, lanes; at < width; at += lanes) {
-        lanes = panel_width(width, at);
-        if (at + 2 * PANEL <= width && panel_width(width, at + PANEL) == PANEL) {
-            FORM_COLUMNS(2, COLUMNS)
-            lanes = 2 * PANEL;
-        } else if (lanes == 3 * VECTOR) {
-            FORM_COLUMNS(1, 3)
-        } else if (lanes == 2 * VECTOR) {
-            FORM_COLUMNS(1, 2)
-        } else {
-            FORM_COLUMNS(1, 1)
-        }
     }
 }

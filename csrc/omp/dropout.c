@@ -1,8 +1,8 @@
-/* dropout.c - as ../dropout.c, with many Philox blocks at a time. The mask's order is that of images channel by
- * channel; it is turned into the layout inside before it is applied.
+/* dropout.c - as ../seq/dropout.c, with many Philox blocks at a time. The mask has channels first; it is transposed
+ * before it is applied.
  */
 #include "../core.h"
-#include "vector.h"
+#include "transpose.h"
 #if defined(__SSE2__) && !defined(__clang__)
 #include <immintrin.h>
 #endif
@@ -96,7 +96,7 @@ INLINE void scale_block(real *to, const real *from, const real *factor, int64_t 
     #pragma GCC unroll 16
     for (int i = 0; i < VECTOR; i++)
         row[i] = load(factor + (c + i) * pixels + p);
-    turn(row);
+    transpose_in_registers(row);
     #pragma GCC unroll 16
     for (int i = 0; i < VECTOR; i++)
         store(to + (p + i) * channels + c, load(from + (p + i) * channels + c) * row[i]);
@@ -149,23 +149,21 @@ static void dropout_rows(const layer *l, real *to, const real *from, int64_t fir
 static void dropout_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     dropout_rows(l, out, x, first, last, b);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                   const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     dropout_rows(l, dx, dz, first, last, b);
     activation_backward(dx, x, below, first, last, l->inputs);
 }
 
-/* A Philox block is some forty operations for four values. */
-static double dropout_flops(const nn_layer *spec) { return 10.0 * (double)values(spec->in); }
-
 static const layer_kind dropout_kind = {
-    .scratch = dropout_scratch, .forward = dropout_forward, .backward_input = dropout_backward_input,
-    .flops = dropout_flops, .by_rows = 1,
+    .forward = dropout_forward, .backward_input = dropout_backward_input, .flops = dropout_flops,
+    .memory = {.scratch = dropout_scratch}, .fast = {.by_rows = 1},
 };

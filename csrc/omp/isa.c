@@ -1,4 +1,4 @@
-/* dispatch.c - which copy of the fast kernels this processor runs. build.py numbers them, best first. */
+/* isa.c - which copy of the fast kernels this processor runs. build.py numbers them, best first. */
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#include "nn.h"
+#include "../nn.h"
 
 int nn_isa_index(void);
 

@@ -1,6 +1,6 @@
 /* layout.c - images are channels-last inside: the channels of a pixel lie together. */
 #include "../core.h"
-#include "vector.h"
+#include "transpose.h"
 
 /* Images of one channel or of one pixel look the same either way. */
 static int same_layout(const int32_t shape[3]) { return shape[0] == 1 || (int64_t)shape[1] * shape[2] == 1; }
@@ -24,12 +24,12 @@ static void image_in(real *to, const real *from, const int32_t shape[3])
         transpose(to, channels, from, pixels, channels, pixels);
 }
 
-static void image_in_bytes(real *to, const uint8_t *from, double scale, const int32_t shape[3])
+static void image_in_bytes(real *to, const uint8_t *from, const int32_t shape[3])
 {
     int64_t channels = shape[0], pixels = (int64_t)shape[1] * shape[2];
     for (int64_t c = 0; c < channels; c++, to++, from += pixels)
         for (int64_t p = 0; p < pixels; p++)
-            to[p * channels] = (real)(scale * from[p]);
+            to[p * channels] = (real)(BYTE_SCALE * from[p]);
 }
 
 static void image_out(real *to, const real *from, const int32_t shape[3])

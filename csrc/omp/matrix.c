@@ -1,36 +1,50 @@
-/* matrix.c - the matrix product, fast: operands brought to the micro-kernel of tile.c, or to the unit of amx.c. Each sum
- * runs over k in index order, in pieces of at most DEPTH that k alone decides on, so no thread changes a bit.
+/* matrix.c - the matrix product, fast: brings operands to the micro-kernel (matrix_kernel.c) or to the matrix unit
+ * (matrix_amx.c). Each sum runs over k in index order, in blocks of at most DEPTH that k alone decides on, so no number
+ * of threads changes a bit.
  *
- * Small operands are read where they lie. Large ones are copied block by block into the order in which the kernel
- * reads them (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the outer cache, HEIGHT x DEPTH of a for
- * the second-level one.
+ * Small operands are read in place. Large ones are packed block by block into the order in which the kernel reads them
+ * (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the L3 cache, HEIGHT x DEPTH of a for the L2 cache.
+ * uses: matrix_kernel.c (tiles), matrix_amx.c (amx_pays, amx_multiply)
  */
 #include "../core.h"
-#include "vector.h"
+#include "transpose.h"
 
+/* Constants: name, value, what it trades, how it was found (the case of `nn --bench` that it was timed by; the commit
+ * that brought it has the figures).
+ *
+ * DEPTH 512 (384), HEIGHT, WIDTH: of a packed block; HEIGHT x DEPTH values of a take a part of the L2 cache,
+ *     DEPTH x WIDTH of b a part of the L3 cache. Larger blocks are packed less often and evict more. product-2048.
+ * NARROW 3 (4) panels: columns of b used at a time while a stays in the L2 cache. product-512, solar-deep. */
 #if VECTOR_BYTES == 64
-enum { DEPTH = 512, HEIGHT = 96 / (int)sizeof(real) * ROWS, WIDTH = 768 };
+enum { DEPTH = 512, HEIGHT = 96 / (int)sizeof(real) * ROWS, WIDTH = 768, NARROW = 3 * PANEL };
 #else
-enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR };
+enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR, NARROW = 4 * PANEL };
 #endif
-enum { FEW_ROWS = 40, THIN = 16 * VECTOR, NARROW = (VECTOR_BYTES == 64 ? 3 : 4) * PANEL };
-enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024 };   /* operands up to this size, or whose rows lie no further
-                                         * apart, are read where they lie: few pages, no set of the cache overused */
-enum { ALIASES = 4096 };                /* bytes apart, all rows lie in the same set of the first cache */
-enum { NEAR_BYTES = 4 * 1024 * 1024 };  /* rows of an a of this size are near enough to be read time and again */
-enum { TOGETHER = 4, SOON = 8, LINE_VALUES = 64 / (int)sizeof(real) };  /* see pack_tiles */
-enum { COPYING = 64 };                  /* multiplications that take as long as copying a number */
-enum { MOST_PARTS = 16 };               /* of long sums, where those are shared out */
-enum { FEW_PRODUCTS = 64, WIDE_BYTES = 512 };   /* see multiply */
+/* FEW_ROWS 40: rows of a up to which packing b costs more than it saves. product-thin.
+ * THIN 16 vectors: columns of c up to which packing a costs more than it saves. 132 x 128 x 512, a 16th of product-512.
+ * SMALL_BYTES 96 KiB, CLOSE_BYTES 1 KiB: an operand of that size, or whose rows are that close, is read in place: it
+ *     needs few pages and overuses no set of the L1 cache.
+ * ALIASES 4 KiB: rows that far apart fall into one set of the L1 cache, by its size and ways.
+ * NEAR_BYTES 4 MiB: rows of an a of that size stay in the L2 or L3 cache and may be read repeatedly. product-512. */
+enum { FEW_ROWS = 40, THIN = 16 * VECTOR };
+enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024, ALIASES = 4096, NEAR_BYTES = 4 * 1024 * 1024 };
+/* TOGETHER 4: tiles that pack_tiles packs at a time, so that each cache line is fetched once. product-512.
+ * SOON 8: steps that pack_tiles prefetches ahead; more arrive too early, fewer too late. product-512. */
+enum { TOGETHER = 4, SOON = 8, LINE_VALUES = 64 / (int)sizeof(real) };
+/* COPYING 64: multiplications in the time of packing one value; weighs the grids of threads_down. product-long.
+ * FEW_PRODUCTS 64, WIDE_BYTES 512: threads_down says what they trade. cc-b32-adam, solar-50.
+ * MOST_SPLITS 16: partial sums of a long product, which threads share; more take more memory and additions.
+ *     product-long. */
+enum { COPYING = 64, FEW_PRODUCTS = 64, WIDE_BYTES = 512, MOST_SPLITS = 16 };
 
-/* m rows fall into as few tiles as can be, of as equal heights: the height of the tile that begins at row i. */
+/* Rows are divided into the fewest tiles of at most `most` rows, of equal heights: the height of the tile at row i. */
 INLINE int64_t tile_height(int64_t m, int64_t i, int64_t most)
 {
     int64_t count = (m + most - 1) / most, base = m / count, higher = m % count;
     return i < higher * (base + 1) ? base + 1 : base;
 }
 
-/* The row at which a tile begins. */
+/* The first row of a tile. */
 INLINE int64_t tile_start(int64_t m, int64_t tile, int64_t most)
 {
     int64_t count = (m + most - 1) / most;
@@ -39,13 +53,13 @@ INLINE int64_t tile_start(int64_t m, int64_t tile, int64_t most)
 
 INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
 
-/* Columns fall into panels in the same way: the width of the one that begins at column j. */
+/* Columns are divided into panels in the same way: the width of the panel at column j. */
 INLINE int64_t panel_width(int64_t width, int64_t j)
 {
     return tile_height((width + VECTOR - 1) / VECTOR, j / VECTOR, COLUMNS) * VECTOR;
 }
 
-/* to (depth, HALF): as pack_panel, for half as many lanes as a vector has places. Nothing is moved in vain. */
+/* to (depth, HALF): as pack_panel, for half a vector of lanes. */
 enum { HALF = VECTOR / 2 };
 INLINE void pack_half(real *to, const real *from, int64_t lane_step, int64_t depth)
 {
@@ -85,7 +99,7 @@ static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_s
                 #pragma GCC unroll 16
                 for (int i = 0; i < VECTOR; i++)
                     row[i] = s + i < there ? load(from + (s + i) * lane_step + at) : (vec){};
-                turn(row);
+                transpose_in_registers(row);
                 #pragma GCC unroll 16
                 for (int i = 0; i < VECTOR; i++)
                     store(to + (at + i) * lanes + s, row[i]);
@@ -151,7 +165,7 @@ static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64
     }
 }
 
-/* Columns of c past its end go through a tile of their own. */
+/* A tile that reaches past c's last column goes through memory of its own. */
 static void edge_tile(int64_t rows, int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                       int64_t b_row, real *c, int64_t j, int more, const product *p)
 {
@@ -167,29 +181,29 @@ static void edge_tile(int64_t rows, int columns, int64_t k, const real *a, int64
 typedef struct {
     int64_t depth, height, width;       /* of a block of a (height, depth), and of b (depth, width) */
     int64_t rows;                       /* of a tile, at most */
-    int copy_a, copy_b;                 /* or read them where they lie */
+    int packs_a, packs_b;                 /* or read in place */
 } blocking;
 
-/* An operand of that many values, `stride` values from row to row: is it as well read where it lies? */
-static int lies_well(int64_t count, int64_t stride)
+/* Whether an operand of `count` values, rows `stride` apart, is small or dense enough to be read without packing. */
+static int read_in_place(int64_t count, int64_t stride)
 {
     return count * (int64_t)sizeof(real) <= SMALL_BYTES || stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
 }
 
-/* For a part of c with so many columns. (Few rows of a use b, and few columns use a, too few times for a copy to pay;
- * rows of a that lie in one set of the cache get one all the same.) */
+/* For a part of c with that many columns. Few rows of a use b too seldom for packing to pay off, and few columns use a
+ * too seldom; rows of a that fall into one set of the L1 cache are packed all the same. */
 static blocking blocks_of(const product *p, int64_t columns)
 {
     blocking is;
     int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
     int near = p->m * p->k * (int64_t)sizeof(real) <= NEAR_BYTES;
-    is.copy_b = p->make_b || p->b_col > 1 || p->n % VECTOR
-             || (!few && !lies_well(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_askew);
-    is.copy_a = p->m > 1 && !lies_well(p->m * p->k, p->a_row * p->a_col)
+    is.packs_b = p->make_b || p->b_col > 1 || p->n % VECTOR
+             || (!few && !read_in_place(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_misaligned);
+    is.packs_a = p->m > 1 && !read_in_place(p->m * p->k, p->a_row * p->a_col)
              && !(spread && (near || columns <= THIN));
-    is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_part(p->k, DEPTH));         /* a step needs whole sums */
+    is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_size(p->k, DEPTH));         /* a step needs whole sums */
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
-    int a_once = !is.copy_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
+    int a_once = !is.packs_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
     is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
     is.rows = panel_width(min_i64(is.width, columns), 0) <= 2 * VECTOR ? TALL : ROWS;
@@ -199,10 +213,10 @@ static blocking blocks_of(const product *p, int64_t columns)
 /* Values of scratch that copies of a and b take. */
 static int64_t values_of_a(const blocking *is)
 {
-    return is->copy_a ? is->height * is->depth + VECTOR : 0;
+    return is->packs_a ? is->height * is->depth + VECTOR : 0;
 }
 
-static int64_t values_of_b(const blocking *is) { return is->copy_b ? is->depth * is->width + VECTOR : 0; }
+static int64_t values_of_b(const blocking *is) { return is->packs_b ? is->depth * is->width + VECTOR : 0; }
 
 /* Bytes of scratch that each thread needs for a product. */
 static int64_t multiply_scratch(const product *p)
@@ -213,7 +227,7 @@ static int64_t multiply_scratch(const product *p)
 }
 
 /* Bytes that all threads share during a product. */
-static int64_t multiply_common(const product *p) { return amx_common(p); }
+static int64_t multiply_shared(const product *p) { return amx_shared(p); }
 
 /* Those of a block's columns that fill whole stripes; how many they are. */
 static int64_t multiply_stripes(const product *p, const real *a, const real *b, int64_t i0, int64_t height, int64_t j0,
@@ -232,104 +246,148 @@ static void multiply_block(const product *p, const blocking *is, const real *a, 
                            int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
 {
     int64_t striped = 0;
-    if (height <= MOST_STRIPED && !is->copy_a && !is->copy_b)
+    if (height <= MOST_STRIPED && !is->packs_a && !is->packs_b)
         striped = multiply_stripes(p, a, b, i0, height, j0, width, depth, more, last);
     for (int64_t j = striped, lanes; j < width; j += lanes) {
         lanes = panel_width(width - striped, j - striped);
         int columns = (int)(lanes / VECTOR);
-        const real *right = is->copy_b ? b + j * depth : b + j, *left = a;
-        int64_t b_row = is->copy_b ? lanes : p->b_row;
+        const real *right = is->packs_b ? b + j * depth : b + j, *left = a;
+        int64_t b_row = is->packs_b ? lanes : p->b_row;
         int edge = j0 + j + columns * VECTOR > p->n;
         for (int64_t i = 0, rows; i < height; i += rows) {
             rows = tile_height(height, i, is->rows);
-            int64_t a_row = is->copy_a ? 1 : p->a_row, a_col = is->copy_a ? rows : p->a_col;
+            int64_t a_row = is->packs_a ? 1 : p->a_row, a_col = is->packs_a ? rows : p->a_col;
             real *c = p->c + (i0 + i) * p->c_row + j0 + j;
             if (edge)
                 edge_tile(rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more, p);
             else
                 tiles[rows - 1][columns - 1](depth, left, a_row, a_col, right, b_row, c, i0 + i, j0 + j, more, last, p);
-            left += is->copy_a ? rows * depth : rows * p->a_row;
+            left += is->packs_a ? rows * depth : rows * p->a_row;
         }
     }
 }
 
 /* The part of c in rows [i0, i1) and columns [j0, j1). */
-static void multiply_part(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
+static void multiply_range(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
 {
     blocking is = blocks_of(p, j1 - j0);
     real *b_block = scratch, *a_block = b_block + values_of_b(&is);
     int a_stays = i1 - i0 <= is.height && p->k <= is.depth;
-    if (!is.copy_b)
+    if (!is.packs_b)
         is.width = max_i64(PANEL, (j1 - j0 + PANEL - 1) / PANEL * PANEL);
     for (int64_t j = j0; j < j1; j += is.width)
         for (int64_t q = 0; q < p->k || q == 0; q += is.depth) {
             int64_t width = min_i64(is.width, j1 - j), depth = min_i64(is.depth, p->k - q);
-            const real *b = is.copy_b ? b_block : p->b + q * p->b_row + j;
-            if (is.copy_b)
+            const real *b = is.packs_b ? b_block : p->b + q * p->b_row + j;
+            if (is.packs_b)
                 pack_b(b_block, p, q, depth, j, width);
             for (int64_t i = i0; i < i1; i += is.height) {
                 int64_t height = min_i64(is.height, i1 - i);
-                const real *a = is.copy_a ? a_block : p->a + i * p->a_row + q * p->a_col;
-                if (is.copy_a && (j == j0 || !a_stays))
+                const real *a = is.packs_a ? a_block : p->a + i * p->a_row + q * p->a_col;
+                if (is.packs_a && (j == j0 || !a_stays))
                     pack_a(a_block, p, i, height, is.rows, q, depth);
                 multiply_block(p, &is, a, b, i, height, j, width, depth, q > 0, q + depth >= p->k);
             }
         }
 }
 
-/* The whole of c for few rows of operands read where they lie: each thread as many tiles, panel after panel. */
-static void multiply_few(const product *p, team t, void *scratch)
+/* The whole of c for few rows of operands read in place: each thread takes the same number of tiles, panel by panel. */
+static void multiply_few(const product *p, thread_team t, void *scratch)
 {
     int64_t vectors = (p->n + VECTOR - 1) / VECTOR;
     int64_t tall = (p->m + ROWS - 1) / ROWS, wide = (vectors + COLUMNS - 1) / COLUMNS, at, last;
-    team_share(t, tall * wide, 1, &at, &last);
+    thread_share(t, tall * wide, 1, &at, &last);
     while (at < last) {
         int64_t panel = at / tall, from = at % tall, to = min_i64(tall, from + last - at);
         int64_t panels = to - from == tall ? (last - at) / tall : 1;
-        multiply_part(p, tile_start(p->m, from, ROWS), tile_start(p->m, to, ROWS),
-                      tile_start(vectors, panel, COLUMNS) * VECTOR,
-                      min_i64(p->n, tile_start(vectors, panel + panels, COLUMNS) * VECTOR), scratch);
+        multiply_range(p, tile_start(p->m, from, ROWS), tile_start(p->m, to, ROWS),
+                       tile_start(vectors, panel, COLUMNS) * VECTOR,
+                       min_i64(p->n, tile_start(vectors, panel + panels, COLUMNS) * VECTOR), scratch);
         at += panels * (to - from);
     }
 }
 
-/* The whole of c, each thread its part of a grid: of like parts, and such that little is copied twice. Weights that
- * take a step after FEW_PRODUCTS are parted by columns, as the forward pass parts them, so that a thread finds in its
- * own cache what it has written: lines that go from core to core would take longer than these products. (Less than
- * WIDE_BYTES of a row would go to and fro all the same, as processors fetch neighbouring lines too.) */
-static void multiply(const product *p, team t, void *scratch)
+/* How threads share a product. */
+typedef enum { BY_AMX, BY_TILES, BY_GRID } sharing;
+
+static sharing sharing_of(const product *p)
 {
-    int64_t i0 = 0, i1 = p->m, j0 = 0, j1 = p->n, best = INT64_MAX;
-    int wide = p->n / t.count * (int64_t)sizeof(real) >= WIDE_BYTES;
-    int by_columns = p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide;
-    int down = 1;
     blocking is = blocks_of(p, p->n);
-    if (amx_pays(p)) {
-        amx_multiply(p, t, scratch);
-        return;
-    }
-    if (p->m <= FEW_ROWS && !is.copy_a && !is.copy_b) {
-        multiply_few(p, t, scratch);
-        return;
-    }
-    for (int d = 1; d <= t.count && t.count > 1 && !by_columns; d++) {
-        int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d * ROWS;
-        int64_t across = ((p->n + PANEL - 1) / PANEL + t.count / d - 1) / (t.count / d) * PANEL;
-        int64_t cost = tall * across + COPYING * (tall + across);
-        if (t.count % d == 0 && cost < best)
-            best = cost, down = d;
-    }
-    team rows = {t.id % down, down, NULL}, columns = {t.id / down, t.count / down, NULL};
-    if (down > 1)
-        team_share(rows, p->m, ROWS, &i0, &i1);
-    if (t.count / down > 1)
-        team_share(columns, p->n, PANEL, &j0, &j1);
-    if (i0 < i1 && j0 < j1)
-        multiply_part(p, i0, i1, j0, j1, scratch);
+    if (amx_pays(p))
+        return BY_AMX;
+    return p->m <= FEW_ROWS && !is.packs_a && !is.packs_b ? BY_TILES : BY_GRID;
 }
 
-/* Long sums fall into parts, as k alone decides: the product of part number s. */
-static product part_of_sums(const product *p, int64_t parts, int64_t s)
+/* BY_GRID: how many threads stand one below the other; the others stand side by side. The grid has equal parts of c and
+ * packs as few values twice as possible. Weights that take a step after FEW_PRODUCTS are divided by columns, as in the
+ * forward pass: a thread then finds its own columns in its cache, where lines from another core would take longer than
+ * these products. (Parts of less than WIDE_BYTES of a row would move between cores all the same, as processors fetch
+ * neighbouring lines too.) */
+static int threads_down(const product *p, int threads)
+{
+    int wide = p->n / threads * (int64_t)sizeof(real) >= WIDE_BYTES;
+    int by_columns = (p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide) || p->make_b;   /* b is made only once */
+    int64_t best = INT64_MAX;
+    int down = 1;
+    for (int d = 1; d <= threads && threads > 1 && !by_columns; d++) {
+        int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d * ROWS;
+        int64_t across = ((p->n + PANEL - 1) / PANEL + threads / d - 1) / (threads / d) * PANEL;
+        int64_t cost = tall * across + COPYING * (tall + across);
+        if (threads % d == 0 && cost < best)
+            best = cost, down = d;
+    }
+    return down;
+}
+
+/* The columns [*first, *last) of c in this thread's part of the grid. */
+static void grid_columns(const product *p, thread_team t, int down, int64_t *first, int64_t *last)
+{
+    thread_team columns = {t.id / down, t.count / down, NULL};
+    *first = 0, *last = p->n;
+    if (columns.count > 1)
+        thread_share(columns, p->n, PANEL, first, last);
+}
+
+static void multiply_grid(const product *p, thread_team t, void *scratch)
+{
+    int down = threads_down(p, t.count);
+    thread_team rows = {t.id % down, down, NULL};
+    int64_t i0 = 0, i1 = p->m, j0, j1;
+    if (down > 1)
+        thread_share(rows, p->m, ROWS, &i0, &i1);
+    grid_columns(p, t, down, &j0, &j1);
+    if (i0 < i1 && j0 < j1)
+        multiply_range(p, i0, i1, j0, j1, scratch);
+}
+
+/* The whole of c, by all threads. */
+static void multiply(const product *p, thread_team t, void *scratch)
+{
+    switch (sharing_of(p)) {
+    case BY_AMX: amx_multiply(p, t, scratch); return;
+    case BY_TILES: multiply_few(p, t, scratch); return;
+    case BY_GRID: multiply_grid(p, t, scratch); return;
+    }
+    NOT_REACHED;
+}
+
+/* The name of the kernel that `multiply` takes, for `route` of a layer kind. */
+static const char *product_route(const product *p, thread_team t)
+{
+    int64_t first, last;
+    switch (sharing_of(p)) {
+    case BY_AMX: return "product, AMX";
+    case BY_TILES: return "product, shared tiles";
+    case BY_GRID:
+        grid_columns(p, t, threads_down(p, t.count), &first, &last);
+        blocking is = blocks_of(p, last - first);
+        return is.packs_a || is.packs_b ? "product, packed blocks" : "product, in place";
+    }
+    NOT_REACHED;
+}
+
+/* Split-k: long sums are divided as k alone decides; the product of split number s. */
+static product split_k(const product *p, int64_t parts, int64_t s)
 {
     product part = *p;
     int64_t depth = (p->k + parts - 1) / parts;
@@ -339,18 +397,18 @@ static product part_of_sums(const product *p, int64_t parts, int64_t s)
     return part;
 }
 
-/* The whole of a small c whose sums are long: threads share those out. `sums` takes all parts but the first. */
-static void multiply_long(const product *p, int64_t parts, team t, real *sums, void *scratch)
+/* The whole of a small c with long sums: threads share the splits. `sums` holds all partial sums but the first. */
+static void multiply_long(const product *p, int64_t parts, thread_team t, real *sums, void *scratch)
 {
     int64_t size = p->m * p->n, first, last;
-    team_share(t, parts, 1, &first, &last);
+    thread_share(t, parts, 1, &first, &last);
     for (int64_t s = first; s < last; s++) {
-        product part = part_of_sums(p, parts, s);
+        product part = split_k(p, parts, s);
         part.c = s ? sums + (s - 1) * size : p->c;
-        multiply_part(&part, 0, p->m, 0, p->n, scratch);
+        multiply_range(&part, 0, p->m, 0, p->n, scratch);
     }
-    team_wait(t);
-    team_share(t, size, VECTOR, &first, &last);
+    barrier_wait(t);
+    thread_share(t, size, VECTOR, &first, &last);
     for (int64_t s = 1; s < parts; s++, sums += size)
         for (int64_t i = first; i < last; i++)
             p->c[i] += sums[i];
@@ -360,33 +418,33 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
                int a_transposed, int b_transposed, int threads)
 {
     product p = {
-        .m = m, .n = n, .k = k, .c = c, .c_row = n, .may_split = 1,
+        .m = m, .n = n, .k = k, .c = c, .c_row = n,
         .a = a, .a_row = a_transposed ? 1 : k, .a_col = a_transposed ? m : 1,
         .b = b, .b_row = b_transposed ? 1 : n, .b_col = b_transposed ? k : 1,
         /* (vectors across two cache lines do not show where a tile has many rows to use them for) */
-        .b_askew = VECTOR_BYTES < 64 && (uintptr_t)b % VECTOR_BYTES != 0,
+        .b_misaligned = VECTOR_BYTES < 64 && (uintptr_t)b % VECTOR_BYTES != 0,
     };
-    int64_t parts = m * n <= k ? max_i64(1, min_i64(MOST_PARTS, k / DEPTH)) : 1;
+    int64_t parts = m * n <= k ? max_i64(1, min_i64(MOST_SPLITS, k / DEPTH)) : 1;
     int64_t worth = (int64_t)(2.0 * (double)m * (double)n * (double)k / 4e5);
-    product head = part_of_sums(&p, parts, 0), tail = part_of_sums(&p, parts, parts - 1);
+    product head = split_k(&p, parts, 0), tail = split_k(&p, parts, parts - 1);
     int64_t stride = max_i64(multiply_scratch(&head), multiply_scratch(&tail));
     stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     threads = (int)max_i64(1, min_i64(threads, worth));
-    int64_t common = (multiply_common(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    p.common = nn_borrow(common + stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
-    if (!p.common)
+    int64_t common = (multiply_shared(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    p.shared_scratch = nn_borrow(common + stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
+    if (!p.shared_scratch)
         return -1;
-    char *scratch = (char *)p.common + common;
-    barrier meet = {0};
+    char *scratch = (char *)p.shared_scratch + common;
+    thread_barrier barrier = {0};
     #pragma omp parallel num_threads(threads)
     {
-        team here = nn_team_here(&meet);
+        thread_team here = nn_this_team(&barrier);
         if (parts == 1)
             multiply(&p, here, scratch + here.id * stride);
         else
             multiply_long(&p, parts, here, (real *)(scratch + stride * threads), scratch + here.id * stride);
-        team_wait(here);        /* whoever waits at the region's end falls asleep, and wakes too late for the next one */
+        barrier_wait(here);             /* spins: a thread that waits at the region's end sleeps, and wakes too late */
     }
-    nn_give_back(p.common);
+    nn_give_back(p.shared_scratch);
     return 0;
 }

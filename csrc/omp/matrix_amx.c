@@ -1,4 +1,4 @@
-/* amx.c - large products of float32 on a unit that multiplies matrices of bfloat16 (Intel's AMX). A float32 is the sum
+/* matrix_amx.c - large products of float32 on Intel's AMX, which multiplies matrices of bfloat16. A float32 is the sum
  * of three bfloat16, without loss: 24 bits are 8 + 8 + 8. Of the nine products of two numbers' parts the six that are
  * not below float32's own rounding are added up, in float32: as exact as multiply-adds of float32, and up to twice as
  * fast (Henry, Tang and Heinecke 2019, «Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
@@ -9,29 +9,29 @@
  * when it is done with them: where another program is on its core, it takes fewer.
  */
 #include "../core.h"
-#include "vector.h"
+#include "transpose.h"
 #ifdef NN_AMX
 
 enum { SIDE = 32, HALF_SIDE = SIDE / 2 };       /* sums of a tile: SIDE x SIDE, four registers of the unit */
-enum { PARTS = 3, PART_SIZE = SIDE * SIDE, BLOCK_SIZE = PARTS * PART_SIZE };    /* a block: SIDE x SIDE numbers */
+enum { SPLITS = 3, SPLIT_SIZE = SIDE * SIDE, BLOCK_SIZE = SPLITS * SPLIT_SIZE };    /* a block: SIDE x SIDE numbers */
 enum { AMX_DEPTH = MOST_FUSED_ROWS, AMX_A_BYTES = 960 * 1024, AMX_B_BYTES = 12 * 1024 * 1024 };
-enum { TURNS = 4, LEAST_PANELS = 4 };           /* see amx_blocks */
+enum { CHUNKS = 4, LEAST_PANELS = 4 };           /* see amx_blocks */
 enum { LINE = 64, PACE = 8 };
 
 typedef uint16_t bfloat16;
-enum { SPLIT_BYTES = PARTS * sizeof(bfloat16) };        /* of a number, in all its parts */
+enum { NUMBER_BYTES = SPLITS * sizeof(bfloat16) };        /* of a number, in all its parts */
 
 /* ---- splitting ---- */
 
-/* Numbers of `first` beside those of `second`, pair by pair, in three parts, PART_SIZE apart. What is left after two
+/* Numbers of `first` beside those of `second`, pair by pair, in three parts, SPLIT_SIZE apart. What is left after two
  * roundings fits into the third part as it is. */
 INLINE void split_pairs(bfloat16 *to, vec first, vec second)
 {
     typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
     const uint32_t upper = 0xffff0000, half = 0x8000;
     #pragma GCC unroll 3
-    for (int part = 0; part < PARTS; part++, to += PART_SIZE) {
-        words round = (words){} + (part < PARTS - 1 ? half : 0);
+    for (int split = 0; split < SPLITS; split++, to += SPLIT_SIZE) {
+        words round = (words){} + (split < SPLITS - 1 ? half : 0);
         words a = (words)first + round, b = ((words)second + round) & upper;
         *(words *)to = a >> 16 | b;
         first -= (vec)(a & upper), second -= (vec)b;
@@ -75,7 +75,7 @@ static void split_columns(bfloat16 *to, const real *from, int64_t step, int64_t 
 }
 
 /* to[j][i] = from[i][j], where `rows` x `columns` of from's numbers are there, the others 0 */
-static void turn_block(real to[SIDE][SIDE], const real *from, int64_t step, int64_t rows, int64_t columns)
+static void transpose_side(real to[SIDE][SIDE], const real *from, int64_t step, int64_t rows, int64_t columns)
 {
     for (int64_t i = 0; i < SIDE; i += VECTOR)
         for (int64_t j = 0; j < SIDE; j += VECTOR) {
@@ -91,7 +91,7 @@ static void turn_block(real to[SIDE][SIDE], const real *from, int64_t step, int6
                 #pragma GCC unroll 16
                 for (int r = 0; r < VECTOR; r++)
                     row[r] = load_some(corner + r * step, i + r < rows ? columns - j : 0);
-            turn(row);
+            transpose_in_registers(row);
             #pragma GCC unroll 16
             for (int r = 0; r < VECTOR; r++)
                 store(&to[j + r][i], row[r]);
@@ -102,13 +102,13 @@ static void turn_block(real to[SIDE][SIDE], const real *from, int64_t step, int6
 static void split_a(bfloat16 *to, const product *p, int64_t i, int64_t rows, int64_t q, int64_t depth)
 {
     const real *from = p->a + i * p->a_row + q * p->a_col;
-    real turned[SIDE][SIDE];
+    real transposed[SIDE][SIDE];
     for (int64_t d = 0; d < depth; d += SIDE, to += BLOCK_SIZE)
         if (p->a_col == 1) {
             split_rows(to, from + d, p->a_row, rows, depth - d);
         } else {
-            turn_block(turned, from + d * p->a_col, p->a_col, depth - d, rows);
-            split_rows(to, turned[0], SIDE, SIDE, SIDE);
+            transpose_side(transposed, from + d * p->a_col, p->a_col, depth - d, rows);
+            split_rows(to, transposed[0], SIDE, SIDE, SIDE);
         }
 }
 
@@ -117,7 +117,7 @@ static void split_b(bfloat16 *to, const product *p, int64_t q, int64_t depth, in
 {
     const real *from = p->b + q * p->b_row + j * p->b_col;
     int64_t there = min_i64(columns, (p->b_width ? p->b_width : p->n) - j);
-    real turned[SIDE][SIDE];
+    real transposed[SIDE][SIDE];
     if (p->make_b)
         p->make_b(p->source, made, q, depth, j, columns);
     for (int64_t d = 0; d < depth; d += SIDE, to += BLOCK_SIZE)
@@ -126,14 +126,14 @@ static void split_b(bfloat16 *to, const product *p, int64_t q, int64_t depth, in
         } else if (p->b_col == 1) {
             split_columns(to, from + d * p->b_row, p->b_row, depth - d, there);
         } else {
-            turn_block(turned, from + d, p->b_col, there, depth - d);
-            split_columns(to, turned[0], SIDE, SIDE, SIDE);
+            transpose_side(transposed, from + d, p->b_col, there, depth - d);
+            split_columns(to, transposed[0], SIDE, SIDE, SIDE);
         }
 }
 
 /* ---- the micro-kernel ---- */
 
-/* Asm, as the intrinsics of GCC 12 do not say that they read memory. Registers 0 to 3 hold sums, 4 and 5 a, 6 and 7 b. */
+/* Asm, as the intrinsics of GCC 12 do not say that they read memory. Registers 0 to 3 hold sums, 4 and 5 a, 6, 7 b. */
 #define TILE_ZERO(to) __asm__ volatile("tilezero %%tmm" #to : :);
 #define TILE_LOAD(to, from, row) \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #to : : "r"(from), "r"((int64_t)(row)) : "memory");
@@ -149,11 +149,11 @@ static void split_b(bfloat16 *to, const product *p, int64_t q, int64_t depth, in
     FETCH_LINE(from, line) FETCH_LINE(from, (line) + 1) FETCH_LINE(from, (line) + 2) FETCH_LINE(from, (line) + 3)
 enum { NEXT_BLOCK = BLOCK_SIZE * (int)sizeof(bfloat16) / LINE };
 
-#define PART_LOADS(to, and_to, operand, part) \
-    TILE_LOAD(to, operand + (part) * PART_SIZE, LINE) PAUSE(PACE) \
-    TILE_LOAD(and_to, operand + (part) * PART_SIZE + PART_SIZE / 2, LINE) PAUSE(PACE)
-#define LOAD_A(part) PART_LOADS(4, 5, a, part)
-#define LOAD_B(part) PART_LOADS(6, 7, b, part)
+#define SPLIT_LOADS(to, and_to, operand, split) \
+    TILE_LOAD(to, operand + (split) * SPLIT_SIZE, LINE) PAUSE(PACE) \
+    TILE_LOAD(and_to, operand + (split) * SPLIT_SIZE + SPLIT_SIZE / 2, LINE) PAUSE(PACE)
+#define LOAD_A(split) SPLIT_LOADS(4, 5, a, split)
+#define LOAD_B(split) SPLIT_LOADS(6, 7, b, split)
 #define ADD_PRODUCT(to, a_tile, b_tile, line) \
     TILE_PRODUCT(to, a_tile, b_tile) \
     FETCH_LINES(a, NEXT_BLOCK + (line)) FETCH_LINES(b, NEXT_BLOCK + (line)) PAUSE(PACE / 2)
@@ -190,13 +190,13 @@ static void amx_tile(real *sums, int64_t row, const bfloat16 *a, const bfloat16 
 static int amx_pays(const product *p)
 {
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-    return p->may_split && k >= 2 * SIDE && m * n >= 112 * (m + n) && m * n * k >= 3e7;
+    return !p->rows_alike && k >= 2 * SIDE && m * n >= 112 * (m + n) && m * n * k >= 3e7;
 }
 
 INLINE int64_t whole_sides(int64_t n) { return (n + SIDE - 1) / SIDE * SIDE; }
 
 /* What of b, and of a, is split at a time: b (depth, width), and a (height, depth) for each of `across` parts of the
- * width. Threads take these TURNS times or oftener, unless that leaves parts of less than LEAST_PANELS. */
+ * width. Threads take these CHUNKS times or oftener, unless that leaves parts of less than LEAST_PANELS. */
 typedef struct {
     int64_t depth, width, height, across;
 } amx_blocking;
@@ -204,12 +204,12 @@ typedef struct {
 static amx_blocking amx_blocks(const product *p, int threads)
 {
     amx_blocking is;
-    is.depth = whole_sides(p->end.kind == STEP ? p->k : even_part(p->k, AMX_DEPTH));    /* a step needs whole sums */
-    is.width = whole_sides(even_part(p->n, AMX_B_BYTES / SPLIT_BYTES / is.depth / SIDE * SIDE));
-    is.height = whole_sides(even_part(p->m, max_i64(SIDE, AMX_A_BYTES / SPLIT_BYTES / is.depth / SIDE * SIDE)));
-    is.height = max_i64(SIDE, min_i64(is.height, p->m / (TURNS * threads) / SIDE * SIDE));
+    is.depth = whole_sides(p->end.kind == STEP ? p->k : even_size(p->k, AMX_DEPTH));    /* a step needs whole sums */
+    is.width = whole_sides(even_size(p->n, AMX_B_BYTES / NUMBER_BYTES / is.depth / SIDE * SIDE));
+    is.height = whole_sides(even_size(p->m, max_i64(SIDE, AMX_A_BYTES / NUMBER_BYTES / is.depth / SIDE * SIDE)));
+    is.height = max_i64(SIDE, min_i64(is.height, p->m / (CHUNKS * threads) / SIDE * SIDE));
     int64_t down = (p->m + is.height - 1) / is.height, panels = is.width / SIDE;
-    is.across = max_i64(1, min_i64(panels / LEAST_PANELS, (TURNS * threads + down - 1) / down));
+    is.across = max_i64(1, min_i64(panels / LEAST_PANELS, (CHUNKS * threads + down - 1) / down));
     return is;
 }
 
@@ -217,13 +217,13 @@ static amx_blocking amx_blocks(const product *p, int threads)
 static int64_t amx_scratch(const product *p)
 {
     int64_t depth = min_i64(AMX_DEPTH, whole_sides(p->k)), made = p->make_b ? depth * SIDE * (int64_t)sizeof(real) : 0;
-    return amx_pays(p) ? min_i64(AMX_A_BYTES, whole_sides(p->m) * depth * SPLIT_BYTES) + made : 0;
+    return amx_pays(p) ? min_i64(AMX_A_BYTES, whole_sides(p->m) * depth * NUMBER_BYTES) + made : 0;
 }
 
-static int64_t amx_common(const product *p)
+static int64_t amx_shared(const product *p)
 {
     int64_t depth = min_i64(AMX_DEPTH, whole_sides(p->k));
-    return amx_pays(p) ? ALIGNMENT + min_i64(AMX_B_BYTES, whole_sides(p->n) * depth * SPLIT_BYTES) : 0;
+    return amx_pays(p) ? ALIGNMENT + min_i64(AMX_B_BYTES, whole_sides(p->n) * depth * NUMBER_BYTES) : 0;
 }
 
 /* The unit as its instructions find it: eight registers of 16 rows of 64 bytes. */
@@ -257,11 +257,11 @@ static void amx_sums(const product *p, const bfloat16 *a, const bfloat16 *b, int
         memcpy(sums + r * SIDE, c + r * p->c_row, (size_t)columns * sizeof(real));
     amx_tile(sums, SIDE, a, b, blocks, more);
     if (whole)
-        finish_slowly(sums, SIDE, SIDE, c, i, j, p);
+        finish_out_of_line(sums, SIDE, SIDE, c, i, j, p);
     else
         for (int64_t r = 0; r < rows; r++, c += p->c_row)
             if (ends)
-                finish_slowly(sums + r * SIDE, 1, (int)columns, c, i + r, j, p);
+                finish_out_of_line(sums + r * SIDE, 1, (int)columns, c, i + r, j, p);
             else
                 memcpy(c, sums + r * SIDE, (size_t)columns * sizeof(real));
 }
@@ -270,7 +270,7 @@ static void amx_sums(const product *p, const bfloat16 *a, const bfloat16 *b, int
 static void amx_rows(const product *p, bfloat16 *a, const bfloat16 *b, int64_t i, int64_t height, int64_t j,
                      int64_t width, int64_t q, int64_t depth)
 {
-    const int64_t panel = whole_sides(depth) * SIDE * PARTS;
+    const int64_t panel = whole_sides(depth) * SIDE * SPLITS;
     for (int64_t r = 0; r < height; r += SIDE)
         split_a(a + r / SIDE * panel, p, i + r, min_i64(SIDE, height - r), q, depth);
     for (int64_t s = 0; s < width; s += SIDE, b += panel)
@@ -280,32 +280,32 @@ static void amx_rows(const product *p, bfloat16 *a, const bfloat16 *b, int64_t i
 }
 
 /* The whole of c, by all threads. */
-static void amx_multiply(const product *p, team t, void *scratch)
+static void amx_multiply(const product *p, thread_team t, void *scratch)
 {
     const amx_blocking is = amx_blocks(p, t.count);
     const int64_t down = (p->m + is.height - 1) / is.height;
-    int64_t *next = p->common, first, last;
-    bfloat16 *b = (bfloat16 *)((char *)p->common + ALIGNMENT), *a = scratch;
-    real *made = (real *)(a + is.height * is.depth * PARTS);
+    int64_t *next = p->shared_scratch, first, last;
+    bfloat16 *b = (bfloat16 *)((char *)p->shared_scratch + ALIGNMENT), *a = scratch;
+    real *made = (real *)(a + is.height * is.depth * SPLITS);
     amx_begin();
     for (int64_t j = 0; j < p->n; j += is.width)
         for (int64_t q = 0; q < p->k; q += is.depth) {
             int64_t width = min_i64(is.width, p->n - j), depth = min_i64(is.depth, p->k - q);
-            int64_t panels = whole_sides(width) / SIDE, panel = whole_sides(depth) * SIDE * PARTS, task;
-            team_share(t, panels, 1, &first, &last);
+            int64_t panels = whole_sides(width) / SIDE, panel = whole_sides(depth) * SIDE * SPLITS, task;
+            thread_share(t, panels, 1, &first, &last);
             for (int64_t s = first; s < last; s++)
                 split_b(b + s * panel, p, q, depth, j + s * SIDE, min_i64(SIDE, width - s * SIDE), made);
             if (t.id == 0)
                 __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-            team_wait(t);
+            barrier_wait(t);
             while ((task = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < down * is.across) {
                 int64_t i = task / is.across * is.height;
-                team part = {(int)(task % is.across), (int)is.across, NULL};
-                team_share(part, panels, 1, &first, &last);
+                thread_team share = {(int)(task % is.across), (int)is.across, NULL};
+                thread_share(share, panels, 1, &first, &last);
                 amx_rows(p, a, b + first * panel, i, min_i64(is.height, p->m - i), j + first * SIDE,
                          min_i64(width, last * SIDE) - first * SIDE, q, depth);
             }
-            team_wait(t);               /* before b and `next` change */
+            barrier_wait(t);               /* before b and `next` change */
         }
     amx_end();
 }
@@ -313,6 +313,6 @@ static void amx_multiply(const product *p, team t, void *scratch)
 #else                                   /* a core without the unit, or for float64 */
 static int amx_pays(const product *p) { return (void)p, 0; }
 static int64_t amx_scratch(const product *p) { return (void)p, 0; }
-static int64_t amx_common(const product *p) { return (void)p, 0; }
-static void amx_multiply(const product *p, team t, void *scratch) { (void)p, (void)t, (void)scratch; }
+static int64_t amx_shared(const product *p) { return (void)p, 0; }
+static void amx_multiply(const product *p, thread_team t, void *scratch) { (void)p, (void)t, (void)scratch; }
 #endif

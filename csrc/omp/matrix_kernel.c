@@ -1,9 +1,8 @@
-/* tile.c - what a matrix product is, and the micro-kernel that the fast ones rest on: a tile of some rows by some
- * vectors of sums, MOST_SUMS vectors in all, kept in registers while the common dimension runs by; and what becomes of
- * the sums. matrix.c brings it its operands.
+/* matrix_kernel.c - the matrix product's description, and the micro-kernel: a tile of rows x vectors of sums, MOST_SUMS
+ * vectors in all, stays in registers while the loop runs over k; then its epilogue. matrix.c brings the operands.
  */
 #include "../core.h"
-#include "vector.h"
+#include "nn_aux.h"
 
 #if VECTOR_BYTES == 64
 enum { ROWS = 8, COLUMNS = 3, TALL = 12 };      /* 24 sums of 32 registers, from as few loads as can be; TALL: rows
@@ -19,10 +18,10 @@ enum { AHEAD = 32 };                    /* steps of the sums that a is fetched a
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
 /* What becomes of a finished tile of sums. */
-enum { KEEP, ACTIVATE, SLOPE, STEP };
+typedef enum { KEEP, ACTIVATE, DERIVATIVE, STEP } end_kind;
 typedef struct {
-    int kind;
-    int activation;                     /* ACTIVATE: c = f(sums + bias); SLOPE: c = sums * f'(x) */
+    end_kind kind;
+    nn_activation activation;                     /* ACTIVATE: c = f(sums + bias); DERIVATIVE: c = sums * f'(x) */
     const real *bias;
     const real *x;                      /* (m, x_row) */
     int64_t x_row;
@@ -38,20 +37,20 @@ typedef struct {
     int64_t a_row, a_col;
     const real *b;
     int64_t b_row, b_col, b_width;      /* b_width: columns of b there are, the rest up to n count as 0; 0: all */
-    int b_askew;                        /* b's rows begin within vectors: more than a few tiles read a copy of it */
-    /* not NULL: b lies nowhere; this writes its rows [p0, p0+depth) and columns [j0, j0+width) as pack_b does */
+    int b_misaligned;                   /* b's rows are not aligned to vectors: more than a few tiles read it packed */
+    /* not NULL: b is not in memory; this writes its rows [p0, p0+depth) and columns [j0, j0+width) as pack_b does */
     void (*make_b)(void *source, real *to, int64_t p0, int64_t depth, int64_t j0, int64_t width);
     void *source;
-    int may_split;                      /* amx.c may do it, if it pays */
-    void *common;                       /* what threads share then, multiply_common's bytes */
+    int rows_alike;                     /* a row of c must not depend on how many others there are: no choice by m */
+    void *shared_scratch;                       /* what threads share, multiply_shared's bytes */
     real *c;
     int64_t c_row;
     epilogue end;
 } product;
 
-/* ---- the micro-kernel ---- */
+/* ---- rarer ends, out of line ---- */
 
-INLINE void activate_sums(const int activation, const real *sums, int rows, int width, real *c, int64_t c_row,
+INLINE void activate_sums(const nn_activation activation, const real *sums, int rows, int width, real *c, int64_t c_row,
                           const real *bias)
 {
     for (int r = 0; r < rows; r++)
@@ -59,30 +58,43 @@ INLINE void activate_sums(const int activation, const real *sums, int rows, int 
             store(c + r * c_row + s, activation_v(activation, load(sums + r * width + s) + load(bias + s)));
 }
 
-INLINE void slope_sums(const int activation, const real *sums, int rows, int width, real *c, int64_t c_row,
-                       const real *x, int64_t x_row)
+INLINE void derivative_of_sums(const nn_activation activation, const real *sums, int rows, int width, real *c,
+                               int64_t c_row, const real *x, int64_t x_row)
 {
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < width; s += VECTOR)
-            store(c + r * c_row + s, slope_v(activation, load(x + r * x_row + s), load(sums + r * width + s)));
+            store(c + r * c_row + s, derivative_v(activation, load(x + r * x_row + s), load(sums + r * width + s)));
+}
+
+INLINE void step_of_sums(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
+{
+    const epilogue *end = &p->end;
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < width; s += VECTOR) {
+            int64_t at = (i + r) * p->c_row + j + s;
+            step_v(c + r * p->c_row + s, load(sums + r * width + s), end->m ? end->m + at : NULL,
+                   end->v ? end->v + at : NULL, end->step);
+        }
 }
 
 /* The rarer ends of a tile, out of line: sums (rows, width) lie on the stack. */
-static void finish_slowly(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
+static void finish_out_of_line(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
 {
     const epilogue *end = &p->end;
     const real *x = end->x ? end->x + i * end->x_row + j : NULL;
-    if (end->kind == ACTIVATE)
+    switch (end->kind) {
+    case ACTIVATE:
         FOR_ACTIVATION(end->activation, activate_sums, sums, rows, width, c, p->c_row, end->bias + j)
-    else if (end->kind == SLOPE)
-        FOR_ACTIVATION(end->activation, slope_sums, sums, rows, width, c, p->c_row, x, end->x_row)
-    else
-        for (int r = 0; r < rows; r++)
-            for (int s = 0; s < width; s += VECTOR) {
-                int64_t at = (i + r) * p->c_row + j + s;
-                step_v(c + r * p->c_row + s, load(sums + r * width + s), end->m ? end->m + at : NULL,
-                       end->v ? end->v + at : NULL, end->step);
-            }
+        return;
+    case DERIVATIVE:
+        FOR_ACTIVATION(end->activation, derivative_of_sums, sums, rows, width, c, p->c_row, x, end->x_row)
+        return;
+    case STEP:
+        step_of_sums(sums, rows, width, c, i, j, p);
+        return;
+    case KEEP: break;                   /* the callers store these themselves */
+    }
+    NOT_REACHED;
 }
 
 INLINE void fetch(const int rows, const int columns, const real *from, int64_t row, const int to_write)
@@ -97,8 +109,8 @@ INLINE void fetch(const int rows, const int columns, const real *from, int64_t r
                 __builtin_prefetch(from + r * row + s * VECTOR);
 }
 
-/* Ask for what a tile's sums meet when they are done. Not for a c that is only written: another thread may have read it
- * last, and the write must take it away from there whether it has been fetched or not. */
+/* Prefetches the values that a tile's sums meet at the end. Not a c that is only written: another thread may have read
+ * it last, and the write takes the line from that core, prefetched or not. */
 INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t i, int64_t j, int more, int last,
                       const product *p)
 {
@@ -106,7 +118,7 @@ INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t 
     int64_t at = i * p->c_row + j;
     if (more || (last && end->kind == STEP))
         fetch(rows, columns, c, p->c_row, 1);
-    if (last && end->kind == SLOPE)
+    if (last && end->kind == DERIVATIVE)
         fetch(rows, columns, end->x + i * end->x_row + j, end->x_row, 0);
     if (last && end->kind == STEP && end->m)
         fetch(rows, columns, end->m + at, p->c_row, 1);
@@ -114,8 +126,7 @@ INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t 
         fetch(rows, columns, end->v + at, p->c_row, 1);
 }
 
-/* sum[r * columns + s] += a[r, :k] b[:k, s]. Several steps a turn, as counting them would take FMAs their place in the
- * processor. */
+/* sum[r * columns + s] += a[r, :k] b[:k, s]. Unrolled: counting steps would take places of FMAs in the pipeline. */
 INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], int64_t k, const real *a,
                          const int64_t a_row, const int64_t a_col, const real *b, int64_t b_row)
 {
@@ -144,21 +155,94 @@ INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], 
     }
 }
 
-/* rows x columns vectors of c, from row i and column j of the product on; `more`: c holds the sums so far,
- * `last`: these are the last products of the sums. */
+/* ---- the ends of a tile: what becomes of its sums while they are still in registers ---- */
+
+/* c = sums */
+INLINE void keep_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row)
+{
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++)
+            store(c + r * c_row + s * VECTOR, sum[r * columns + s]);
+}
+
+/* c = sums + bias, but at least `floor`: 0 for relu, minus infinity for linear */
+INLINE void bias_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
+                      const real *bias, real floor)
+{
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++) {
+            vec z = sum[r * columns + s] + load(bias + s * VECTOR);
+            store(c + r * c_row + s * VECTOR, pick(z <= floor, splat(floor), z));
+        }
+}
+
+/* c = sums where x > 0, else 0: the derivative of relu */
+INLINE void relu_derivative_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
+                                 const real *x, int64_t x_row)
+{
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++) {
+            vec left = load(x + r * x_row + s * VECTOR);
+            store(c + r * c_row + s * VECTOR, (vec)((left > 0) & (ivec)sum[r * columns + s]));
+        }
+}
+
+/* c takes a step of sgd without momentum. */
+INLINE void sgd_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
+                     const step_constants *step)
+{
+    #pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 24
+        for (int s = 0; s < columns; s++) {
+            real *w = c + r * c_row + s * VECTOR;
+            store(w, load(w) - (step->decay * load(w) + step->rate * sum[r * columns + s]));
+        }
+}
+
+/* The end for the sums of a tile at row i and column j of c. */
+INLINE void finish_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t i, int64_t j,
+                        int last, const product *p)
+{
+    const epilogue *end = &p->end;
+    const end_kind kind = last ? end->kind : KEEP;
+    if (kind == KEEP) {
+        keep_tile(rows, columns, sum, c, p->c_row);
+    } else if (kind == ACTIVATE && (end->activation == NN_LINEAR || end->activation == NN_RELU)) {
+        bias_tile(rows, columns, sum, c, p->c_row, end->bias + j, end->activation == NN_RELU ? 0 : -(real)INFINITY);
+    } else if (kind == DERIVATIVE && end->activation == NN_RELU) {
+        relu_derivative_tile(rows, columns, sum, c, p->c_row, end->x + i * end->x_row + j, end->x_row);
+    } else if (kind == STEP && !end->m) {
+        sgd_tile(rows, columns, sum, c, p->c_row, end->step);
+    } else {
+        real sums[MOST_SUMS * VECTOR];
+        keep_tile(rows, columns, sum, sums, columns * VECTOR);
+        finish_out_of_line(sums, rows, columns * VECTOR, c, i, j, p);
+    }
+}
+
+/* ---- the micro-kernel ---- */
+
+/* `rows` x `columns` vectors of c (m, n) at row i and column j. `more`: c holds the sums so far; `last`: these are the
+ * last products of the sums. */
 INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
                  const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
 {
     vec sum[MOST_SUMS];
     const int64_t c_row = p->c_row;
-    const epilogue *end = &p->end;
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
         #pragma GCC unroll 24
         for (int s = 0; s < columns; s++)
             sum[r * columns + s] = (vec){};
     fetch_end(rows, columns, c, i, j, more, last, p);
-    if (a_row == 1 && a_col == rows)        /* a copy of a, at distances that fit into the instructions */
+    if (a_row == 1 && a_col == rows)        /* a packed: its distances fit into the instructions */
         add_products(rows, columns, sum, k, a, 1, rows, b, b_row);
     else if (a_col == 1)
         add_products(rows, columns, sum, k, a, a_row, 1, b, b_row);
@@ -170,47 +254,7 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
             #pragma GCC unroll 24
             for (int s = 0; s < columns; s++)
                 sum[r * columns + s] += load(c + r * c_row + s * VECTOR);
-    int kind = last ? end->kind : KEEP;
-    if (kind == KEEP) {
-        #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 24
-            for (int s = 0; s < columns; s++)
-                store(c + r * c_row + s * VECTOR, sum[r * columns + s]);
-    } else if (kind == ACTIVATE && (end->activation == NN_LINEAR || end->activation == NN_RELU)) {
-        real floor = end->activation == NN_RELU ? 0 : -(real)INFINITY;
-        #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 24
-            for (int s = 0; s < columns; s++) {
-                vec z = sum[r * columns + s] + load(end->bias + j + s * VECTOR);
-                store(c + r * c_row + s * VECTOR, pick(z <= floor, splat(floor), z));
-            }
-    } else if (kind == SLOPE && end->activation == NN_RELU) {
-        #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 24
-            for (int s = 0; s < columns; s++) {
-                vec x = load(end->x + (i + r) * end->x_row + j + s * VECTOR);
-                store(c + r * c_row + s * VECTOR, (vec)((x > 0) & (ivec)sum[r * columns + s]));
-            }
-    } else if (kind == STEP && !end->m) {
-        #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 24
-            for (int s = 0; s < columns; s++) {
-                real *w = c + r * c_row + s * VECTOR;
-                store(w, load(w) - (end->step->decay * load(w) + end->step->rate * sum[r * columns + s]));
-            }
-    } else {
-        real sums[MOST_SUMS * VECTOR];
-        #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 24
-            for (int s = 0; s < columns; s++)
-                store(sums + (r * columns + s) * VECTOR, sum[r * columns + s]);
-        finish_slowly(sums, rows, columns * VECTOR, c, i, j, p);
-    }
+    finish_tile(rows, columns, sum, c, i, j, last, p);
 }
 
 #define TILE(rows, columns) \

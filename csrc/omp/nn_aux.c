@@ -1,6 +1,7 @@
-/* nn_aux.c - activations, losses and optimisers, fast: VECTOR values at a time. Formulas as in ../nn_aux.c. */
+/* nn_aux.c - activations, losses and optimisers, fast: VECTOR values at a time. Formulas as in ../seq/nn_aux.c. */
 #include "../core.h"
-#include "vector.h"
+#include "nn_aux.h"
+#include <stdlib.h>
 
 static real largest_of(const real *z, int64_t width)
 {
@@ -31,19 +32,19 @@ static void softmax(real *a, int64_t width)
         store(a + k, load(a + k) * scale);
 }
 
-INLINE void activate_values(const int activation, real *a, int64_t n)
+INLINE void activate_values(const nn_activation activation, real *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VECTOR)
         store(a + i, activation_v(activation, load(a + i)));
 }
 
-INLINE void slope_values(const int activation, real *dx, const real *a, int64_t n)
+INLINE void derivative_values(const nn_activation activation, real *dx, const real *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VECTOR)
-        store(dx + i, slope_v(activation, load(a + i), load(dx + i)));
+        store(dx + i, derivative_v(activation, load(a + i), load(dx + i)));
 }
 
-static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width)
+static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last, int64_t width)
 {
     int64_t stride = row_stride(width);
     if (activation == NN_LINEAR)
@@ -55,11 +56,20 @@ static void activation_forward(real *a, int activation, int64_t first, int64_t l
         FOR_ACTIVATION(activation, activate_values, a + first * stride, (last - first) * stride)
 }
 
-static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width)
+static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first, int64_t last,
+                                int64_t width)
 {
     int64_t stride = row_stride(width);
     if (activation != NN_LINEAR)
-        FOR_ACTIVATION(activation, slope_values, dx + first * stride, a + first * stride, (last - first) * stride)
+        FOR_ACTIVATION(activation, derivative_values, dx + first * stride, a + first * stride, (last - first) * stride)
+}
+
+static void activation_backward_from_input(real *dx, const real *z, nn_activation activation, int64_t first, int64_t last,
+                                           int64_t width)
+{
+    int64_t stride = row_stride(width);
+    for (int64_t i = first * stride; i < last * stride; i += VECTOR)
+        store(dx + i, derivative_from_input_v(activation, load(z + i), load(dx + i)));
 }
 
 static void clear_past(real *row, int64_t width)
@@ -69,24 +79,28 @@ static void clear_past(real *row, int64_t width)
 }
 
 /* Sum over the outputs of (values of) the loss, and d loss / d a, before the division by their number. */
-INLINE vec loss_value_v(int loss, vec difference)
+INLINE vec loss_value_v(nn_loss loss, vec difference)
 {
     vec size = size_of(difference);
     switch (loss) {
+    case NN_MSE: return difference * difference;
     case NN_MAE: return size;
     case NN_HUBER: return pick(size <= 1, (real)0.5 * size * size, size - (real)0.5);
-    default: return difference * difference;
+    case NN_BCE: case NN_CE: case NN_REFERENCE: break;      /* not through the output: loss_v, ce_row, loss_backward */
     }
+    NOT_REACHED;
 }
 
-INLINE vec loss_slope_v(int loss, vec difference)
+INLINE vec loss_derivative_v(nn_loss loss, vec difference)
 {
     vec one = splat(1);
     switch (loss) {
+    case NN_MSE: return 2 * difference;
     case NN_MAE: return pick(difference > 0, one, pick(difference < 0, -one, (vec){}));
     case NN_HUBER: return pick(difference > 1, one, pick(difference < -1, -one, difference));
-    default: return 2 * difference;
+    case NN_BCE: case NN_CE: case NN_REFERENCE: break;
     }
+    NOT_REACHED;
 }
 
 static double ce_row(real *z, const real *y, int64_t width)
@@ -103,7 +117,7 @@ static double ce_row(real *z, const real *y, int64_t width)
 }
 
 /* One vector of outputs: z becomes dz times the number of outputs; returns the values of the loss. */
-INLINE vec loss_v(real *z_at, vec y, int loss, int activation)
+INLINE vec loss_v(real *z_at, vec y, nn_loss loss, nn_activation activation)
 {
     vec z = load(z_at);
     if (loss == NN_BCE) {
@@ -111,11 +125,11 @@ INLINE vec loss_v(real *z_at, vec y, int loss, int activation)
         return softplus_v(z) - z * y;
     }
     vec a = activation_v(activation, z), difference = a - y;
-    store(z_at, slope_v(activation, a, loss_slope_v(loss, difference)));
+    store(z_at, derivative_v(activation, a, loss_derivative_v(loss, difference)));
     return loss_value_v(loss, difference);
 }
 
-static double output_row(real *z, const real *y, int loss, int activation, int64_t width)
+static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation, int64_t width)
 {
     vec sum = {};
     for (int64_t k = 0; k < width; k += VECTOR) {
@@ -130,25 +144,25 @@ static double output_row(real *z, const real *y, int loss, int activation, int64
 }
 
 /* Any loss but ce behind a softmax: da becomes dz = a (da - sum a da). */
-static double softmax_row(real *z, const real *y, int loss, int64_t width)
+static double softmax_row(real *z, const real *y, nn_loss loss, int64_t width)
 {
     real value = 0, projection = 0;
     softmax(z, width);
     for (int64_t k = 0; k < width; k += VECTOR) {
         vec a = load(z + k), difference = a - load(y + k);      /* both are 0 past the width */
         value += sum_of(loss_value_v(loss, difference));
-        projection += sum_of(a * loss_slope_v(loss, difference));
+        projection += sum_of(a * loss_derivative_v(loss, difference));
     }
     for (int64_t k = 0; k < width; k += VECTOR) {
         vec a = load(z + k);
-        store(z + k, a * (loss_slope_v(loss, a - load(y + k)) - projection) / (real)width);
+        store(z + k, a * (loss_derivative_v(loss, a - load(y + k)) - projection) / (real)width);
     }
     clear_past(z, width);
     return (double)value / (double)width;
 }
 
 /* Networks of one output keep it in the first of each row's VECTOR places: collect VECTOR rows, then work on them. */
-static void single_outputs(real *z, double *row_loss, const real *y, int loss, int activation,
+static void single_outputs(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
                            int64_t first, int64_t last)
 {
     for (int64_t r = first; r < last; r += VECTOR) {
@@ -165,9 +179,11 @@ static void single_outputs(real *z, double *row_loss, const real *y, int loss, i
     }
 }
 
-static void loss_backward(real *z, double *row_loss, const real *y, int loss, int activation,
+static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
                           int64_t first, int64_t last, int64_t width)
 {
+    if (loss == NN_REFERENCE)
+        abort();                        /* the original's loss is for the plain build, which has its order of sums */
     if (width == 1) {
         single_outputs(z, row_loss, y, loss, activation, first, last);
         return;
@@ -191,7 +207,7 @@ static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, 
         step_v(w + i, load(g + i), m ? m + i : NULL, v ? v + i : NULL, &step);
 }
 
-void FN(activate)(real *a, int activation, int64_t n, int64_t width)
+void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width)
 {
     real row[row_stride(width)];
     for (int64_t at = 0; at < n; at += width) {

@@ -3,7 +3,7 @@
  * counted from its window's corner.
  */
 #include "../core.h"
-#include "vector.h"
+#include "nn_aux.h"
 
 /* VECTOR windows whose corners lie at x: their largest values, the first of equal ones, and where these stand. */
 INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, ivec *where)
@@ -104,7 +104,7 @@ INLINE void maxpool_window_backward(const int64_t k, real *dx, const real *dz, c
 {
     for (int64_t j = 0; j < c; j += VECTOR) {
         int64_t i = min_i64(j, c - VECTOR);     /* the last vector overlaps the one before */
-        vec gradient = out ? slope_v(NN_RELU, load(out + i), load(dz + i)) : load(dz + i);
+        vec gradient = out ? derivative_v(NN_RELU, load(out + i), load(dz + i)) : load(dz + i);
         ivec at;
         memcpy(&at, where + i, sizeof at);
         #pragma GCC unroll 4
@@ -141,21 +141,22 @@ INLINE void maxpool_image_backward(const int64_t k, real *dx, const real *dz, co
 static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     pool_images(l, out, (integer *)l->work + b->row * l->outputs, x, first, last, b->scratch);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
 /* Where relu gives what is pooled, the maxima show its derivative as well, and are fewer. */
-static int maxpool_reads_output(const nn_layer *spec, int below)
+static int maxpool_reads_output(const nn_layer *spec, nn_activation below)
 {
     return below == NN_RELU && spec->activation == NN_LINEAR;
 }
 
-static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                   const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     int fused = maxpool_reads_output(&l->spec, below) && l->dz != l->out;
     for (int64_t r = first; r < last; r++) {
         int64_t at = r * row_stride(l->outputs);
@@ -185,28 +186,28 @@ static void avgpool_image_backward(real *dx, const real *dz, const nn_layer *s)
 static void avgpool_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     pool_images(l, out, NULL, x, first, last, b->scratch);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                   const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++) {
         avgpool_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs), &l->spec);
         activation_backward(dx, x, below, r, r + 1, l->inputs);
     }
 }
 
-static double pool_flops(const nn_layer *spec) { return (double)values(spec->out) * spec->kernel * spec->kernel; }
-
 static const layer_kind maxpool_kind = {
-    .workspace = maxpool_workspace, .scratch = pool_scratch, .forward = maxpool_forward,
-    .backward_input = maxpool_backward_input, .flops = pool_flops, .reads_output = maxpool_reads_output, .by_rows = 1,
+    .forward = maxpool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
+    .memory = {.workspace = maxpool_workspace, .scratch = pool_scratch},
+    .fast = {.by_rows = 1, .reads_output = maxpool_reads_output},
 };
 static const layer_kind avgpool_kind = {
-    .scratch = pool_scratch, .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
-    .by_rows = 1,
+    .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
+    .memory = {.scratch = pool_scratch}, .fast = {.by_rows = 1},
 };

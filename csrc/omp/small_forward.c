@@ -1,17 +1,18 @@
-/* lanes.c - the forward pass of small networks with a batch's rows side by side: values lie (width, LANES), a row in
- * each lane of the vectors. No lane stays empty for a layer whose outputs are no multiple of a vector, as they would
- * if vectors ran along outputs, and all that LANES rows become stays in the first-level cache. Sums have the order that
- * they have elsewhere, so a row's results do not depend on the rows around it.
+/* small_forward.c - predictions of small networks with the batch's rows side by side: values are (width, LANES), one
+ * row in each lane of the vectors. All lanes are used even where outputs are no multiple of a vector, and all values of
+ * LANES rows stay in the L1 cache. Sums have the same order as elsewhere, so a row's result does not depend on others.
+ * uses: matrix_kernel.c (TALL), matrix.c (DEPTH, tile_height), dense_narrow.c (is_narrow)
  */
 #include "../core.h"
-#include "vector.h"
+#include "nn_aux.h"
+#include "transpose.h"
 
 enum { ACROSS = 2, LANES = ACROSS * VECTOR };
-enum { MOST_LANE_BYTES = 64 * 1024 };   /* larger weights would not stay near */
+enum { MOST_LANE_BYTES = 64 * 1024 };   /* larger weights would leave the L1 and L2 caches */
 enum { FEW_COLUMNS = 4 };               /* moved one by one sooner than as a block of VECTOR */
 
-/* to (width, LANES) = the turned rows of from (LANES, from_row). Blocks may overlap at the end. */
-APART void turn_in(real *to, const real *from, int64_t from_row, int64_t width)
+/* to (width, LANES) = from (LANES, from_row) transposed. Blocks may overlap at the end. */
+APART void transpose_rows_in(real *to, const real *from, int64_t from_row, int64_t width)
 {
     for (int64_t lane = 0; lane < LANES; lane += VECTOR, from += VECTOR * from_row) {
         int64_t k = 0;
@@ -28,11 +29,11 @@ APART void turn_in(real *to, const real *from, int64_t from_row, int64_t width)
     }
 }
 
-/* ---- the micro-kernel: as matrix.c's, with a row's outputs below each other and all that it reads near ---- */
+/* ---- the micro-kernel: as in matrix_kernel.c, with outputs down, and rows of the batch across ---- */
 
 /* out (rows, LANES) = f(sums + bias) where that takes no time, else the sums and their bias */
 INLINE void lane_tile(const int rows, real *out, const real *x, const real *w, int64_t w_row, int64_t k,
-                      const real *bias, int activation)
+                      const real *bias, nn_activation activation)
 {
     const real floor = activation == NN_RELU ? 0 : -(real)INFINITY;
     vec sum[TALL][ACROSS];
@@ -65,11 +66,12 @@ INLINE void lane_tile(const int rows, real *out, const real *x, const real *w, i
 
 #define LANE_TILE(rows) \
     static void lane_tile_##rows(real *out, const real *x, const real *w, int64_t w_row, int64_t k, \
-                                 const real *bias, int activation) \
+                                 const real *bias, nn_activation activation) \
     { \
         lane_tile(rows, out, x, w, w_row, k, bias, activation); \
     }
-typedef void lane_tile_function(real *, const real *, const real *, int64_t, int64_t, const real *, int);
+typedef void lane_tile_function(real *, const real *, const real *, int64_t, int64_t, const real *,
+                                nn_activation);
 LANE_TILE(1) LANE_TILE(2) LANE_TILE(3) LANE_TILE(4) LANE_TILE(5) LANE_TILE(6)
 #if VECTOR_BYTES == 64
 LANE_TILE(7) LANE_TILE(8) LANE_TILE(9) LANE_TILE(10) LANE_TILE(11) LANE_TILE(12)
@@ -83,7 +85,7 @@ static lane_tile_function *const lane_tiles[TALL] = {
 
 /* ---- layers ---- */
 
-INLINE void activate_lanes(const int activation, real *z, int64_t outputs)
+INLINE void activate_lanes(const nn_activation activation, real *z, int64_t outputs)
 {
     for (int64_t at = 0; at < outputs * LANES; at += VECTOR)
         store(z + at, activation_v(activation, load(z + at)));
@@ -130,7 +132,8 @@ static void narrow_lanes(const layer *l, real *out, const real *x)
 /* out (outputs, LANES) = f(w' x (inputs, LANES) + b) */
 static void dense_lanes(const layer *l, real *out, const real *x)
 {
-    int activation = l->spec.activation, narrow = is_narrow(&l->spec);
+    nn_activation activation = l->spec.activation;
+    int narrow = is_narrow(&l->spec);
     if (narrow)
         narrow_lanes(l, out, x);
     for (int64_t j = 0, rows; j < l->outputs && !narrow; j += rows) {
@@ -141,7 +144,7 @@ static void dense_lanes(const layer *l, real *out, const real *x)
         FOR_ACTIVATION(activation, activate_lanes, out, l->outputs)
 }
 
-/* Whether all layers can be computed so, and gain by it; longer sums than DEPTH come in pieces elsewhere. */
+/* Whether all layers can be computed in this way, and gain by it. Elsewhere sums longer than DEPTH are divided. */
 static int fits_lanes(const nn_net *net)
 {
     for (int i = 0; i < net->count; i++) {
@@ -155,9 +158,9 @@ static int fits_lanes(const nn_net *net)
 /* out (LANES, outputs) = the network of LANES rows of x. */
 static void forward_lanes(nn_net *net, real *out, const real *x, int64_t x_row)
 {
-    const real *from = net->x;
+    const real *from = net->buffers.x;
     int64_t outputs = net->layers[net->count - 1].outputs;
-    turn_in(net->x, x, x_row, net->layers[0].inputs);
+    transpose_rows_in(net->buffers.x, x, x_row, net->layers[0].inputs);
     for (int i = 0; i < net->count; i++) {
         dense_lanes(&net->layers[i], net->layers[i].out, from);
         from = net->layers[i].out;

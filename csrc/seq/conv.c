@@ -1,10 +1,10 @@
-/* conv.c - convolution, plainly. Images are NCHW, kernels (out,in,k,k) and not flipped (a correlation); sums run in
+/* conv.c - convolution, plain build. Images are NCHW, kernels (out,in,k,k) and not flipped (a correlation); sums run in
  * index order, in double.
  *
  * All three passes walk the taps of the kernel one after the other and, for each, the outputs whose window
  * finds a pixel there: zeros around the image are never stored, and never multiplied.
  */
-#include "core.h"
+#include "../core.h"
 #include <string.h>
 
 /* For one tap of the kernel, along one side: outputs [first, last) read input o * stride + shift. */
@@ -122,25 +122,10 @@ static double conv_filter_bias(const real *dz, int64_t n, int64_t pixels, int64_
     return sum;
 }
 
-static int64_t conv_weights(const nn_layer *spec)
-{
-    return (int64_t)spec->out[0] * spec->in[0] * spec->kernel * spec->kernel;
-}
-
 static int64_t conv_workspace(const nn_layer *spec, int64_t n, int threads)
 {
     (void)n, (void)threads;
     return max_i64((int64_t)spec->in[1] * spec->in[2], (int64_t)spec->out[1] * spec->out[2]) * (int64_t)sizeof(double);
-}
-
-static void conv_import(const layer *l, real *to, const real *weight)
-{
-    memcpy(to, weight, (size_t)l->weight_size * sizeof(real));
-}
-
-static void conv_export(const layer *l, real *weight, const real *from)
-{
-    memcpy(weight, from, (size_t)l->weight_size * sizeof(real));
 }
 
 static void conv_forward(layer *l, real *out, const real *x, const batch *b)
@@ -150,14 +135,14 @@ static void conv_forward(layer *l, real *out, const real *x, const batch *b)
     activation_forward(out, l->spec.activation, 0, b->n, l->outputs);
 }
 
-static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
     for (int64_t r = 0; r < b->n; r++)
         conv_image_backward_input(dx + r * l->inputs, dz + r * l->outputs, l->w, l->work, &l->spec);
     activation_backward(dx, x, below, 0, b->n, l->inputs);
 }
 
-static int conv_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
+static int conv_gradient(layer *l, const real *dz, const real *x, const batch *b)
 {
     const nn_layer *s = &l->spec;
     int64_t pixels = (int64_t)s->out[1] * s->out[2];
@@ -168,13 +153,10 @@ static int conv_backward_parameters(layer *l, const real *dz, const real *x, con
     return 0;
 }
 
-static double conv_flops(const nn_layer *spec)
-{
-    return 2.0 * (double)conv_weights(spec) * spec->out[1] * spec->out[2];
-}
-
 static const layer_kind conv_kind = {
-    .weights = conv_weights, .workspace = conv_workspace, .import = conv_import, .export = conv_export,
-    .forward = conv_forward, .backward_input = conv_backward_input,
-    .backward_parameters = conv_backward_parameters, .flops = conv_flops,
+    .forward = conv_forward, .backward_input = conv_backward_input, .flops = conv_flops,
+    .parameters = {
+        .size = conv_weights, .import = weights_in, .export = weights_out, .gradient = conv_gradient,
+    },
+    .memory = {.workspace = conv_workspace},
 };

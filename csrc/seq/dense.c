@@ -1,5 +1,5 @@
-/* dense.c - the fully connected layer, plainly. Weight w is (o,i), sums run in index order, in double. */
-#include "core.h"
+/* dense.c - the fully connected layer, plain build. Weight w is (o,i), sums run in index order, in double. */
+#include "../core.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,38 +55,28 @@ static int64_t dense_workspace(const nn_layer *spec, int64_t n, int threads)
     return values(spec->in) * (int64_t)sizeof(double);
 }
 
-static void dense_import(const layer *l, real *to, const real *weight)
-{
-    memcpy(to, weight, (size_t)l->weight_size * sizeof(real));
-}
-
-static void dense_export(const layer *l, real *weight, const real *from)
-{
-    memcpy(weight, from, (size_t)l->weight_size * sizeof(real));
-}
-
 static void dense_forward(layer *l, real *out, const real *x, const batch *b)
 {
     dense_rows_forward(out, x, l->w, l->b, b->n, l->inputs, l->outputs);
     activation_forward(out, l->spec.activation, 0, b->n, l->outputs);
 }
 
-static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
     dense_rows_backward_input(dx, dz, l->w, l->work, b->n, l->inputs, l->outputs);
     activation_backward(dx, x, below, 0, b->n, l->inputs);
 }
 
-static int dense_backward_parameters(layer *l, const real *dz, const real *x, const batch *b)
+static int dense_gradient(layer *l, const real *dz, const real *x, const batch *b)
 {
     dense_rows_backward_parameters(l->dw, l->db, dz, x, l->work, b->n, l->inputs, l->outputs);
     return 0;
 }
 
-static double dense_flops(const nn_layer *spec) { return 2.0 * (double)dense_weights(spec); }
-
 static const layer_kind dense_kind = {
-    .weights = dense_weights, .workspace = dense_workspace, .import = dense_import, .export = dense_export,
-    .forward = dense_forward, .backward_input = dense_backward_input,
-    .backward_parameters = dense_backward_parameters, .flops = dense_flops,
+    .forward = dense_forward, .backward_input = dense_backward_input, .flops = dense_flops,
+    .parameters = {
+        .size = dense_weights, .import = weights_in, .export = weights_out, .gradient = dense_gradient,
+    },
+    .memory = {.workspace = dense_workspace},
 };

@@ -5,7 +5,7 @@
  * is a function of these numbers alone, so every backend and thread draws the same one, and the backward pass
  * draws it again.
  */
-#include "core.h"
+#include "../core.h"
 #include <string.h>
 
 /* to[k] = from[k] / (1 - rate) or 0, for one row of n values, the first of which is value e of the batch */
@@ -36,21 +36,19 @@ static void dropout_rows(const layer *l, real *to, const real *from, int64_t fir
 static void dropout_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     dropout_rows(l, out, x, first, last, b);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                   const batch *b)
 {
     int64_t first, last;
-    team_share(b->team, b->n, 1, &first, &last);
+    thread_share(b->team, b->n, 1, &first, &last);
     dropout_rows(l, dx, dz, first, last, b);
     activation_backward(dx, x, below, first, last, l->inputs);
 }
-
-/* A Philox block is some forty operations. */
-static double dropout_flops(const nn_layer *spec) { return 10.0 * (double)values(spec->in); }
 
 static const layer_kind dropout_kind = {
     .forward = dropout_forward, .backward_input = dropout_backward_input, .flops = dropout_flops,

@@ -1,4 +1,4 @@
-/* plain.c - what _seq says of itself. */
-#include "nn.h"
+/* isa.c - the name of the plain build's instruction set. */
+#include "../nn.h"
 
 const char *nn_isa(void) { return "plain"; }

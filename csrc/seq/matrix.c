@@ -1,5 +1,5 @@
-/* matrix.c - the matrix product, plainly: one sum after another, in index order, in double. */
-#include "core.h"
+/* matrix.c - the matrix product of the plain build: one sum after another, in index order, in double. */
+#include "../core.h"
 
 int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,
                int a_transposed, int b_transposed, int threads)

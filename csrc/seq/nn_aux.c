@@ -1,33 +1,61 @@
-/* nn_aux.c - activations, losses and optimisers, plainly: one value at a time, in double. */
-#include "core.h"
+/* nn_aux.c - activations, losses and optimisers of the plain build: one value at a time, in double. */
+#include "../core.h"
 #include <math.h>
 
 static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
 static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
 
-static double activation_value(int activation, double z)
+/* The share of the standard normal distribution below z, its density, and selu's two constants (Klambauer et al. 2017):
+ * outputs of mean 0 and variance 1 keep both from layer to layer. */
+static double normal_cdf(double z) { return 0.5 * erfc(-z * M_SQRT1_2); }
+static double normal_density(double z) { return exp(-0.5 * z * z) * 0.39894228040143267794; }
+static const double SELU_SCALE = 1.0507009873554804934, SELU_ALPHA = 1.6732632423543772848;
+
+static double activation_value(nn_activation activation, double z)
 {
     switch (activation) {
+    case NN_LINEAR: return z;
     case NN_SIGMOID: return sigmoid(z);
     case NN_TANH: return tanh(z);
     case NN_RELU: return z > 0 ? z : 0;
     case NN_LRELU: return z > 0 ? z : 0.01 * z;
     case NN_SOFTPLUS: return softplus(z);
-    default: return z;
+    case NN_SILU: return z * sigmoid(z);
+    case NN_GELU: return z * normal_cdf(z);
+    case NN_SELU: return SELU_SCALE * (z > 0 ? z : SELU_ALPHA * expm1(z));
+    case NN_SOFTMAX: break;                     /* of a whole row: below */
     }
+    NOT_REACHED;
 }
 
 /* f'(z) from a = f(z), so that no second array is kept. */
-static double activation_slope(int activation, double a)
+static double activation_derivative(nn_activation activation, double a)
 {
     switch (activation) {
+    case NN_LINEAR: return 1;
     case NN_SIGMOID: return a * (1 - a);
     case NN_TANH: return 1 - a * a;
     case NN_RELU: return a > 0 ? 1 : 0;
     case NN_LRELU: return a > 0 ? 1 : 0.01;
     case NN_SOFTPLUS: return -expm1(-a);
-    default: return 1;
+    case NN_SELU: return a > 0 ? SELU_SCALE : a + SELU_SCALE * SELU_ALPHA;
+    case NN_SILU: case NN_GELU: break;          /* from z: below */
+    case NN_SOFTMAX: break;                     /* only the last layer has it, and the losses apply it */
     }
+    NOT_REACHED;
+}
+
+/* f'(z) from z, for activations that are not in one-to-one relation with their output. */
+static double derivative_from_input(nn_activation activation, double z)
+{
+    double s;
+    switch (activation) {
+    case NN_SILU: s = sigmoid(z); return s * (1 + z * (1 - s));
+    case NN_GELU: return normal_cdf(z) + z * normal_density(z);
+    case NN_LINEAR: case NN_SIGMOID: case NN_TANH: case NN_RELU: case NN_LRELU: case NN_SOFTPLUS: case NN_SELU:
+    case NN_SOFTMAX: break;                     /* from a: above */
+    }
+    NOT_REACHED;
 }
 
 static void softmax(real *a, int64_t width)
@@ -41,7 +69,7 @@ static void softmax(real *a, int64_t width)
         a[k] = (real)(exp(a[k] - largest) / sum);
 }
 
-static void activation_forward(real *a, int activation, int64_t first, int64_t last, int64_t width)
+static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last, int64_t width)
 {
     if (activation == NN_LINEAR)
         return;
@@ -55,32 +83,44 @@ static void activation_forward(real *a, int activation, int64_t first, int64_t l
     }
 }
 
-static void activation_backward(real *dx, const real *a, int activation, int64_t first, int64_t last, int64_t width)
+static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first, int64_t last,
+                                int64_t width)
 {
     if (activation == NN_LINEAR)
         return;
     for (int64_t i = first * row_stride(width); i < last * row_stride(width); i++)
-        dx[i] = (real)(dx[i] * activation_slope(activation, a[i]));
+        dx[i] = (real)(dx[i] * activation_derivative(activation, a[i]));
+}
+
+static void activation_backward_from_input(real *dx, const real *z, nn_activation activation, int64_t first, int64_t last,
+                                           int64_t width)
+{
+    for (int64_t i = first * row_stride(width); i < last * row_stride(width); i++)
+        dx[i] = (real)(dx[i] * derivative_from_input(activation, z[i]));
 }
 
 /* d loss / d a for one output, before the division by their number */
-static double loss_slope(int loss, double difference)
+static double loss_derivative(nn_loss loss, double difference)
 {
     switch (loss) {
+    case NN_MSE: return 2 * difference;
     case NN_MAE: return (difference > 0) - (difference < 0);
     case NN_HUBER: return fmax(-1, fmin(1, difference));
-    default: return 2 * difference;
+    case NN_BCE: case NN_CE: case NN_REFERENCE: break;      /* not through the output: below */
     }
+    NOT_REACHED;
 }
 
-static double loss_value(int loss, double difference)
+static double loss_value(nn_loss loss, double difference)
 {
     double size = fabs(difference);
     switch (loss) {
+    case NN_MSE: case NN_REFERENCE: return difference * difference;
     case NN_MAE: return size;
     case NN_HUBER: return size <= 1 ? 0.5 * size * size : size - 0.5;
-    default: return difference * difference;
+    case NN_BCE: case NN_CE: break;             /* not through the output: below */
     }
+    NOT_REACHED;
 }
 
 /* Binary cross entropy from logits: softplus(z) - z y, which neither overflows nor loses digits. */
@@ -111,7 +151,7 @@ static double ce_row(real *z, const real *y, int64_t width)
 }
 
 /* Any other loss, any activation: through the output itself. */
-static double output_row(real *z, const real *y, int loss, int activation, int64_t width)
+static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation, int64_t width)
 {
     double sum = 0, projection = 0;
     if (activation == NN_SOFTMAX)
@@ -121,44 +161,39 @@ static double output_row(real *z, const real *y, int loss, int activation, int64
         double difference = a - y[k];
         sum += loss_value(loss, difference);
         if (loss == NN_REFERENCE) {     /* the original leaves out the 2 and the division by the outputs */
-            z[k] = (real)(difference * activation_slope(activation, a));
+            z[k] = (real)(difference * activation_derivative(activation, a));
         } else if (activation == NN_SOFTMAX) {
-            projection += loss_slope(loss, difference) / (double)width * a;
+            projection += loss_derivative(loss, difference) / (double)width * a;
         } else {
-            z[k] = (real)(loss_slope(loss, difference) / (double)width * activation_slope(activation, a));
+            z[k] = (real)(loss_derivative(loss, difference) / (double)width * activation_derivative(activation, a));
         }
     }
     if (activation == NN_SOFTMAX && loss != NN_REFERENCE)
         for (int64_t k = 0; k < width; k++)
-            z[k] = (real)(z[k] * (loss_slope(loss, (double)z[k] - y[k]) / (double)width - projection));
+            z[k] = (real)(z[k] * (loss_derivative(loss, (double)z[k] - y[k]) / (double)width - projection));
     return sum / (double)width;
 }
 
-static void loss_backward(real *z, double *row_loss, const real *y, int loss, int activation,
+static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
                           int64_t first, int64_t last, int64_t width)
 {
     for (int64_t r = first; r < last; r++) {
         real *row = z + r * row_stride(width);
         const real *truth = y + r * row_stride(width);
-        if (loss == NN_BCE)
-            row_loss[r] = bce_row(row, truth, width);
-        else if (loss == NN_CE)
-            row_loss[r] = ce_row(row, truth, width);
-        else
+        switch (loss) {
+        case NN_BCE: row_loss[r] = bce_row(row, truth, width); break;
+        case NN_CE: row_loss[r] = ce_row(row, truth, width); break;
+        case NN_MSE: case NN_MAE: case NN_HUBER: case NN_REFERENCE:
             row_loss[r] = output_row(row, truth, loss, activation, width);
+        }
     }
 }
 
-static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u)
+/* m is the velocity; without momentum there is none. */
+static void sgd_step(real *w, const real *g, real *m, int64_t n, double keep, const update *u)
 {
-    double keep = decays ? 1 - u->decay : 1;
     for (int64_t i = 0; i < n; i++) {
-        if (u->optimizer == NN_ADAM) {
-            double mean = g[i] * u->inv_rows;
-            m[i] = (real)(u->beta1 * m[i] + (1 - u->beta1) * mean);
-            v[i] = (real)(u->beta2 * v[i] + (1 - u->beta2) * mean * mean);
-            w[i] = (real)(keep * w[i] - u->rate * m[i] / (sqrt(v[i]) * u->root_scale + u->epsilon));
-        } else if (u->momentum != 0) {
+        if (u->momentum != 0) {
             m[i] = (real)(u->momentum * m[i] + g[i] * u->inv_rows);
             w[i] = (real)(keep * w[i] - u->rate * m[i]);
         } else {
@@ -167,7 +202,26 @@ static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, 
     }
 }
 
-void FN(activate)(real *a, int activation, int64_t n, int64_t width)
+static void adam_step(real *w, const real *g, real *m, real *v, int64_t n, double keep, const update *u)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double mean = g[i] * u->inv_rows;
+        m[i] = (real)(u->beta1 * m[i] + (1 - u->beta1) * mean);
+        v[i] = (real)(u->beta2 * v[i] + (1 - u->beta2) * mean * mean);
+        w[i] = (real)(keep * w[i] - u->rate * m[i] / (sqrt(v[i]) * u->root_scale + u->epsilon));
+    }
+}
+
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u)
+{
+    double keep = decays ? 1 - u->decay : 1;
+    switch (u->optimizer) {
+    case NN_SGD: sgd_step(w, g, m, n, keep, u); break;
+    case NN_ADAM: adam_step(w, g, m, v, n, keep, u); break;
+    }
+}
+
+void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width)
 {
     for (int64_t at = 0; at < n; at += width)   /* row by row: rows lie close here, whatever row_stride says */
         activation_forward(a + at, activation, 0, 1, min_i64(width, n - at));

@@ -1,5 +1,7 @@
-/* pool.c - max and average pooling over k x k windows, plainly. Windows may overlap or leave gaps; all lie inside. */
-#include "core.h"
+/* pool.c - max and average pooling over k x k windows, plain build. Windows may overlap or leave gaps; all are inside
+ * the image.
+ */
+#include "../core.h"
 #include <string.h>
 
 /* The place of the first maximum, in row-major order, of the window at `at` in an image of that width. */
@@ -73,7 +75,7 @@ static void pool_forward(layer *l, real *out, const real *x, const batch *b,
     activation_forward(out, s->activation, 0, b->n, l->outputs);
 }
 
-static void pool_backward(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b,
+static void pool_backward(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b,
                           void (*plane_backward)(double *, const real *, const real *, const nn_layer *))
 {
     const nn_layer *s = &l->spec;
@@ -93,7 +95,8 @@ static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
     pool_forward(l, out, x, b, maxpool_plane_forward);
 }
 
-static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                   const batch *b)
 {
     pool_backward(l, dx, dz, x, below, b, maxpool_plane_backward);
 }
@@ -103,18 +106,17 @@ static void avgpool_forward(layer *l, real *out, const real *x, const batch *b)
     pool_forward(l, out, x, b, avgpool_plane_forward);
 }
 
-static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, int below, const batch *b)
+static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                   const batch *b)
 {
     pool_backward(l, dx, dz, x, below, b, avgpool_plane_backward);
 }
 
-static double pool_flops(const nn_layer *spec) { return (double)values(spec->out) * spec->kernel * spec->kernel; }
-
 static const layer_kind maxpool_kind = {
-    .workspace = pool_workspace, .forward = maxpool_forward, .backward_input = maxpool_backward_input,
-    .flops = pool_flops,
+    .forward = maxpool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
+    .memory = {.workspace = pool_workspace},
 };
 static const layer_kind avgpool_kind = {
-    .workspace = pool_workspace, .forward = avgpool_forward, .backward_input = avgpool_backward_input,
-    .flops = pool_flops,
+    .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
+    .memory = {.workspace = pool_workspace},
 };

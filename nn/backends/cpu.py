@@ -5,54 +5,16 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 
 import numpy as np
 
 from .. import cluster
-from ..utils import NnError, UsageError, default_threads
-from . import Step
+from ..core import SUFFIXES, extension, pointer
+from ..utils import NnError, default_threads, processor_name
+from .engine import EpochSettings, Progress, TimedStep
 
-SUFFIXES = {"float32": "f32", "float64": "f64"}
 LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
-C_TYPES = {  # NumPy's character for a type -> the C array of it
-    np.dtype(name).char: f"{c}[]"
-    for name, c in {
-        "float32": "float", "float64": "double", "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t",
-    }.items()
-}  # fmt: skip
-
-
-@cache
-def extension(backend: str):
-    """(ffi, lib) of a CPU backend. UsageError where NN_ISA names an instruction set that it cannot use."""
-    if backend == "omp":
-        # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for
-        # some microseconds, in which the next call of a row of short ones may come
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    try:
-        module = import_module(f"nn.backends._{backend}")
-    except ImportError as error:
-        raise NnError(
-            f"the C core is not built ({error}): run `pip install .` in the source folder, and nn outside of it"
-        ) from error
-    asked = os.environ.get("NN_ISA")
-    found = module.ffi.string(module.lib.nn_isa()).decode()
-    if backend == "omp" and asked and asked != found:
-        raise UsageError(f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {found}")
-    return module.ffi, module.lib
-
-
-def pointer(ffi, array: np.ndarray, dtype, shape: tuple[int, ...] | None = None, writable: bool = False):
-    """A C pointer to an array's numbers, after checking what C cannot: type, shape, layout."""
-    if array.dtype != dtype or (shape is not None and array.shape != shape):
-        raise ValueError(f"expected {np.dtype(dtype)} {shape}, got {array.dtype} {array.shape}")
-    if not array.flags.c_contiguous:
-        raise ValueError("expected a C-contiguous array")
-    return ffi.from_buffer(C_TYPES[array.dtype.char], array, require_writable=writable)
 
 
 @dataclass
@@ -66,9 +28,9 @@ class CpuData:
 
 
 class CpuEngine:
-    """A network in the C core. `layers` as layers.parse gives them, `loss` a name of LOSSES or `reference`."""
+    """A network in the C core; the interface is engine.py. loss: a name of LOSSES, or `reference`."""
 
-    team = cluster.ALONE
+    rank_group = cluster.ALONE
 
     def __init__(
         self,
@@ -86,7 +48,7 @@ class CpuEngine:
         self.size = sum(layer.parameters for layer in layers)
         threaded = backend != "seq" and self.lib.nn_has_openmp()
         if distribute:
-            self.team = cluster.expect_ranks()
+            self.rank_group = cluster.expect_ranks()
         self.threads = self._share_cores(threads if threaded else 1)
         specs = self._specs(layers)
         net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
@@ -96,27 +58,28 @@ class CpuEngine:
             )
         self._net, self._room = self.ffi.gc(net, self._function("net_free")), 1
         self._layers, self._profile = len(layers), None
+        self._layer_names = [layer.item or layer.kind for layer in layers]
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
         images = any(layer.kind == "conv" for layer in layers)
         self._block_rows = min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
         self._ranks, self._has_moments = None, True
-        if self.team.size > 1:
+        if self.rank_group.size > 1:
             from . import mpi
 
-            self._ranks = mpi.ranks(self.ffi, dtype, distribute, self.team)
-            self._has_moments = distribute == "mirrored" or self.team.rank == 0
+            self._ranks = mpi.ranks(self.ffi, dtype, distribute, self.rank_group)
+            self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
             self._call("net_ranks", self._net, self._ranks)
 
     def _share_cores(self, threads: int | None) -> int:
-        """How many threads to use, None: as there are cores for. Ranks that may use the same cores of a host divide
-        them, and each stays on its own, near what their caches hold of its data."""
+        """Return how many threads to use, by default one a core. Ranks that may use the same cores of a host divide
+        them, and each stays on its own cores, whose caches hold its data."""
         mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        places = self.team.gather([platform.node(), mask])
-        sharing = [rank for rank, place in enumerate(places) if place == places[self.team.rank]]
+        places = self.rank_group.gather([platform.node(), mask])
+        sharing = [rank for rank, place in enumerate(places) if place == places[self.rank_group.rank]]
         threads = threads or max(1, default_threads() // len(sharing))
         cores = len(mask) // len(sharing)
         if len(sharing) > 1 and threads <= cores:
-            first = cores * sharing.index(self.team.rank)
+            first = cores * sharing.index(self.rank_group.rank)
             os.sched_setaffinity(0, mask[first : first + cores])
         return threads
 
@@ -137,6 +100,7 @@ class CpuEngine:
         at = 0
         for spec, layer in zip(specs, layers, strict=True):
             spec.kind, spec.activation = self._constant(layer.kind), self._constant(layer.activation)
+            spec.function = self._constant(layer.function or "linear")
             setattr(spec, "in", layer.in_shape)
             spec.out = layer.out_shape
             spec.kernel, spec.stride, spec.rate = layer.kernel, layer.stride, layer.rate
@@ -148,17 +112,30 @@ class CpuEngine:
         return specs
 
     def describe(self) -> str:
-        """Backend, instruction set and ranks, as the first line of a run says them."""
+        """Return backend, instruction set and ranks; see Engine.describe."""
         isa = self.ffi.string(self.lib.nn_isa()).decode()
         name = self.name if self.name == "seq" else f"{self.name} ({isa})"
-        return f"{name}, {self.team.size} ranks" if self.team.size > 1 else name
+        return f"{name}, {self.rank_group.size} ranks" if self.rank_group.size > 1 else name
+
+    def device_name(self) -> str:
+        """Return the processor's name."""
+        return processor_name()
 
     def threads_for(self, rows: int) -> int:
-        """Threads that a batch of that many rows is worth."""
+        """Return the threads that a batch of `rows` rows uses."""
         return self._call("net_threads", self._net, rows)
 
+    def routes(self, rows: int) -> list[str]:
+        """See Engine.routes; net_route in nn.h names the kernels."""
+        text = self.ffi.new("char[]", 256)
+        lines = []
+        for layer, name in enumerate(self._layer_names):
+            self._call("net_route", self._net, rows, layer, text, len(text))
+            lines.append(f"layer {layer} {name}: {self.ffi.string(text).decode()}")
+        return lines
+
     def bytes(self) -> int:
-        """Memory the network holds beside the data set."""
+        """Return the memory that the network takes beside the data set."""
         return self._call("net_bytes", self._net)
 
     def reserve(self, rows: int) -> None:
@@ -180,14 +157,12 @@ class CpuEngine:
         return vector
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None) -> CpuData:
-        """Rows as the core reads them: x (rows, ...) of the engine's type, or uint8 that becomes x / 255;
-        y (rows, outputs) of the engine's type, int32 labels (rows,), or None."""
+        """Return the rows as the core reads them; see Engine.load."""
         x = np.ascontiguousarray(x)
         struct = self.ffi.new("nn_data *")
         raw = x.dtype == np.uint8
         struct.x = self._pointer(x.reshape(len(x), -1), (len(x), self.inputs), dtype=x.dtype if raw else None)
         struct.x_type = self.lib.NN_BYTES if raw else self.lib.NN_SAME_TYPE
-        struct.x_scale = 1 / 255
         if y is not None and y.dtype == np.int32:
             y = np.ascontiguousarray(y)
             struct.labels = self._pointer(y, (len(x),), dtype=np.int32)
@@ -196,17 +171,12 @@ class CpuEngine:
             struct.y = self._pointer(y, (len(x), self.outputs))
         return CpuData(x, y, struct, len(x))
 
-    def training(self, **options):
-        """The settings of one epoch (nn_training in nn.h); `optimizer` by its name."""
-        options["optimizer"] = self._constant(options["optimizer"])
-        return self.ffi.new("nn_training *", options)
-
-    def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
-        """Where an epoch stands (nn_progress in nn.h); may be read, and its `stop` set, while the epoch runs."""
+    def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
+        """Return a counter (nn_progress in nn.h)."""
         return self.ffi.new("nn_progress *", {"row": row, "step": step, "loss": loss})
 
-    def epoch(self, data: CpuData, order: np.ndarray, training, progress) -> None:
-        """Train on data's rows order[progress.row:]; blocks until the end or `progress.stop`, without the GIL."""
+    def epoch(self, data: CpuData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
+        """Train on data's rows order[progress.row:]; see Engine.epoch."""
         if len(order) and not 0 <= order.min() <= order.max() < data.rows:
             raise ValueError("row order out of range")
         failed = self._call(
@@ -215,23 +185,23 @@ class CpuEngine:
             data.struct,
             self._pointer(order, dtype=np.int64),
             len(order),
-            training,
+            self.ffi.new("nn_training *", {**vars(settings), "optimizer": self._constant(settings.optimizer)}),
             progress,
         )
         if failed == -1:
-            raise NnError(f"out of memory for batches of {training.batch} rows; use a smaller --batch_number")
+            raise NnError(f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number")
         if failed:
-            raise NnError("a message between ranks failed in MPI; see the other ranks' output")
+            raise NnError("an MPI operation between ranks failed; see the other ranks' output")
 
     def record(self, batches: int) -> None:
-        """From now on note when the steps of training's batches begin and end, of so many batches."""
+        """Time the steps of the next `batches` batches of training."""
         self._stamps = np.zeros((batches, 7 + 3 * self._layers))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
         self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "stamps": stamps})
         self._call("net_profile", self._net, self._profile)
 
-    def recorded(self) -> list[list[Step]]:
-        """The steps of each batch since `record`, in the order of time; they fill the batch."""
+    def recorded(self) -> list[list[TimedStep]]:
+        """Return the steps of each batch since `record`, in the order of time; they fill the batch."""
         if self._profile is None:
             return []
         count = self._layers
@@ -251,15 +221,17 @@ class CpuEngine:
         times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
         return [
             [
-                Step(*step, begin, end)
+                TimedStep(*step, begin, end)
                 for step, begin, end in zip(steps, row, row[1:], strict=False)
                 if end > begin or step not in between
             ]
             for row in times
         ]
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
-        """(mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
+    def gradients(
+        self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return (mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
         rows = len(x)
         self.reserve(rows)
         grads, dx = np.empty(self.size, self.dtype), np.empty((rows, self.inputs), self.dtype)
@@ -277,17 +249,15 @@ class CpuEngine:
         return self._pointer(rows, dtype=np.int64), len(rows)
 
     def predict(self, data: CpuData, rows: np.ndarray | None = None) -> np.ndarray:
-        """Outputs (rows, outputs) of data's rows, all of them by default."""
+        """Return outputs (rows, outputs) of data's rows, all of them by default."""
         indices, count = self._rows(data, rows)
         out = np.empty((count, self.outputs), self.dtype)
         self.reserve(min(max(count, 1), self._block_rows))
-        self._call(
-            "net_predict", self._net, self._pointer(out), data.struct, indices, 0, count, self.ffi.NULL
-        )
+        self._call("net_predict", self._net, self._pointer(out), data.struct, indices, count)
         return out
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
-        """Mean loss of data's rows."""
+        """Return the mean loss of data's rows."""
         self.reserve(min(max(len(rows), 1), self._block_rows))
         return self._call("net_loss", self._net, data.struct, self._rows(data, rows)[0], len(rows))
 

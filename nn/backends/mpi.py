@@ -10,7 +10,8 @@ import functools
 import os
 from dataclasses import dataclass
 
-from .. import cluster, rendezvous
+from .. import cluster
+from ..cluster import rendezvous
 from ..utils import NnError, UsageError
 
 FUNCTIONS = """
@@ -40,12 +41,12 @@ class World:
     comm: object
 
 
-def ranks(ffi, dtype: str, distribute: str, team: cluster.Team):
-    """The `nn_ranks` that net_ranks takes, for numbers of that type; ffi: of the C core.
+def ranks(ffi, dtype: str, distribute: str, rank_group: cluster.RankGroup):
+    """Return the `nn_ranks` that net_ranks takes, for numbers of that type; ffi: of the C core.
 
-    Raises UsageError without mpi4py, or where MPI knows of other ranks than `team`.
+    Raises UsageError without mpi4py, or where MPI knows of other ranks than `rank_group`.
     """
-    world = _world(team)
+    world = _world(rank_group)
     mpi, library = world.mpi, world.library
     functions = {
         "iallreduce": library.MPI_Iallreduce,
@@ -54,7 +55,8 @@ def ranks(ffi, dtype: str, distribute: str, team: cluster.Team):
         "iallgather": library.MPI_Iallgather,
         "test": library.MPI_Test,
     }
-    made = ffi.new("nn_ranks *", {"rank": team.rank, "size": team.size, "central": distribute == "central"})
+    place = {"rank": rank_group.rank, "size": rank_group.size}
+    made = ffi.new("nn_ranks *", {**place, "central": distribute == "central"})
     for name, function in functions.items():
         setattr(made, name, ffi.cast(ffi.typeof(getattr(made, name)), world.address(function)))
     real = {"float32": mpi.FLOAT, "float64": mpi.DOUBLE}[dtype]
@@ -66,18 +68,18 @@ def ranks(ffi, dtype: str, distribute: str, team: cluster.Team):
 
 
 @functools.cache
-def _world(team: cluster.Team) -> World:
+def _world(rank_group: cluster.RankGroup) -> World:
     mpi, library, address = _load()
     _initialise(mpi, library)
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
-        raise NnError("this MPI cannot be called from a thread; use one built with MPI_THREAD_SERIALIZED")
+        raise NnError("this MPI does not support calls from a thread; use one built with MPI_THREAD_SERIALIZED")
     place = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
-    if place != (team.rank, team.size):
+    if place != (rank_group.rank, rank_group.size):
         by = cluster.launch().by
         name = " ".join(map(str, (mpi.get_vendor()[0], ".".join(map(str, mpi.get_vendor()[1])))))
         raise UsageError(
-            f"{by} speaks of rank {team.rank} of {team.size}, but to mpi4py's {name} this process is rank {place[0]} "
-            f"of {place[1]}; {FIXES[by]}"
+            f"{by} started this process as rank {rank_group.rank} of {rank_group.size}, but mpi4py's {name} reports "
+            f"rank {place[0]} of {place[1]}; {FIXES[by]}"
         )
     comm = mpi.COMM_WORLD.Dup()
     comm.Set_errhandler(mpi.ERRORS_RETURN)
@@ -85,7 +87,7 @@ def _world(team: cluster.Team) -> World:
 
 
 def _load():
-    """(mpi4py.MPI, its functions by cffi, function -> address)."""
+    """Return (mpi4py.MPI, its functions by cffi, function -> address)."""
     from cffi import FFI
 
     try:
@@ -103,26 +105,25 @@ def _load():
 
 
 def _initialise(mpi, library) -> None:
-    """MPI_Init_thread, unless the program has done it. It waits for all ranks, and not by mpi4py, which would hold
-    the interpreter's lock meanwhile: then nobody could give up waiting."""
+    """Call MPI_Init_thread, unless the program has called it. It waits for all ranks; mpi4py would hold the
+    interpreter's lock meanwhile, and nobody could give up waiting."""
     if mpi.Is_initialized():
         return
     from cffi import FFI
 
     seconds = rendezvous.limit_seconds()
-    late = f"MPI did not start within {seconds:g} s: a rank is missing in it, or it cannot reach another host"
+    late = f"MPI did not start within {seconds:g} s: a rank is missing, or a host cannot be reached"
     ffi = FFI()
     with rendezvous.limited(seconds, f"{late}; see the other ranks' output"):
         failed = library.MPI_Init_thread(ffi.NULL, ffi.NULL, mpi.THREAD_SERIALIZED, ffi.new("int *"))
     if failed:
         raise NnError(f"MPI did not start: error {failed} of MPI_Init_thread")
-    cluster.afterwards(library.MPI_Finalize)
-    rendezvous.before_leaving.append(_remove_shared_memory)
+    cluster.at_end(lambda together: library.MPI_Finalize() if together else _remove_shared_memory())
 
 
 def _remove_shared_memory() -> None:
-    """What MPICH shares between the ranks of a host and MPI_Finalize would remove: its name is made from the numbers of
-    SLURM's job and step, so that the same job, queued again, would stumble over it."""
+    """Remove the files that MPICH's ranks of a host share, as MPI_Finalize would. Their names come from SLURM's job and
+    step: the same job, queued again, would find the old files."""
     with open("/proc/self/maps") as maps:
         files = {line.split(maxsplit=5)[5].strip() for line in maps if "/dev/shm/mpich_shm_" in line}
     for file in files:

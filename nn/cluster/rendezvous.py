@@ -1,7 +1,7 @@
-"""How the ranks of a launch meet, talk to each other, and end together: nn/cluster.py's Team of several processes.
+"""How the ranks of a launch meet, exchange values and end together: the RankGroup of several processes.
 
-Rank 0 listens, the others come to it; each message is JSON after its length. All stay connected for as long as they
-live, and a connection that closes without a word is a rank that has died.
+Rank 0 listens, the other ranks connect to it; each message is JSON after its length. Connections stay open until the
+end: a connection that closes without a message stands for a rank that has died.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from . import __version__
-from .cluster import LOOPBACK, Launch, Team, Told, say
-from .utils import NnError, UsageError
+from .. import __version__
+from ..utils import NnError, UsageError
+from .launch import LOOPBACK, Launch
+from .rank_group import AlreadyReported, RankGroup, run_end_hooks, say
 
 LIMIT = "NN_RENDEZVOUS_SECONDS"  # the environment variable, and what it is where nobody has set it
 USUAL_LIMIT = 60.0
@@ -34,31 +35,31 @@ LARGEST_GREETING, LARGEST_MESSAGE = 4096, 1 << 28
 # ---------------------------------------------------------------- messages
 
 
-class _Line:
+class _Connection:
     """A connection on which JSON values go back and forth."""
 
-    def __init__(self, connection: socket.socket):
-        self._socket = connection
+    def __init__(self, sock: socket.socket):
+        self._socket = sock
         self._sending = threading.Lock()
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         # a host that is gone says nothing: ask after 10 s, and give it up after 20 more
         for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
             if hasattr(socket, option):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
     def limit(self, seconds: float | None) -> None:
-        """From now on give up waiting after so long, with TimeoutError."""
+        """Stop waiting after so many seconds from now on, with TimeoutError."""
         self._socket.settimeout(seconds)
 
     def send(self, *message) -> None:
-        """Raises OSError where nobody listens any more."""
+        """Send a message. Raises OSError if the connection is closed."""
         text = json.dumps(message).encode()
         with self._sending:
             self._socket.sendall(len(text).to_bytes(4, "big") + text)
 
     def receive(self, largest: int = LARGEST_MESSAGE) -> list:
-        """The next message. Raises OSError at the end of the connection, ValueError for what is none."""
+        """Return the next message. Raises OSError at the end of the connection, ValueError for anything else."""
         length = int.from_bytes(self._bytes(4), "big")
         if length > largest:
             raise ValueError(f"a message of {length} bytes")
@@ -78,7 +79,7 @@ class _Line:
         return b"".join(parts)
 
     def is_closed(self) -> bool:
-        """Whether the other side has gone."""
+        """Return True if the other side has closed the connection."""
         try:
             return self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
@@ -96,7 +97,7 @@ class _Line:
 
 
 def limit_seconds() -> float:
-    """How long ranks wait for each other to come. Raises UsageError for a variable that is no time."""
+    """Return how long ranks wait for each other. Raises UsageError if the variable is not a time."""
     text = os.environ.get(LIMIT, str(USUAL_LIMIT))
     try:
         seconds = float(text)
@@ -107,54 +108,54 @@ def limit_seconds() -> float:
     return seconds
 
 
-def meet(found: Launch) -> Ranks:
+def meet(found: Launch) -> ProcessGroup:
     """Wait for all ranks of the launch. Raises NnError that names those who do not come, UsageError if they are
     not of one launch."""
     seconds = limit_seconds()
     if found.rank:
-        lines, welcome = _find_rank_0(found, seconds)
+        connections, welcome = _find_rank_0(found, seconds)
     else:
-        lines, welcome = _await_ranks(found, seconds)
+        connections, welcome = _await_ranks(found, seconds)
     hosts, rank = welcome["hosts"], found.rank
     local_rank = hosts[:rank].count(hosts[rank]) if found.local_rank is None else found.local_rank
-    return Ranks(rank, found.size, local_rank, lines)
+    return ProcessGroup(rank, found.size, local_rank, connections)
 
 
-def _await_ranks(found: Launch, seconds: float) -> tuple[dict[int, _Line], dict]:
-    """Rank 0: the connections to all others, and what they were told when all were there."""
+def _await_ranks(found: Launch, seconds: float) -> tuple[dict[int, _Connection], dict]:
+    """Return, on rank 0, the connections to all others, and the message that all got."""
     end = time.monotonic() + seconds
     hosts = {0: platform.node()}
-    lines: dict[int, _Line] = {}
+    connections: dict[int, _Connection] = {}
     with _listening(found) as server:
         try:
             while len(hosts) < found.size:
-                line = _accepted(server, end)
-                who = _greeted(line, found)
-                if who is None or line.is_closed():  # a rank that has lost patience comes again
-                    line.close()
+                connection = _accepted(server, end)
+                who = _greeted(connection, found)
+                if who is None or connection.is_closed():  # a rank that has lost patience comes again
+                    connection.close()
                     continue
                 rank = who["rank"]
-                _check(who, found, line, rank in lines and not lines[rank].is_closed())
+                _check(who, found, connection, rank in connections and not connections[rank].is_closed())
                 with contextlib.suppress(OSError):
-                    line.send("accepted")
-                    hosts[rank], lines[rank] = who["host"], line
+                    connection.send("accepted")
+                    hosts[rank], connections[rank] = who["host"], connection
         except TimeoutError:
             missing = [rank for rank in range(found.size) if rank not in hosts]
             error = NnError(_missing(missing, found, seconds))
-            _refuse(lines, error)
+            _refuse(connections, error)
             raise error from None
         except UsageError as error:
-            _refuse(lines, error)
+            _refuse(connections, error)
             raise
     welcome = {"hosts": [hosts[rank] for rank in range(found.size)]}
-    for line in lines.values():
+    for connection in connections.values():
         with contextlib.suppress(OSError):  # it is gone already: whoever listens to it will notice
-            line.send("welcome", welcome)
-    return lines, welcome
+            connection.send("welcome", welcome)
+    return connections, welcome
 
 
 def _listening(found: Launch) -> socket.socket:
-    """A server on the first port that is free; on loopback alone where all ranks are on this host."""
+    """Return a server on the first port that is free; on loopback only if all ranks are on this host."""
     address = LOOPBACK if found.host in (LOOPBACK, "localhost") else ""
     for port in found.ports:
         server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -166,101 +167,101 @@ def _listening(found: Launch) -> socket.socket:
         except OSError:
             server.close()
     ports = ", ".join(map(str, found.ports))
-    raise NnError(f"rank 0 cannot listen on port {ports}: in use; set MASTER_PORT to one that is free")
+    raise NnError(f"rank 0 cannot listen on port {ports}: in use; set MASTER_PORT to a free port")
 
 
-def _accepted(server: socket.socket, end: float) -> _Line:
-    """The next connection. Raises TimeoutError at the time `end`."""
+def _accepted(server: socket.socket, end: float) -> _Connection:
+    """Return the next connection. Raises TimeoutError at the time `end`."""
     seconds = end - time.monotonic()
     if seconds <= 0:
         raise TimeoutError
     server.settimeout(seconds)
-    return _Line(server.accept()[0])
+    return _Connection(server.accept()[0])
 
 
-def _greeted(line: _Line, found: Launch) -> dict | None:
-    """What a rank of this launch says of itself; None for anybody else."""
-    line.limit(GREETING_SECONDS)
+def _greeted(connection: _Connection, found: Launch) -> dict | None:
+    """Return what a rank of this launch says of itself, None for any other caller."""
+    connection.limit(GREETING_SECONDS)
     try:
-        word, who, token = line.receive(LARGEST_GREETING)
+        word, who, token = connection.receive(LARGEST_GREETING)
         known = word == "rank" and hmac.compare_digest(str(token), found.token)
     except (OSError, ValueError):
         return None
-    line.limit(None)
+    connection.limit(None)
     return who if known else None
 
 
-def _check(who: dict, found: Launch, line: _Line, twice: bool) -> None:
-    """Raise UsageError, and tell that rank, if it cannot be one of the team."""
+def _check(who: dict, found: Launch, connection: _Connection, twice: bool) -> None:
+    """Raise UsageError, and tell that rank, if it cannot be one of the group."""
     rank, problem = who["rank"], None
     if who["version"] != __version__:
         problem = f"rank {rank} runs nn {who['version']}, rank 0 nn {__version__}; install one version everywhere"
     elif who["size"] != found.size:
-        problem = f"rank {rank} was started as one of {who['size']}, rank 0 as one of {found.size}; start all anew"
+        problem = f"rank {rank} was started as one of {who['size']}, rank 0 as one of {found.size}; restart all"
     elif twice or not 0 < rank < found.size:
-        problem = f"there are two of rank {rank}; give each launch a MASTER_PORT of its own"
+        problem = f"two processes are rank {rank}; give each launch its own MASTER_PORT"
     if problem:
         error = UsageError(problem)
-        _refuse({rank: line}, error)
+        _refuse({rank: connection}, error)
         raise error
 
 
-def _refuse(lines: dict[int, _Line], error: NnError) -> None:
-    for line in lines.values():
+def _refuse(connections: dict[int, _Connection], error: NnError) -> None:
+    for connection in connections.values():
         with contextlib.suppress(OSError):
-            line.send("refused", str(error), error.exit_code)
-            line.close()
+            connection.send("refused", str(error), error.exit_code)
+            connection.close()
 
 
-def _find_rank_0(found: Launch, seconds: float) -> tuple[dict[int, _Line], dict]:
-    """Any other rank: the connection to rank 0, and what it says when all are there."""
+def _find_rank_0(found: Launch, seconds: float) -> tuple[dict[int, _Connection], dict]:
+    """Return, on any other rank, the connection to rank 0, and its message when all have come."""
     end = time.monotonic() + seconds
     attempt = 0
     while time.monotonic() < end:
-        line = _knock(found, found.ports[attempt % len(found.ports)])
+        connection = _knock(found, found.ports[attempt % len(found.ports)])
         attempt += 1
-        if line is None:
+        if connection is None:
             time.sleep(0 if attempt % len(found.ports) else RETRY_SECONDS)
             continue
         try:
-            line.limit(seconds + 2 * GREETING_SECONDS)  # its own limit ends earlier, and tells more
-            word, *said = line.receive()
+            connection.limit(seconds + 2 * GREETING_SECONDS)  # its own limit ends earlier, and tells more
+            word, *said = connection.receive()
         except (OSError, ValueError):
-            raise NnError(f"rank 0 of {found.size} has ended before all ranks had come") from None
+            raise NnError(f"rank 0 of {found.size} ended before all ranks had connected") from None
         if word != "welcome":
-            raise Told(*said)
-        line.limit(None)
-        return {0: line}, said[0]
+            raise AlreadyReported(*said)
+        connection.limit(None)
+        return {0: connection}, said[0]
     raise NnError(_missing([0], found, seconds))
 
 
-def _knock(found: Launch, port: int) -> _Line | None:
-    """A connection to rank 0, if it is at that port. Raises Told if it refuses this rank."""
+def _knock(found: Launch, port: int) -> _Connection | None:
+    """Return a connection to rank 0, if it listens at that port. Raises AlreadyReported if it refuses this rank."""
     try:
-        line = _Line(socket.create_connection((found.host, port), timeout=GREETING_SECONDS))
+        connection = _Connection(socket.create_connection((found.host, port), timeout=GREETING_SECONDS))
     except OSError:
         return None
     who = {"rank": found.rank, "size": found.size, "version": __version__, "host": platform.node()}
     try:
-        line.send("rank", who, found.token)
-        word, *said = line.receive(LARGEST_GREETING)
+        connection.send("rank", who, found.token)
+        word, *said = connection.receive(LARGEST_GREETING)
         if word == "refused":
-            raise Told(*said)
+            raise AlreadyReported(*said)
         if word == "accepted":
-            return line
+            return connection
     except (OSError, ValueError):
         pass
-    line.close()
+    connection.close()
     return None
 
 
 def _missing(ranks: list[int], found: Launch, seconds: float) -> str:
     names = ", ".join(map(str, ranks[:16])) + (", ..." if len(ranks) > 16 else "")
-    verb = "s " + names + " have" if len(ranks) > 1 else " " + names + " has"
+    late = f"rank{'s' * (len(ranks) > 1)} {names}"
     at = f"{found.host} port {found.ports[0]}"
     return (
-        f"rank{verb} not come to {at} within {seconds:g} s, of {found.size} that {found.by} speaks of; "
-        f"see why in their output, or allow more time by {LIMIT}"
+        f"{late} of {found.size} (started by {found.by}) did not connect to {at} within {seconds:g} s; "
+        f"see their output, or allow more time with {LIMIT}"
     )
 
 
@@ -275,20 +276,20 @@ class _End(NamedTuple):
     itself: bool
 
 
-class Ranks(Team):
-    """The team of several processes, rank 0 in the middle. A thread for each connection notices its end.
+class ProcessGroup(RankGroup):
+    """The group of several processes, rank 0 in the middle. A thread for each connection notices its end.
 
     A rank that ends well says so and waits for the others; one that fails says why, and takes them with it.
     """
 
-    def __init__(self, rank: int, size: int, local_rank: int, lines: dict[int, _Line]):
+    def __init__(self, rank: int, size: int, local_rank: int, connections: dict[int, _Connection]):
         self.rank, self.size, self.local_rank = rank, size, local_rank
-        self._lines = lines
-        self._values: dict[int, queue.SimpleQueue] = {peer: queue.SimpleQueue() for peer in lines}
+        self._connections = connections
+        self._values: dict[int, queue.SimpleQueue] = {peer: queue.SimpleQueue() for peer in connections}
         self._ended: dict[int, _End] = {}
         self._changed = threading.Condition()
         self._closed = self._left_alone = self._broken = False
-        for peer in lines:
+        for peer in connections:
             threading.Thread(target=self._listen, args=(peer,), daemon=True).start()
 
     def gather(self, value) -> list:
@@ -302,22 +303,22 @@ class Ranks(Team):
     def _value_of(self, peer: int):
         ended, value = self._values[peer].get()
         if ended:
-            raise NnError(f"rank {peer} of {self.size} has ended while the others go on")
+            raise NnError(f"rank {peer} of {self.size} ended while the others were still running")
         return value
 
     def _tell(self, *message, but: int | None = None) -> None:
         """Send to rank 0, or as rank 0 to all; a connection that is gone is its listener's business."""
-        for peer, line in self._lines.items():
+        for peer, connection in self._connections.items():
             if peer != but:
                 with contextlib.suppress(OSError):
-                    line.send(*message)
+                    connection.send(*message)
 
     # ---- what the others say
 
     def _listen(self, peer: int) -> None:
         try:
             while True:
-                word, *rest = self._lines[peer].receive()
+                word, *rest = self._connections[peer].receive()
                 if word == "value":
                     self._values[peer].put((False, *rest))
                 elif word == "end":
@@ -360,7 +361,7 @@ class Ranks(Team):
         leave(code, self._of(rank, text))
 
     def _let_rank_0_go(self) -> None:
-        """A launcher may end the ranks that are left, and rank 0 is to speak."""
+        """Wait until rank 0 has printed: a launcher may end the ranks that are left."""
         with self._changed:
             self._changed.wait_for(lambda: self.rank == 0 or self._left_alone, GRACE_SECONDS / 2)
 
@@ -373,10 +374,10 @@ class Ranks(Team):
             self._broken = True  # those who leave when they are told are not to be named instead
         if self.rank == 0:
             self._tell("lost", peer, but=peer)
-        leave(1, f"rank {peer} of {self.size} has ended; so does the training, see that rank's output for why")
+        leave(1, f"rank {peer} of {self.size} ended, and so does the training; see that rank's output")
 
     def _of(self, rank: int, text: str | None) -> str | None:
-        """What this rank says when `rank` has ended with that line: all of them the same would be too much."""
+        """Return what this rank prints when `rank` has ended with that line: only rank 0 prints."""
         if self.rank:
             return None
         return f"rank {rank} of {self.size}: {text}" if text and rank else text
@@ -384,7 +385,7 @@ class Ranks(Team):
     # ---- the end
 
     def end(self, code: int, text: str | None) -> int:
-        """Team.end; waits for the others, and ends the process where they do not come to their end too."""
+        """See RankGroup.end; wait for the others, and end the process where they do not end too."""
         if self._note(self.rank, _End(code, text, True)):
             self._tell("end", self.rank, code, text, True)
         with self._changed:
@@ -407,23 +408,22 @@ class Ranks(Team):
         return len(self._ended) == self.size
 
     def _over(self) -> bool:
-        """All have ended, or one has failed, after which the others will not be long."""
+        """Return True if all have ended, or one has failed, which ends the others soon."""
         return self._all_ended() or any(end.code for end in self._ended.values())
 
     def close(self) -> None:
         with self._changed:
             self._closed = True
-        for line in self._lines.values():
-            line.close()
+        for connection in self._connections.values():
+            connection.close()
 
 
 def leave(code: int, text: str | None) -> None:
     """End this process at once: threads may be inside MPI, which would wait for ranks that are gone."""
     with _leaving:  # for ever: the first one leaves
         say(text)
-        for call in before_leaving:
-            with contextlib.suppress(OSError):
-                call()
+        with contextlib.suppress(OSError):
+            run_end_hooks(together=False)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
@@ -431,7 +431,6 @@ def leave(code: int, text: str | None) -> None:
 
 
 _leaving = threading.Lock()
-before_leaving: list[Callable[[], object]] = []
 
 
 @contextlib.contextmanager

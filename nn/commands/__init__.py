@@ -1,6 +1,13 @@
-"""The commands of `nn`, one for each mode flag: --train, --test, --predict, --info, --sweep, --plot, --bench.
+"""The commands of `nn`: one function for each mode.
+
+    train.py        --train: load, train, write the model; what a signal leaves behind
+    use.py          --test, --predict, --info: what is done with a model
+    study.py        --bench, --sweep, --plot
+    predictions.py  the table that --predict writes
+    common.py       shared by several commands
 
 Modules that take time to import (numpy among them) are imported where a command begins to need them.
+Imports: everything below, from utils to study. Imported by: cli.
 """
 
 from __future__ import annotations
@@ -9,40 +16,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from .common import (
-    CHECKPOINT_FLAGS,
-    DATA_FLAGS,
-    ENGINE_FLAGS,
-    NETWORK_FLAGS,
-    PART_FLAGS,
-    TRAIN_FLAGS,
-    USE_FLAGS,
-    WATCH_FLAGS,
-)
 from .study import bench_command, plot_command, sweep_command
 from .train import train_command
 from .use import info_command, predict_command, test_command
 
 
 @dataclass(frozen=True)
-class Mode:
-    """What a mode does, the flags it cannot do without, and those that it reads beside the common ones."""
+class Command:
+    """A mode's function, and the flags with a path that it needs."""
 
     run: Callable[[SimpleNamespace], None]
-    needs: tuple[str, ...]
-    reads: set[str]
+    needs: tuple[str, ...] = ()
 
 
-MODES = {
-    "train": Mode(
-        train_command,
-        ("dataset", "model"),
-        DATA_FLAGS | PART_FLAGS | {"layers", "task"} | NETWORK_FLAGS | TRAIN_FLAGS | WATCH_FLAGS | CHECKPOINT_FLAGS,
-    ),
-    "test": Mode(test_command, ("model",), USE_FLAGS | {"report"}),
-    "predict": Mode(predict_command, ("model", "dataset"), USE_FLAGS | {"output"}),
-    "sweep": Mode(sweep_command, ("output",), {"output", "index", "report"}),
-    "plot": Mode(plot_command, ("output",), DATA_FLAGS | {"output", "report"} | ENGINE_FLAGS),
-    "info": Mode(info_command, (), {"model", "layers", "task", "activation"} | ENGINE_FLAGS),
-    "bench": Mode(bench_command, (), {"case", "backend", "threads"}),
+COMMANDS = {  # by their modes
+    "train": Command(train_command, ("dataset", "model")),
+    "test": Command(test_command, ("model",)),
+    "predict": Command(predict_command, ("model", "dataset")),
+    "sweep": Command(sweep_command, ("output",)),
+    "plot": Command(plot_command, ("output",)),
+    "info": Command(info_command),
+    "bench": Command(bench_command),
 }

@@ -1,4 +1,4 @@
-"""Predictions as a table of text: a row number, what the network says and, if known, the truth."""
+"""Predictions as a table of text: row number, prediction, scores and, if known, the truth."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from .ds import Dataset
-from .test import decide
+from ..ds import Dataset
+from ..test import decide
 
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
 
 
 def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = None) -> Iterator[list[str]]:
-    """The header, then a line for each row of the blocks, counted from 0 in the first.
+    """Yield the header, then a line for each row of the blocks, counted from 0 in the first.
 
     regression: row, each target in its own units, each truth;
     classes: row, predicted class, score of each class (its probability, if the output layer is a sigmoid or

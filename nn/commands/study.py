@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .. import console
-from ..utils import UsageError, check_writable
+from ..utils import UsageError, check_writable, printable, say
 from .common import check_report, load_network, print_json
 
 
 def bench_command(flags) -> None:
     """Time the benchmark cases on every backend, or on --backend."""
-    from ..bench import bench, report
+    from ..study.bench import bench, report
 
     names = flags.case.split(",") if flags.case else []
-    say = None if flags.quiet else console.say
-    result = bench(names, backend=flags.backend, threads=flags.threads, say=say)
+    result = bench(names, backend=flags.backend, threads=flags.threads, say=None if flags.quiet else say)
     if flags.json:
         print_json(result)
     else:
@@ -22,15 +20,14 @@ def bench_command(flags) -> None:
 
 def sweep_command(flags) -> None:
     """Run the entries of a plan that --output does not hold yet."""
-    from .. import sweep
+    from ..study import sweep
 
     check_writable(flags.output)
-    say = None if flags.quiet else console.say
     if flags.report:
         check_report(flags.report, flags.sweep, flags.output)
-    rows = sweep.sweep(flags.sweep, flags.output, flags.index, say)
+    rows = sweep.sweep(flags.sweep, flags.output, flags.index, None if flags.quiet else say)
     if flags.report:
-        from .. import plot, report
+        from ..study import plot, report
 
         report.write(flags.report, report.of_results(rows, plot.of_results(rows)))
     if flags.json:
@@ -42,7 +39,8 @@ def sweep_command(flags) -> None:
 
 def plot_command(flags) -> None:
     """Draw the results of --sweep, or the losses and errors of a model, into the folder --output."""
-    from .. import model_file, plot, report, sweep
+    from ..files import model_file
+    from ..study import plot, report, sweep
 
     plot.check_matplotlib()
     if flags.report:
@@ -67,15 +65,15 @@ def plot_command(flags) -> None:
     if flags.json:
         print_json({"files": files})
     else:
-        print("\n".join(map(console.printable, files)))
+        print("\n".join(map(printable, files)))
 
 
 def _plotted_rows(flags, net):
-    """What the errors of a regression are drawn of: --dataset, or the rows that its training held out."""
-    from ..model_data import held_out, load_for
+    """Return the data on which to draw the errors of a regression: --dataset, or the rows held out in training."""
+    from ..data.model_data import holdout_dataset, load_for
 
     if flags.dataset:
         return load_for(net, flags.dataset, target=flags.target)
     if net.task != "regression" or not net.holdout or not net.dataset:
         return None
-    return held_out(net, flags.model, force=flags.force)
+    return holdout_dataset(net, flags.model, force=flags.force)

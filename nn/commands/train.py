@@ -8,19 +8,22 @@ import signal
 import time
 from collections.abc import Iterator
 
-from .. import cluster, console
-from ..flags import said
+from .. import cluster
+from ..layers import input_shape
 from ..layers import parse as parse_layers
-from ..nn_aux import REFERENCE
+from ..nn_aux import REFERENCE, check_reference_layers
+from ..terminal import console, tables
+from ..terminal.flags import given_values, keywords
+from ..terminal.progress import make_progress
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError, check_writable
-from .common import CHECKPOINT_FLAGS, NETWORK_FLAGS, PART_FLAGS, TRAIN_FLAGS, check_apart, print_json
+from .common import check_apart, print_json
 
-HIDDEN = "60,10"  # of the network that nobody described: inputs,60,10,outputs
-RUN_AGAIN = 75  # EX_TEMPFAIL: what a scheduler ended, and the same command goes on with
+HIDDEN = "60,10"  # hidden layers without --layers: inputs,60,10,outputs
+RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
 
 def train_command(flags) -> None:
-    """Train on --dataset, write --model, tell the figures."""
+    """Train on --dataset, write --model, print the figures."""
     _check_written(flags)
     if cluster.current().rank == 0:
         check_writable(flags.model)
@@ -39,45 +42,44 @@ def train_command(flags) -> None:
     if flags.json:
         print_json(result)
     elif not flags.quiet:
-        console.training_report(result)
+        tables.training_report(result)
     if flags.profile and not flags.json:
-        from ..profile import report
-
-        report(result["profile"])
+        tables.profile_report(result["profile"])
 
 
 def _check_written(flags) -> None:
-    """None of the files that a training reads is to be replaced, and none is to be written twice."""
+    """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
-    for name, path in said(flags, ("model", "checkpoint", "trace", "history")).items():
+    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history")).items():
         check_apart(flags.dataset, path)
         other = written.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise UsageError(f"--{name} {path}: is --{other} too; choose another file")
+            raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
 
 
 def _trained(flags, layers, stop: StopRequest):
-    """(network, figures, observers) after reading the data and training."""
-    from ..checkpoint import Checkpoint
-    from ..model_file import is_text
-    from ..nn import Network, check_text_format
-    from ..observe import Observers
+    """Read the data and train; returns (network, figures, observers)."""
+    from ..files.checkpoint import Checkpoint
+    from ..files.text_model import check_layers, is_text
+    from ..nn import Network
     from ..train import train
+    from ..watch.observe import Observers
 
-    Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)  # what is wrong shows before data is read
+    checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)  # checked before data is read
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
-    net = Network(flags.layers or _usual_layers(ds), ds.task, **said(flags, NETWORK_FLAGS))
+    net = Network(flags.layers or _usual_layers(ds), ds.task, **keywords(flags, "network", "engine"))
     if is_text(flags.model):
-        check_text_format(net)
+        check_layers(net.layers)
     observers = Observers(flags, net, reading)
-    watcher = observers.beside(console.progress(console.about(ds), flags.quiet, flags.verbose))
-    given = said(flags, TRAIN_FLAGS | CHECKPOINT_FLAGS)
+    callback = observers.beside(make_progress(console.about(ds), flags.quiet, flags.verbose))
+    options = keywords(flags, "train")
     try:
-        return net, train(net, ds, **given, progress=watcher, stop=stop), observers
+        result = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop)
+        return net, result, observers
     except Stopped as stopped:
-        kept = f"the training as it stands is in {flags.checkpoint}, --resume auto goes on from it"
+        kept = f"the state is saved in {flags.checkpoint}, continue with --resume auto"
         if flags.checkpoint is None and cluster.current().rank == 0:
             kept = _keep_part(net, flags.model)
         cluster.current().gather(None)  # nobody leaves while rank 0 writes
@@ -85,33 +87,28 @@ def _trained(flags, layers, stop: StopRequest):
 
 
 def _parsed_layers(flags):
-    """The layers of --layers, before the task is known; None where it was not given."""
+    """Return the layers of --layers, before the task is known; None without the flag."""
     if flags.layers is None:
         return None
     if not flags.reference:
         return parse_layers(flags.layers, flags.activation or "relu")
-    layers = parse_layers(flags.layers, "sigmoid", "sigmoid")
-    for layer in layers:
-        if (layer.kind, layer.activation) != ("dense", "sigmoid"):
-            found = f"{layer.item}:{layer.activation}" if layer.weight_shape else layer.item or layer.kind
-            raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")
+    layers = parse_layers(flags.layers, REFERENCE["activation"], "sigmoid")
+    check_reference_layers(layers)
     return layers
 
 
 def _load_training_data(flags, layers):
     from ..ds import load
 
-    given = said(flags, ("target", "task", "dtype", *PART_FLAGS))
+    given = keywords(flags, "load") | given_values(flags, ["dtype"])
     if flags.reference:
         given["dtype"] = REFERENCE["dtype"]
-    if any(name in given for name in PART_FLAGS):
-        given |= said(flags, ("holdout", "seed"))
+    if flags.memory or flags.window:
+        given |= given_values(flags, ("holdout", "seed"))
     if layers is None:
         return load(flags.dataset, **given)
-    shape = layers[0].in_shape
-    inputs = shape if shape[1:] != (1, 1) else shape[0]
     try:
-        return load(flags.dataset, inputs=inputs, outputs=layers[-1].outputs, **given)
+        return load(flags.dataset, inputs=input_shape(layers), outputs=layers[-1].outputs, **given)
     except DataError as error:
         load(flags.dataset, **given)  # raises what is wrong with the data themselves; else --layers is
         raise UsageError(f"--layers {flags.layers}: {error}") from error
@@ -123,7 +120,7 @@ def _usual_layers(ds) -> str:
 
 @contextlib.contextmanager
 def _signals_to(stop) -> Iterator[None]:
-    """The first SIGINT, SIGTERM or SIGUSR1 asks `stop`, a second one leaves at once."""
+    """Let the first SIGINT, SIGTERM or SIGUSR1 ask `stop`, and a second one end the process at once."""
 
     def handle(signum, _frame):
         if stop.signum is not None:
@@ -149,18 +146,18 @@ def _signal_code(signum: int) -> int:
 
 
 def _keep_part(net, model: str) -> str:
-    """Write the network as it stands beside the model; what has become of it."""
+    """Write the unfinished network beside the model; returns a remark on where it is."""
     part = f"{model}.part"
     try:
         net.export(part)
-        return f"the network as it stands is in {part}"
+        return f"the unfinished network is in {part}"
     except NnError as error:
-        return f"the network as it stands is lost ({error})"
+        return f"the unfinished network is lost ({error})"
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
-    """The error to end with after a signal. kept: what has become of what was learned."""
-    untouched = "is as it was before" if os.path.exists(flags.model) else "was not written"
+    """Return the error to end with after a signal. kept: where the state or the network was saved."""
+    untouched = "is unchanged" if os.path.exists(flags.model) else "was not written"
     failure = NnError(f"{stopped}: {kept}, {flags.model} {untouched}")
     failure.exit_code = _signal_code(stopped.signum)
     if flags.checkpoint is not None and stopped.signum != signal.SIGINT:

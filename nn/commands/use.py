@@ -1,4 +1,4 @@
-"""--test, --predict and --info: what is done with a model that is there."""
+"""--test, --predict and --info: the uses of a model file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import io
 import os
 import sys
 
-from .. import console
+from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
-from ..layers import to_spec
 from ..nn_aux import TASKS
+from ..terminal import console, tables
 from ..utils import UsageError, atomic_file, check_writable
 from .common import check_apart, check_report, load_network, print_json
 
@@ -21,46 +21,46 @@ def test_command(flags) -> None:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
 
-    from ..model_data import held_out, load_for
+    from ..data.model_data import holdout_dataset, load_for
     from ..test import test
 
     if flags.memory:
-        result = _test_in_parts(flags, net)
+        result = _test_streamed(flags, net)
         _tell_test(flags, net, result)
         return
     if flags.dataset:
         ds = load_for(net, flags.dataset, target=flags.target)
     else:
-        ds = held_out(net, flags.model, whole=flags.reference, force=flags.force)
+        ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force)
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
     result = test(net, ds, threshold=flags.threshold)
     if flags.report:
-        from .. import report
+        from ..study import report
 
         report.write(flags.report, report.of_test(result, net, ds, flags.model))
     _tell_test(flags, net, result)
 
 
-def _test_in_parts(flags, net) -> dict:
-    """The figures of --test, the rows read while they are used."""
+def _test_streamed(flags, net) -> dict:
+    """Return the figures of --test, with the rows streamed from their files."""
     for flag in ("report", "scaling"):
         if getattr(flags, flag):
             raise UsageError(f"--{flag} needs all rows in memory; leave out --memory")
 
-    from ..model_data import held_out_parts, parts_for
-    from ..parts import check_answers
+    from ..data.memory import check_answers
+    from ..data.model_data import stream_for, stream_holdout
     from ..test import test_blocks
 
     if flags.dataset:
-        ds, rows, blocks = parts_for(net, flags.dataset, target=flags.target, memory=flags.memory)
+        ds, rows, blocks = stream_for(net, flags.dataset, target=flags.target, memory=flags.memory)
     else:
-        ds, rows, blocks = held_out_parts(
+        ds, rows, blocks = stream_holdout(
             net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory
         )
     check_answers(net, flags.memory, rows)
     if not flags.quiet:
         engine = net.engine
-        about = f"{console.about(ds)}; tested in parts: {rows} rows"
+        about = f"{console.about(ds)}; streamed: {rows} rows"
         console.say_run(about, engine.describe(), engine.threads, net.dtype, net.seed)
     return test_blocks(net, blocks, threshold=flags.threshold)
 
@@ -69,7 +69,7 @@ def _tell_test(flags, net, result: dict) -> None:
     if flags.json:
         print_json(result)
     else:
-        console.test_report(result, net.classes, net.targets)
+        tables.test_report(result, net.classes, net.targets)
 
 
 def predict_command(flags) -> None:
@@ -81,8 +81,8 @@ def predict_command(flags) -> None:
         check_writable(flags.output)
     net = load_network(flags)
 
-    from ..model_data import blocks_for, load_for
-    from ..predictions import prediction_table
+    from ..data.model_data import blocks_for, load_for
+    from .predictions import prediction_table
 
     if flags.scaling:  # by the whole file's constants
         blocks = [load_for(net, flags.dataset, target=flags.target, labelled=False)]
@@ -113,27 +113,18 @@ def info_command(flags) -> None:
         net, layers = None, parse_layers(flags.layers, flags.activation or "relu", output)
         facts = {"layers": to_spec(layers)}
     else:
-        raise UsageError("--info needs --model PATH, or --layers SPEC of a network to be")
+        raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
     if not flags.json:
-        console.network_table(layers)
+        tables.network_table(layers)
         if net is not None:
-            console.model_report(net, flags.model)
+            tables.model_report(net, flags.model)
         return
-    network = [
-        {
-            "layer": layer.item or layer.kind,
-            "activation": layer.activation,
-            "output": list(layer.out_shape),
-            "parameters": layer.parameters,
-        }
-        for layer in layers
-    ]
     parameters = sum(layer.parameters for layer in layers)
-    print_json({"model": flags.model, "parameters": parameters, "network": network, **facts})
+    print_json({"model": flags.model, "parameters": parameters, "network": describe(layers), **facts})
 
 
 def _prepare(flags, net, ds, rows: str = "rows") -> None:
-    """What testing does between reading and computing. rows: what to call those of `ds`."""
+    """Fit the scaling where --scaling asks for it, and print the first lines. rows: the word for the rows of `ds`."""
     if flags.scaling:
         _fit_scaling(flags, net, ds)
     if not flags.quiet:
@@ -143,6 +134,6 @@ def _prepare(flags, net, ds, rows: str = "rows") -> None:
 
 def _fit_scaling(flags, net, ds) -> None:
     """Scale by the file's own constants, as the original did with every file; its `.m` files hold none."""
-    from ..scaling import Scaling
+    from ..data.scaling import Scaling
 
     net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)

@@ -1,4 +1,4 @@
-"""CSV files: what the first lines say about the columns, and the numbers, which C reads into arrays."""
+"""CSV files: the first lines tell the columns, and C reads the fields into arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .backends.cpu import extension
-from .source import Extents, Index, Pieces, Source, joint_digest, read_blocks
-from .utils import DataError
+from ..core import extension
+from ..utils import DataError
+from .kinds import NotBytes, TextInTarget, is_number
+from .source import Extents, GrowingRows, Source, joint_digest, read_blocks
+from .table import Span, Table
+from .table_files import Fields, RowIndex
 
 ffi, lib = extension("seq")
 
 MAX_NAMES = 10_000  # different class names in one file
-_NAME_BYTES = 1 << 20  # for all of them together
+_NAME_BYTES = 1 << 20  # of all class names together
 _LONGEST_LINE = 1 << 26
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TYPES = {"uint8": lib.CSV_UINT8, "float32": lib.CSV_FLOAT32, "float64": lib.CSV_FLOAT64}
@@ -37,47 +40,8 @@ class Head:
         return len(self.names or self.first_row)
 
     def column(self, index: int) -> str:
-        """How messages call a column: by its name, or by its place counted from 1."""
+        """Return how messages call a column: by its name, or by its place counted from 1."""
         return f"column {self.names[index]}" if self.names else f"column {index + 1} of {self.columns}"
-
-
-@dataclass
-class Span:
-    """Rows of one file that follow each other in a table."""
-
-    at: int  # index of the first one in the table
-    line: int  # its line in the file, if no blank line comes in between
-    number: int  # its number among the rows of the file, from 1
-    path: str | None = None  # None: the only file
-    has_blank_lines: bool = False
-    word: str = "row"
-
-
-@dataclass
-class Table:
-    """The numbers of a table; `names` are the class names that `targets` counts, None if it is numbers."""
-
-    inputs: np.ndarray  # (rows, inputs) in the type asked for
-    targets: np.ndarray  # (rows, targets) float64
-    names: list[str] | None
-    low: np.ndarray  # (inputs) float64, before any rounding to float32
-    high: np.ndarray
-    spans: list[Span]
-
-    def row(self, index: int) -> str:
-        """How messages call a row: by its line in the file, counted from 1 (unknown behind a blank line)."""
-        span = [span for span in self.spans if span.at <= index][-1]
-        after = index - span.at
-        place = f"data row {span.number + after}" if span.has_blank_lines else f"{span.word} {span.line + after}"
-        return place if span.path is None else f"{place} of {span.path}"
-
-
-class NotBytes(Exception):
-    """uint8 was asked for and a field is not a whole number in 0..255."""
-
-
-class TextInTarget(DataError):
-    """Numbers were asked for and a target is text, which may be a class name."""
 
 
 # -- the first lines -----------------------------------------------------------------------------------------
@@ -92,7 +56,7 @@ def read_head(path: str) -> Head:
     has_header = _is_header(*rows)
     names = [text for text, _ in rows[0]] if has_header else None
     if has_header and len(rows) == 1:
-        raise DataError(f"{path}: a header and no rows, expected at least one row of numbers; add the data")
+        raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     first_row = [text for text, _ in rows[1 if has_header else 0]]
     head = Head(path, names, first_row, lines[1 if has_header else 0][0])
     if head.columns == 1 and re.search(r"[;\t]", lines[0][1]):
@@ -103,7 +67,7 @@ def read_head(path: str) -> Head:
 
 
 def _first_lines(path: str) -> list[tuple[int, str]]:
-    """Up to two lines that are not blank, each with its number in the file."""
+    """Return up to two lines that are not blank, each with its number in the file."""
     with Source(path) as source:
         text = b""
         while block := source.read(max(1 << 16, len(text))):
@@ -120,7 +84,7 @@ def _numbered_lines(text: bytes) -> list[tuple[int, str]]:
 
 
 def _fields(line: str) -> list[tuple[str, bool]]:
-    """Every field's text without quotes and blanks, and whether it was quoted."""
+    """Return every field's text without quotes and blanks, and whether it was quoted."""
     fields, at = [], 0
     while True:
         match = _FIELD.match(line, at)
@@ -132,17 +96,8 @@ def _fields(line: str) -> list[tuple[str, bool]]:
             return fields
 
 
-def is_number(text: str) -> bool:
-    """Whether a field reads as a number, nan and inf among them."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
-
-
 def _is_header(first: list[tuple[str, bool]], second: list[tuple[str, bool]] | None = None) -> bool:
-    """Whether the first line names the columns.
+    """Return whether the first line names the columns.
 
     It does if no field in it is a number; if it begins with a quote and is not made like the second line
     (which is how a quoted header of numbers differs from data in quotes); or if text in it stands above
@@ -168,66 +123,60 @@ def _is_header(first: list[tuple[str, bool]], second: list[tuple[str, bool]] | N
 
 
 class CsvFiles:
-    """One CSV file, or several with the same columns, whose rows follow each other.
+    """The TableFiles of CSV: positions are numbers of bytes, counted over all files.
 
-    The columns are those of the first file's header; a further file may have none, as the parts have that a
-    program has cut from one file. A place in the files is a number of bytes, counted over all of them. Raises
-    DataError for columns that differ.
+    The columns are those of the first file's header. A further file may have no header: some programs cut one file
+    into several without repeating it.
     """
 
     def __init__(self, paths: list[str], path: str):
         self.path, self._heads = path, [read_head(file) for file in paths]
         self._first = first = self._heads[0]
         self.names, self.columns, self.first_row = first.names, first.columns, first.first_row
-        self.column = first.column
         for head in self._heads[1:]:
             self._join(head)
         self._extents = Extents(paths)
+
+    def column(self, index: int) -> str:
+        """Return how messages call a column."""
+        return self._first.column(index)
 
     def _join(self, head: Head) -> None:
         first = self._first
         if head.columns != first.columns:
             raise DataError(
-                f"{head.path}: {head.columns} columns, expected {first.columns} as in {first.path}; leave it out, "
-                f"or bring all files to the same columns"
+                f"{head.path}: {head.columns} columns, expected {first.columns} as in {first.path}; leave the "
+                f"file out, or give all files the same columns"
             )
         if head.names is None:
             head.names = first.names
         if head.names != first.names:
             if first.names is None:
-                raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove one or add the other")
+                raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
             at = next(i for i, names in enumerate(zip(head.names, first.names, strict=True)) if len({*names}) > 1)
             raise DataError(
                 f"{head.path}: column {at + 1} is {_shown(head.names[at].encode())}, expected "
-                f"{_shown(first.names[at].encode())} as in {first.path}; bring the columns into one order"
+                f"{_shown(first.names[at].encode())} as in {first.path}; put the columns into the same order"
             )
 
     @property
     def is_packed(self) -> bool:
-        """Whether reading cannot begin at any place."""
+        """True if reading can begin at the front only."""
         return any(map(is_gzip, self._extents.paths))
 
-    def read(self, inputs: list[int], targets: list[int], dtype: str, *, named_targets=False) -> tuple[Table, str]:
-        """(columns `inputs` and `targets` (indices) of all rows, the files' SHA-256).
-
-        Other columns may hold anything. dtype: type of the inputs, uint8, float32 or float64. named_targets: the
-        target is text, a class name. Raises DataError, or NotBytes or TextInTarget where reading again in another
-        way may help.
-        """
-        reader, index = self._reader(inputs, targets, dtype, named_targets), Index()
+    def read(self, fields: Fields) -> tuple[Table, str]:
+        """Return (all rows, the SHA-256 of the files)."""
+        reader, index = self._reader(fields), RowIndex()
         for text in self._texts(reader, index):
             reader.read(text)
         return reader.table(), joint_digest(index.digests)
 
     def blocks(
-        self, inputs, targets, dtype: str, rows: int, *, named_targets=False, index: Index | None = None, step=None
+        self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None
     ) -> Iterator[Table]:
-        """The same, so many rows at a time (the last ones fewer); `low`, `high` and `names` are those so far.
-
-        index: is told the files' digests, the place of every `step`th row (a divisor of `rows`) and the end.
-        """
-        index = Index() if index is None else index
-        reader = self._reader(inputs, targets, dtype, named_targets, rows, step)
+        """Yield the rows in blocks of `rows`."""
+        index = RowIndex() if index is None else index
+        reader = self._reader(fields, rows, step)
         for text in self._texts(reader, index):
             for _ in reader.full(text):
                 yield reader.table()
@@ -235,9 +184,9 @@ class CsvFiles:
             yield reader.table()
         index.starts = [*reader.starts, reader.position]
 
-    def part(self, inputs, targets, dtype: str, start: int, stop: int, rows: int, *, named_targets=False) -> Table:
-        """The so many rows from place `start` to `stop`, which `blocks` has told. DataError if they have changed."""
-        reader = self._reader(inputs, targets, dtype, named_targets, rows)
+    def read_range(self, fields: Fields, start: int, stop: int, rows: int) -> Table:
+        """Return the `rows` rows between two positions. Raises DataError if they have changed."""
+        reader = self._reader(fields, rows)
         for number, offset, text in self._extents.read(start, stop):
             reader.begin(self._heads[number], within=offset > 0)
             reader.read(memoryview(text))
@@ -245,12 +194,11 @@ class CsvFiles:
             raise self._extents.changed(self.path)
         return reader.table()
 
-    def _reader(self, inputs, targets, dtype, named_targets, rows=None, step=None) -> _Reader:
-        several = len(self._heads) > 1
-        return _Reader(self._first, inputs, targets, dtype, named_targets, rows, step, several)
+    def _reader(self, fields: Fields, rows: int | None = None, step: int | None = None) -> _Reader:
+        return _Reader(self._first, fields, rows, step, several=len(self._heads) > 1)
 
-    def _texts(self, reader: _Reader, index: Index) -> Iterator[memoryview]:
-        """Whole lines of file after file, the reader told where each begins."""
+    def _texts(self, reader: _Reader, index: RowIndex) -> Iterator[memoryview]:
+        """Yield whole lines of file after file; tell the reader where each file begins."""
         for number, head in enumerate(self._heads):
             if number:
                 reader.begin(head)
@@ -260,13 +208,13 @@ class CsvFiles:
 
 
 def is_gzip(path: str) -> bool:
-    """Whether a file is packed by gzip, as its first bytes say."""
+    """Return whether a file is packed by gzip, as its first bytes say."""
     with Source(path) as source:
         return source.is_gzip
 
 
 def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
-    """The same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
+    """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
     rest = b""
     for block in blocks:
         first, last = block.find(b"\n") + 1, block.rfind(b"\n") + 1
@@ -286,50 +234,34 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
 
 
 class _Reader:
-    """The C reader with its memory, row by row, and its failures turned into words."""
+    """The C reader: it owns the memory for rows and turns failures into messages."""
 
-    def __init__(
-        self,
-        head: Head,
-        inputs: list[int],
-        targets: list[int],
-        dtype: str,
-        named_targets: bool,
-        piece_rows: int | None = None,
-        step: int | None = None,
-        several: bool = False,
-    ):
+    def __init__(self, head: Head, fields: Fields, block_rows=None, step: int | None = None, several=False):
         self._head, self._several = head, several
         self._spans = [self._span(0)]
         self.position, self.starts = 0, []  # bytes of all files read, and where each `step`th row began
-        slots = np.full(head.columns, head.columns, np.intc)  # beyond all columns: ignored
-        slots[inputs] = np.arange(len(inputs))
-        slots[targets] = -1 - np.arange(len(targets))
-        self._low, self._high = np.full(len(inputs), np.inf), np.full(len(inputs), -np.inf)
-        self._x, self._y = Pieces((len(inputs),), dtype), Pieces((len(targets),), np.float64)
-        self._x.capacity = piece_rows or self._x.capacity
-        self._y.capacity = self._x.capacity  # both are filled row by row, together
-        self._step = step
-        self._full_rows = 0
-        self._csv = ffi.new(
-            "struct csv *",
-            {
-                "columns": head.columns,
-                "inputs": len(inputs),
-                "targets": len(targets),
-                "type": _TYPES[dtype],
-                "first_line": head.first_line,
-            },
-        )
-        self._memory = []  # keeps alive what the struct points to
-        self._point("slots", slots)
-        self._point("low", self._low)
-        self._point("high", self._high)
-        if named_targets:
+        self._x = GrowingRows((len(fields.inputs),), fields.input_kind.dtype, block_rows)
+        self._y = GrowingRows((len(fields.targets),), fields.target_kind.dtype, self._x.capacity)
+        self._step, self._full_rows = step, 0
+        self._memory = []  # keeps alive what the C struct points to
+        self._fill_struct(fields)
+        if fields.target_kind.is_text:
             self._names, self._name_ends = np.empty(_NAME_BYTES, np.uint8), np.empty(MAX_NAMES, np.intc)
             self._point("names", self._names)
             self._point("name_ends", self._name_ends)
             self._csv.max_names, self._csv.names_size = MAX_NAMES, _NAME_BYTES
+
+    def _fill_struct(self, fields: Fields) -> None:
+        """Make the C reader's struct for these columns, without memory for rows."""
+        head, inputs, targets = self._head, len(fields.inputs), len(fields.targets)
+        self._csv = ffi.new("struct csv *")
+        self._csv.columns, self._csv.inputs, self._csv.targets = head.columns, inputs, targets
+        self._csv.type, self._csv.first_line = _TYPES[fields.input_kind.dtype], head.first_line
+        slots = np.full(head.columns, head.columns, np.intc)  # beyond all columns: ignored
+        slots[fields.inputs], slots[fields.targets] = np.arange(inputs), -1 - np.arange(targets)
+        self._low, self._high = np.full(inputs, np.inf), np.full(inputs, -np.inf)
+        for member, array in (("slots", slots), ("low", self._low), ("high", self._high)):
+            self._point(member, array)
 
     def _point(self, member: str, array: np.ndarray) -> None:
         kind = ffi.typeof(getattr(self._csv, member))
@@ -338,14 +270,14 @@ class _Reader:
 
     @property
     def rows(self) -> int:
-        """Rows read and not yet given away in a table."""
+        """Rows that were read since the last table."""
         return self._full_rows + self._csv.rows
 
     def _span(self, at: int) -> Span:
         return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
 
     def begin(self, head: Head, within: bool = False) -> None:
-        """Go on with the rows of another file; `within`: behind its header and first rows."""
+        """Continue with the rows of another file; `within`: behind its header and first rows."""
         self._end_span()
         self._head = head
         self._csv.first_line, self._csv.line = head.first_line, head.first_line if within else 0
@@ -363,7 +295,7 @@ class _Reader:
             pass
 
     def full(self, text: memoryview) -> Iterator[None]:
-        """Take in the next lines of the file, stopping each time that a piece of memory is full of rows."""
+        """Take in the next lines of the file, stopping each time that a block of memory is full of rows."""
         csv, at = self._csv, 0
         if csv.line == 0 and text[:3] == _BYTE_ORDER_MARK:
             at = 3
@@ -377,21 +309,21 @@ class _Reader:
                     yield
                 self._make_room()
             else:
-                csv.capacity += self._step  # which divides that of the piece
+                csv.capacity += self._step  # which divides that of the block
             self.starts.append(self.position + at)
         self.position += len(text)
 
     def _make_room(self) -> None:
         csv = self._csv
         if csv.capacity:
-            del self._memory[-2:]  # the full pieces, which are kept elsewhere
+            del self._memory[-2:]  # the full blocks, which GrowingRows keeps
         self._full_rows += csv.rows
-        self._point("x", self._x.room())
-        self._point("y", self._y.room())
+        self._point("x", self._x.new_block())
+        self._point("y", self._y.new_block())
         csv.rows, csv.capacity = 0, self._step or self._x.capacity
 
     def table(self) -> Table:
-        """What has been read since the last table; the memory of the pieces is given back on the way."""
+        """Return the rows read since the last table; the memory of their blocks is given back."""
         csv, rows = self._csv, self.rows
         names = self._class_names() if csv.names else None
         span = self._end_span()
@@ -421,7 +353,7 @@ class _Reader:
                 f"{row}: {csv.found} columns, expected {head.columns} as in {like}; correct or remove the row"
             )
         if result == lib.CSV_NOT_A_BYTE:
-            return NotBytes()
+            return NotBytes(f"{row}: a number that is no byte")
         place = f"{row}, {head.column(csv.column)}"
         text = _shown(field)
         if result == lib.CSV_TEXT and csv.slots[csv.column] < 0:
@@ -433,10 +365,10 @@ class _Reader:
 _FAILURES = {  # result -> what was found, what was expected, what to do
     lib.CSV_EMPTY: ("an empty field", "a number", "fill it in or remove the row"),
     lib.CSV_TEXT: ("{text}", "a number", "correct it, or remove the row or the column"),
-    lib.CSV_NOT_FINITE: ("{text}", "a finite number", "put one in or remove the row"),
+    lib.CSV_NOT_FINITE: ("{text}", "a finite number", "correct it or remove the row"),
     lib.CSV_TOO_LARGE: ("{text}", "at most 3.4e38 for float32", "correct it or use --dtype float64"),
     lib.CSV_TOO_MANY_NAMES: (
-        "one more text",
+        "another text",
         f"at most {MAX_NAMES} different class names",
         "choose the target with --target",
     ),
@@ -444,7 +376,7 @@ _FAILURES = {  # result -> what was found, what was expected, what to do
 
 
 def _decoded(text: bytes) -> str:
-    """Text of a CSV file: UTF-8 or, where it is not, Latin-1, which knows every byte."""
+    """Decode text of a CSV file: as UTF-8 or, where it is not UTF-8, as Latin-1, which knows every byte."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -452,6 +384,6 @@ def _decoded(text: bytes) -> str:
 
 
 def _shown(field: bytes) -> str:
-    """A field as messages quote it: short, and on one line."""
+    """Return a field as messages quote it: short, and on one line."""
     text = "".join(c if c.isprintable() else "?" for c in _decoded(field))
     return f'"{text}"' if len(text) <= 40 else f'"{text[:40]}..."'

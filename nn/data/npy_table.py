@@ -11,9 +11,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from .csv_table import NotBytes, Span, Table
-from .source import Extents, Index, Source, joint_digest
-from .utils import DataError, NnError, sha256_file
+from ..utils import DataError, NnError, sha256_file
+from .kinds import NotBytes
+from .source import Extents, Source, joint_digest
+from .table import Span, Table
+from .table_files import Fields, RowIndex
 
 MAGIC = b"\x93NUMPY"
 _BLOCK_VALUES = 1 << 18  # read at a time
@@ -21,21 +23,18 @@ _BLOCK_VALUES = 1 << 18  # read at a time
 
 @dataclass
 class _Header:
-    """What an NPY file says about its array."""
+    """The header of an NPY file: the facts about its array."""
 
     path: str
     rows: int
     columns: int
     dtype: np.dtype
-    in_columns: bool  # as Fortran keeps a matrix, and pandas gives one
+    in_columns: bool  # column after column, as Fortran and pandas keep a matrix
     offset: int  # bytes before the numbers
 
 
 class NpyFiles:
-    """One NPY file, or several with as many columns, whose rows follow each other; as csv_table.CsvFiles.
-
-    A place in the files is a number of rows. Raises DataError for what is no table of numbers.
-    """
+    """The TableFiles of NPY: positions are numbers of rows. Raises DataError for what is no table of numbers."""
 
     names = None
     is_packed = False
@@ -56,15 +55,16 @@ class NpyFiles:
         self.first_row = [repr(float(value)) for value in self._raw(0, 0, 1)[0]]
 
     def column(self, index: int) -> str:
-        """How messages call a column."""
+        """Return how messages call a column."""
         return f"column {index}"
 
-    def read(self, inputs: list[int], targets: list[int], dtype: str, *, named_targets=False) -> tuple[Table, str]:
-        """(columns `inputs` and `targets` (indices) of all rows, the files' SHA-256); see csv_table.CsvFiles.read."""
-        index = Index()
-        x, y = np.empty((self.rows, len(inputs)), dtype), np.empty((self.rows, len(targets)))
+    def read(self, fields: Fields) -> tuple[Table, str]:
+        """Return (all rows, the SHA-256 of the files)."""
+        index = RowIndex()
+        x = np.empty((self.rows, len(fields.inputs)), fields.input_kind.dtype)
+        y = np.empty((self.rows, len(fields.targets)))
         at, spans = 0, []
-        for table in self.blocks(inputs, targets, dtype, max(1, _BLOCK_VALUES // self.columns), index=index):
+        for table in self.blocks(fields, max(1, _BLOCK_VALUES // self.columns), index=index):
             rows = len(table.inputs)
             x[at : at + rows], y[at : at + rows] = table.inputs, table.targets
             for span in table.spans:
@@ -74,27 +74,28 @@ class NpyFiles:
         return Table(x, y, None, table.low, table.high, spans), joint_digest(index.digests)
 
     def blocks(
-        self, inputs, targets, dtype: str, rows: int, *, named_targets=False, index: Index | None = None, step=None
+        self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None
     ) -> Iterator[Table]:
-        """The same, so many rows at a time; see csv_table.CsvFiles.blocks."""
-        low, high = np.full(len(inputs), np.inf), np.full(len(inputs), -np.inf)
+        """Yield the rows in blocks of `rows`."""
+        low, high = np.full(len(fields.inputs), np.inf), np.full(len(fields.inputs), -np.inf)
         for first in range(0, self.rows, rows):
-            table, raw = self._part(inputs, targets, dtype, first, min(first + rows, self.rows))
-            low, high = np.minimum(low, raw.min(axis=0)[inputs]), np.maximum(high, raw.max(axis=0)[inputs])
+            table, raw = self._range(fields, first, min(first + rows, self.rows))
+            low = np.minimum(low, raw.min(axis=0)[fields.inputs])
+            high = np.maximum(high, raw.max(axis=0)[fields.inputs])
             table.low, table.high = low, high
             yield table
         if index is not None:
             index.starts = [*range(0, self.rows, step or rows), self.rows]
             index.digests = [bytes.fromhex(sha256_file(file.path)) for file in self._files]
 
-    def part(self, inputs, targets, dtype: str, start: int, stop: int, rows: int, *, named_targets=False) -> Table:
-        """The rows [start, stop), without `low` and `high`. Raises DataError if they have changed."""
-        return self._part(inputs, targets, dtype, start, stop)[0]
+    def read_range(self, fields: Fields, start: int, stop: int, rows: int) -> Table:
+        """Return the rows [start, stop), without `low` and `high`. Raises DataError if they have changed."""
+        return self._range(fields, start, stop)[0]
 
-    def _part(self, inputs, targets, dtype: str, start: int, stop: int) -> tuple[Table, np.ndarray]:
-        """(the rows [start, stop), the same as they are in the files). DataError for what is not finite or too large
-        for dtype."""
-        pieces, spans = [], []
+    def _range(self, fields: Fields, start: int, stop: int) -> tuple[Table, np.ndarray]:
+        """Return (the rows [start, stop), the same as the files hold them). Raises DataError for a number that is not
+        finite or too large for its type."""
+        arrays, spans = [], []
         at = start
         while at < stop:
             number = bisect_right(self._starts, at) - 1
@@ -102,12 +103,12 @@ class NpyFiles:
             count = min(stop, self._starts[number + 1]) - at
             path = self._files[number].path if len(self._files) > 1 else None
             spans.append(Span(at - start, within, within + 1, path, word="index"))
-            pieces.append(self._raw(number, within, count))
+            arrays.append(self._raw(number, within, count))
             at += count
-        raw = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-        x, y = self._inputs(raw, inputs, dtype), raw[:, targets].astype(np.float64)
+        raw = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        x, y = self._inputs(raw, fields.inputs, fields.input_kind.dtype), raw[:, fields.targets].astype(np.float64)
         table = Table(x, y, None, np.zeros(0), np.zeros(0), spans)
-        for columns, values in ((inputs, x), (targets, y)):
+        for columns, values in ((fields.inputs, x), (fields.targets, y)):
             self._check_finite(table, columns, values, raw)
         return table, raw
 
@@ -117,7 +118,7 @@ class NpyFiles:
         with np.errstate(over="ignore", invalid="ignore"):
             x = np.ascontiguousarray(wanted, dtype)
         if dtype == "uint8" and not np.array_equal(x, wanted):
-            raise NotBytes
+            raise NotBytes(f"{self.path}: a number that is no byte")
         return x
 
     def _check_finite(self, table: Table, columns: list[int], values: np.ndarray, raw: np.ndarray) -> None:
@@ -132,7 +133,7 @@ class NpyFiles:
         raise DataError(f"{place}, {self.column(columns[column])}: found {found}, expected {expected}")
 
     def _raw(self, number: int, first: int, rows: int) -> np.ndarray:
-        """Rows of one file as they are (rows, columns)."""
+        """Read rows of one file as they are (rows, columns)."""
         file, size = self._files[number], self._files[number].dtype.itemsize
         if not file.in_columns:
             data = self._extents.read_one(number, file.offset + first * file.columns * size, rows * file.columns * size)
@@ -144,17 +145,25 @@ class NpyFiles:
         return raw
 
 
-def _read_header(path: str) -> _Header:
+def read_npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return (shape, whether it is kept column after column, type) of an array in the NPY format.
+
+    Leaves `file` where the numbers begin. Raises ValueError, or whatever a damaged header leads NumPy's reader to.
+    """
+    version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"unknown version {version}")
+    return readers[version](file)
+
+
+def _read_header(path: str) -> _Header:
     with Source(path) as source:
         try:
-            version = np.lib.format.read_magic(source)
-            if version not in readers:
-                raise ValueError(f"unknown version {version}")
-            shape, in_columns, dtype = readers[version](source)
+            shape, in_columns, dtype = read_npy_header(source)
         except NnError:
             raise
-        except Exception as error:  # numpy's reader lets out whatever a damaged header leads it to
+        except Exception as error:  # NumPy's reader raises anything for a damaged header
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
         offset = source.tell()
     if len(shape) != 2 or dtype.kind not in "biuf":

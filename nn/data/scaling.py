@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .nn_aux import SCALING_ALIASES, SCALINGS
-from .utils import DataError, UsageError, log
+from ..nn_aux import SCALING_ALIASES, SCALINGS
+from ..utils import DataError, UsageError, log
 
 _BLOCK_VALUES = 1 << 18  # values turned into doubles at a time; decides how sums are rounded
 _CACHED_VALUES = 1 << 15  # where nothing is added up: they stay in the processor's cache
@@ -30,7 +30,7 @@ class Scaling:
     def fit(
         cls, kind: str, x: np.ndarray, rows=None, *, columns: list[str] | None = None, strict: bool = False
     ) -> Scaling:
-        """Constants of kind `kind` (see SCALINGS) from the given rows (indices) of x, or from all of them.
+        """Return constants of kind `kind` (see SCALINGS) from the given rows (indices) of x, or from all of them.
 
         Constant features are warned about, once and with their number; `strict` normalization, which would
         divide by 0 there, raises a DataError that names the first (from `columns`). Raises UsageError for an
@@ -41,19 +41,17 @@ class Scaling:
             raise UsageError(f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}")
         if kind in ("none", "pixel"):
             return cls(kind)
-        low, high, mean = _low_high_mean(x, rows)
-        deviation = _deviation(x, rows, mean) if kind == "standardization" else None
-        return cls._of(kind, low, high, mean, deviation, columns, strict)
+        moments = Moments.of(x, rows, deviation=kind == "standardization")
+        return cls.of_moments(kind, moments, columns=columns, strict=strict)
 
     @classmethod
-    def of_moments(cls, kind: str, moments: Moments, *, columns: list[str] | None = None) -> Scaling:
-        """The same from what is known of the rows, which nobody has in memory; but for roundings."""
+    def of_moments(
+        cls, kind: str, moments: Moments | StreamedMoments, *, columns: list[str] | None = None, strict: bool = False
+    ) -> Scaling:
+        """Like `fit`, from moments; with streamed moments equal up to rounding."""
         if kind in ("none", "pixel"):
             return cls(kind)
-        return cls._of(kind, moments.low, moments.high, moments.mean, moments.deviation, columns, False)
-
-    @classmethod
-    def _of(cls, kind, low, high, mean, deviation, columns, strict) -> Scaling:
+        low, high = moments.low, moments.high
         constant = low == high
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
@@ -71,13 +69,13 @@ class Scaling:
         if kind == "normalization":
             shift, scale = low, high - low
         else:
-            shift, scale = mean, deviation
+            shift, scale = moments.mean, moments.deviation
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
     def apply(
         self, x: np.ndarray, dtype="float32", *, rows=None, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """The given rows of x (or all), scaled, in a new array of type `dtype` or in `out` (perhaps x)."""
+        """Scale the given rows of x (or all) into a new array of type `dtype` or into `out` (perhaps x)."""
         count = len(x) if rows is None else len(rows)
         if out is None:
             out = np.empty((count, *x.shape[1:]), dtype)
@@ -99,7 +97,7 @@ class Scaling:
         return out
 
     def inverse(self, y: np.ndarray) -> np.ndarray:
-        """What apply made of y, undone (float64): a network's scaled outputs in the units of the data."""
+        """Undo `apply` (float64): bring a network's scaled outputs into the units of the data."""
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
@@ -107,7 +105,7 @@ class Scaling:
         return y * np.where(np.isinf(scale), 0.0, scale) + shift
 
     def flat(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """(shift, scale) for each value of a row of this shape, in C order; what pixel does to uint8."""
+        """Return (shift, scale) for each value of a row of this shape, in C order; for pixel those of uint8."""
         shift, scale = self.shift, self.scale
         if self.kind in ("none", "pixel"):
             shift, scale = np.zeros(shape[0]), np.full(shape[0], 255.0 if self.kind == "pixel" else 1.0)
@@ -117,13 +115,13 @@ class Scaling:
         return np.repeat(shift, each), np.repeat(scale, each)
 
     def to_dict(self) -> dict:
-        """As JSON; the infinite scale of a constant feature is written as 0."""
+        """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""
         scale = np.where(np.isinf(self.scale), 0.0, self.scale)
         return {"kind": self.kind, "shift": self.shift.tolist(), "scale": scale.tolist()}
 
     @classmethod
     def from_dict(cls, values: dict) -> Scaling:
-        """The reverse of to_dict; raises DataError if the values are none that to_dict can have written."""
+        """Return the constants that to_dict has written. Raises DataError for other values."""
         try:
             kind = values["kind"]
             shift, scale = (np.array(values[key], np.float64) for key in ("shift", "scale"))
@@ -141,14 +139,49 @@ class Scaling:
         return cls(kind, shift, np.where(scale == 0, np.inf, scale))
 
     def _shaped(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if not len(self.shift) or x.ndim == 2:
+        if not len(self.shift):
             return self.shift, self.scale
-        return self.shift[:, None, None], self.scale[:, None, None]
+        return _beside(self.shift, x), _beside(self.scale, x)
 
 
+@dataclass(frozen=True)
 class Moments:
-    """Smallest and largest value, mean and standard deviation (of the population) of each feature, from one block
-    of rows after another: those of two sets of rows make those of both (Chan, Golub and LeVeque 1983)."""
+    """Smallest and largest value, mean and standard deviation (of the population) of each feature of rows in memory."""
+
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray | None
+
+    @classmethod
+    def of(cls, x: np.ndarray, rows=None, *, deviation: bool = True, block_values: int = _BLOCK_VALUES) -> Moments:
+        """Compute the moments of x, (rows, features) or (rows, channels, height, width), or of some rows (indices).
+
+        deviation: False leaves it out, and with it a second pass. block_values: added up at a time, which decides
+        how sums are rounded. Raises UsageError if there are no rows.
+        """
+        axes = _feature_axes(x)
+        low, high, total, count = np.inf, -np.inf, 0.0, 0
+        for block in _row_blocks(x, rows, block_values):
+            block = block.astype(np.float64)
+            low = np.minimum(low, block.min(axis=axes))
+            high = np.maximum(high, block.max(axis=axes))
+            total = total + block.sum(axis=axes)
+            count += block.size // block.shape[1]
+        if not count:
+            raise UsageError("no rows to find the scaling constants in; use --scaling none")
+        mean = total / count
+        if not deviation:
+            return cls(low, high, mean, None)
+        squares, shift = 0.0, _beside(mean, x)
+        for block in _row_blocks(x, rows, block_values):  # differences to the mean: no cancellation
+            squares = squares + np.square(block.astype(np.float64) - shift).sum(axis=axes)
+        return cls(low, high, mean, np.sqrt(squares / count))
+
+
+class StreamedMoments:
+    """The same moments from one block of rows after another, equal up to rounding: the moments of two sets of rows
+    make those of both (Chan, Golub and LeVeque 1983)."""
 
     def __init__(self):
         self.count, self.low, self.high = 0, np.inf, -np.inf
@@ -162,7 +195,7 @@ class Moments:
             self.low = np.minimum(self.low, block.min(axis=axes))
             self.high = np.maximum(self.high, block.max(axis=axes))
             count, mean = block.size // block.shape[1], block.mean(axis=axes)
-            block -= mean if block.ndim == 2 else mean[:, None, None]
+            block -= _beside(mean, block)
             step, total = mean - self.mean, self.count + count
             self._squares += np.square(block, out=block).sum(axis=axes) + step * step * (self.count * count / total)
             self.mean = self.mean + step * (count / total)
@@ -170,12 +203,12 @@ class Moments:
 
     @property
     def deviation(self) -> np.ndarray:
-        """Of each feature."""
+        """The standard deviation of each feature."""
         return np.sqrt(self._squares / self.count)
 
 
 def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
-    """x, or the given rows of it, in blocks of rows small enough to be turned into doubles in passing."""
+    """Yield x, or the given rows of it, in blocks of rows small enough to be turned into doubles in passing."""
     step = max(1, size // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
         yield x[start : start + step] if rows is None else x[rows[start : start + step]]
@@ -185,26 +218,6 @@ def _feature_axes(x: np.ndarray) -> tuple[int, ...]:
     return (0,) if x.ndim == 2 else (0, 2, 3)
 
 
-def _low_high_mean(x: np.ndarray, rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    axes = _feature_axes(x)
-    low, high, total, count = np.inf, -np.inf, 0.0, 0
-    for block in _row_blocks(x, rows):
-        block = block.astype(np.float64)
-        low = np.minimum(low, block.min(axis=axes))
-        high = np.maximum(high, block.max(axis=axes))
-        total = total + block.sum(axis=axes)
-        count += block.size // block.shape[1]
-    if not count:
-        raise UsageError("no rows to find the scaling constants in; use --scaling none")
-    return low, high, total / count
-
-
-def _deviation(x: np.ndarray, rows, mean: np.ndarray) -> np.ndarray:
-    """Standard deviation (of the population), from the differences to the mean: no cancellation."""
-    axes = _feature_axes(x)
-    mean = mean if x.ndim == 2 else mean[:, None, None]
-    total, count = 0.0, 0
-    for block in _row_blocks(x, rows):
-        total = total + np.square(block.astype(np.float64) - mean).sum(axis=axes)
-        count += block.size // block.shape[1]
-    return np.sqrt(total / count)
+def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return one value for each feature in the shape that goes with rows of x."""
+    return values if x.ndim == 2 else values[:, None, None]

@@ -1,4 +1,4 @@
-"""From a file's targets to a task: class indices with their names, or numbers to be met."""
+"""Targets: a file's target columns decide the task and become class indices with names, or numbers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .utils import DataError, UsageError
+from ..utils import DataError, UsageError
+from .dataset import Dataset, Schema
+from .kinds import is_coarse
 
-AUTO_CLASSES = 100  # more distinct values than this are no classes unless --task says so
+AUTO_CLASSES = 100  # more distinct values than this are classes only if --task says so
 MAX_CLASSES = 10_000
-_COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
 
 
 @dataclass
@@ -31,37 +32,50 @@ class Targets:
         return self.values.shape[1]
 
 
-def resolve(
-    targets: Targets,
-    task: str = "auto",
-    outputs: int | None = None,
-    classes: list[str] | None = None,
-    dtype: str = "float32",
-) -> tuple[np.ndarray, str, list[str] | None]:
-    """(y, task, class names): y is int32 (rows,) class indices or, for regression, dtype (rows, outputs).
+def dataset_of(
+    x: np.ndarray, found: Targets | None, schema: Schema, *, now: list[int] | None = None, **facts
+) -> Dataset:
+    """Return the data set of inputs x and the targets that were found, None if there are none.
 
-    outputs: of the network, if there is one; classes: a model's, to which the file's labels are then mapped
-    by name. Raises DataError if the targets do not fit them.
+    now: see Dataset. facts: its other attributes.
     """
+    if found is None:
+        return Dataset(x, None, schema.task, target=schema.target, **facts)
+    y, task, classes = resolve(found, schema)
+    return Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
+
+
+def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str] | None]:
+    """Return (y, task, class names): y is int32 (rows,) class indices or, for regression, numbers (rows, outputs).
+
+    With classes in the schema, a model's, the file's labels are mapped to them by name. Raises DataError if the
+    targets do not fit the schema.
+    """
+    task, classes = schema.task, schema.classes
     if task == "regression":
-        return _regression(targets, outputs, dtype)
+        return _regression(targets, schema)
     if classes is not None:
         y = _known_classes(targets, classes)
-        return y, _class_task(task, len(classes), outputs), classes
+        return y, _class_task(task, len(classes), schema.outputs), classes
     if targets.width > 1:
-        if _is_one_hot(targets.values):
-            names = targets.columns or [str(i) for i in range(targets.width)]
-            y = targets.values.argmax(axis=1).astype(np.int32)
-            return y, _checked(targets, _class_task("multiclass", len(names), outputs), names, outputs), names
-        if task != "auto":
-            raise DataError(
-                f"{targets.place}: {targets.width} target columns whose rows are not one-hot, expected one 1 "
-                f"and otherwise 0 for --task {task}; choose one with --target or use --task regression"
-            )
-        return _regression(targets, outputs, dtype)
+        return _several(targets, schema)
     if targets.names is not None:
-        return _named(targets, task, outputs)
-    return _numbers(targets, task, outputs, dtype)
+        return _named(targets, schema)
+    return _numbers(targets, schema)
+
+
+def _several(targets: Targets, schema: Schema):
+    """Resolve several target columns: one-hot rows of classes, or numbers."""
+    if _is_one_hot(targets.values):
+        names = targets.columns or [str(i) for i in range(targets.width)]
+        y = targets.values.argmax(axis=1).astype(np.int32)
+        return y, _checked(targets, _class_task("multiclass", len(names), schema.outputs), names, schema), names
+    if schema.task != "auto":
+        raise DataError(
+            f"{targets.place}: {targets.width} target columns whose rows are not one-hot, expected one 1 "
+            f"and otherwise 0 for --task {schema.task}; choose one with --target or use --task regression"
+        )
+    return _regression(targets, schema)
 
 
 def _class_task(task: str, classes: int, outputs: int | None) -> str:
@@ -70,8 +84,9 @@ def _class_task(task: str, classes: int, outputs: int | None) -> str:
     return "binary" if classes <= 2 and outputs in (None, 1) else "multiclass"
 
 
-def _checked(targets: Targets, task: str, names: list[str], outputs: int | None) -> str:
-    """`task`, if these classes are as many as it and the network's outputs allow."""
+def _checked(targets: Targets, task: str, names: list[str], schema: Schema) -> str:
+    """Return `task` if these classes are as many as it and the network's outputs allow."""
+    outputs = schema.outputs
     if task == "binary" and len(names) > 2:
         raise DataError(
             f"{targets.place}: {len(names)} classes, expected 2 for --task binary; use --task multiclass"
@@ -85,50 +100,51 @@ def _checked(targets: Targets, task: str, names: list[str], outputs: int | None)
         if targets.names is None and outputs == 1:
             advice += " or use --task regression"
         raise DataError(
-            f"{targets.place}: {len(names)} classes, expected {outputs} as the network has outputs; {advice}"
+            f"{targets.place}: {len(names)} classes, expected {outputs}, one per output of the network; {advice}"
         )
     return task
 
 
-def _named(targets: Targets, task: str, outputs: int | None) -> tuple[np.ndarray, str, list[str]]:
-    names = targets.names
+def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]]:
+    names, task = targets.names, schema.task
     if task == "auto" and len(names) > AUTO_CLASSES and not targets.are_classes:
         raise DataError(
             f"{targets.place}: {len(names)} different texts, expected at most {AUTO_CLASSES} class names; "
             f"choose the target with --target or use --task multiclass"
         )
-    task = _checked(targets, _class_task(task, len(names), outputs), names, outputs)
+    task = _checked(targets, _class_task(task, len(names), schema.outputs), names, schema)
     return targets.values[:, 0].astype(np.int32), task, names
 
 
-def _numbers(targets: Targets, task: str, outputs: int | None, dtype: str):
-    values = targets.values[:, 0]
+def _numbers(targets: Targets, schema: Schema):
+    values, task, outputs = targets.values[:, 0], schema.task, schema.outputs
     distinct = np.unique(values)
     whole = bool((distinct == np.floor(distinct)).all())
     if task == "auto":
         if len(distinct) != 2 and not (whole and len(distinct) <= AUTO_CLASSES):
-            return _regression(targets, outputs, dtype)
+            return _regression(targets, schema)
         task = _class_task("auto", len(distinct), outputs)
     if task == "multiclass" and not whole and len(distinct) > 2 or len(distinct) > MAX_CLASSES:
         raise DataError(
-            f"{targets.place}: {len(distinct)} different numbers, expected whole ones that stand for at most "
+            f"{targets.place}: {len(distinct)} different numbers, expected whole numbers for at most "
             f"{MAX_CLASSES} classes; use --task regression"
         )
     if task == "multiclass" and whole and outputs is not None and len(distinct) < outputs:
         distinct = _wider(distinct, outputs)
     names = [number_name(value) for value in distinct]
-    return np.searchsorted(distinct, values).astype(np.int32), _checked(targets, task, names, outputs), names
+    return np.searchsorted(distinct, values).astype(np.int32), _checked(targets, task, names, schema), names
 
 
 def _wider(labels: np.ndarray, outputs: int) -> np.ndarray:
-    """All labels that a network with more outputs than labels seen can mean: 0..outputs-1 or 1..outputs."""
+    """Return all labels that a network with more outputs than labels seen can mean: 0..outputs-1 or 1..outputs."""
     for first in (0, 1):
         if labels[0] >= first and labels[-1] < first + outputs:
             return np.arange(first, first + outputs, dtype=np.float64)
     return labels
 
 
-def _regression(targets: Targets, outputs: int | None, dtype: str) -> tuple[np.ndarray, str, None]:
+def _regression(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, None]:
+    outputs, dtype = schema.outputs, schema.dtype
     if targets.names is not None:
         raise DataError(
             f'{targets.place}: found text such as "{targets.names[0]}", expected numbers for --task '
@@ -148,14 +164,8 @@ def _regression(targets: Targets, outputs: int | None, dtype: str) -> tuple[np.n
     return y, "regression", None
 
 
-def is_coarse(low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether float32, off by up to 2^-24 of a value, would blur a column between these bounds."""
-    size = np.maximum(np.abs(low), np.abs(high))
-    return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
-
-
 def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
-    """Indices into a model's classes: by name, or by value where both are numbers (1 and 1.0)."""
+    """Return indices into a model's classes: by name, or by value where both are numbers (1 and 1.0)."""
     if targets.width > 1:
         if targets.width != len(classes) or not _is_one_hot(targets.values):
             raise DataError(
@@ -186,7 +196,7 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
 
 
 def number_name(value: float) -> str:
-    """A number as a class name: 3, not 3.0."""
+    """Return a number as a class name: 3, not 3.0."""
     return str(int(value)) if value == np.floor(value) else repr(float(value))
 
 

@@ -2,7 +2,7 @@
 
 The file is a safetensors file as a model is, replaced whole or not at all. It holds the parameters and the
 optimiser's moments as the engine has them, where the run stands (`Position`), and what the run that goes on
-from it must agree about: the flags that change numbers and the SHA-256 of the data (`Run`). It is kept after
+from it must agree about: the flags that change numbers and the SHA-256 of the data (`Fingerprint`). It is kept after
 the last epoch: going on from there only writes the model again.
 """
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .ds import Dataset
+from ..nn_aux import DEFAULTS
+from ..utils import DataError, InputNotFound, UsageError, check_writable, log
 from .tensor_file import TensorFile
-from .utils import DataError, InputNotFound, UsageError, check_writable, log
 
 FORMAT = 1
 LEAST_SECONDS = 1.0  # between two ends of epochs that are saved
@@ -38,7 +38,7 @@ _TYPES = {"F32", "F64", "I64", "U32"}
 
 @dataclass
 class Position:
-    """Where a run stands: all that it needs beside parameters and moments to go on as if nothing had been."""
+    """Where a run stands: what it needs beside parameters and moments to go on to the same numbers."""
 
     epoch: int = 0  # epochs done
     row: int = 0  # rows done of the next epoch's order
@@ -51,14 +51,14 @@ class Position:
     order: dict[str, np.ndarray] = field(default_factory=dict)  # what the next epoch's order is drawn from
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The numbers that a file keeps as arrays: a loss need not be finite, as in JSON it must."""
+        """Return the numbers that a file keeps as arrays: a loss may be infinite, which JSON cannot hold."""
         lists = {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
         scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
         return lists | scalars | {_ORDER + name: array for name, array in self.order.items()}
 
     @classmethod
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
-        """The position that `arrays` and the counts in `facts` stand for."""
+        """Return the position that `arrays` and the counts in `facts` stand for."""
         return cls(
             **{name: facts[name] for name in _COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
@@ -76,8 +76,8 @@ _SAID_AS = {"window": "--memory or --window"}  # which decides the other
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a checkpoint and the training that goes on from it must agree about."""
+class Fingerprint:
+    """Facts that a checkpoint and the training that goes on from it must share."""
 
     config: dict  # the flags that change numbers
     data_sha256: str
@@ -106,12 +106,12 @@ class Checkpoint:
         if self.path is not None:
             check_writable(self.path)
         self.source = self._source(resume)
-        self._every, self._begun = every or 1, -math.inf
+        self._every, self._begun = every or DEFAULTS["checkpoint_every"], -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
 
     def _source(self, resume) -> str | None:
-        """The file to go on from, which is there."""
+        """Return the file to go on from, which must exist."""
         if resume is None:
             return None
         if resume == AUTO:
@@ -123,21 +123,21 @@ class Checkpoint:
     # ---- writing
 
     def due(self, epoch: int, epochs: int) -> bool:
-        """Whether to save now that `epoch` epochs of `epochs` are over."""
+        """Return True if the state should be saved after `epoch` of `epochs` epochs."""
         if self.path is None:
             return False
         late_enough = time.monotonic() - self._begun >= LEAST_SECONDS
         idle = self._writing is None or self._writing.done()
         return epoch == epochs or (epoch % self._every == 0 and late_enough and idle)
 
-    def save(self, run: Run, position: Position, vectors: dict[str, np.ndarray]) -> None:
+    def save(self, fingerprint: Fingerprint, position: Position, vectors: dict[str, np.ndarray]) -> None:
         """Write the state as it is now, in a thread of its own while the training goes on.
 
-        vectors: copies, as run.vectors lists them. Raises the OutputError of the last time.
+        vectors: copies, as fingerprint.vectors lists them. Raises the OutputError of the last time.
         """
         self.finish()
         facts = {name: getattr(position, name) for name in _COUNTS}
-        facts |= {name: getattr(run, name) for name in ("config", "data_sha256", "engine")}
+        facts |= {name: getattr(fingerprint, name) for name in ("config", "data_sha256", "engine")}
         facts["format"] = FORMAT
         self._begun = time.monotonic()
         self._writing = self._worker.submit(self._write, {**vectors, **position.arrays()}, facts)
@@ -153,8 +153,8 @@ class Checkpoint:
 
     # ---- reading
 
-    def load(self, run: Run, fresh: Position) -> tuple[Position, dict[str, np.ndarray]] | None:
-        """(position, vectors) to go on from, everything checked; None to start afresh.
+    def load(self, fingerprint: Fingerprint, fresh: Position) -> tuple[Position, dict[str, np.ndarray]] | None:
+        """Return (position, vectors) to go on from, everything checked; None to start afresh.
 
         fresh: the position of the run at its beginning. Raises DataError for a file that is damaged or no
         checkpoint, UsageError that names the flag or the data that it does not go with.
@@ -173,14 +173,14 @@ class Checkpoint:
             )
         _FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
-        _check_agreement(path, facts, run)
+        _check_agreement(path, facts, fingerprint)
         for name, entry in header.items():
             if name != "__metadata__" and not (isinstance(entry, dict) and entry.get("dtype") in _TYPES):
                 raise _FILE.damaged(path, f"{name} is of an unexpected type")
         arrays = _FILE.tensors(path, data)
-        _check_arrays(path, facts, arrays, run, fresh)
+        _check_arrays(path, facts, arrays, fingerprint, fresh)
         position = Position.of(facts, arrays)
-        return position, {name: arrays[name] for name in run.vectors}
+        return position, {name: arrays[name] for name in fingerprint.vectors}
 
 
 def _check_facts(path: str, facts: dict) -> None:
@@ -191,50 +191,50 @@ def _check_facts(path: str, facts: dict) -> None:
             raise _FILE.damaged(path, f"`{name}` is missing or wrong")
 
 
-def _check_agreement(path: str, facts: dict, run: Run) -> None:
-    """The same data and the same flags; another processor is allowed, and said."""
-    if facts["data_sha256"] != run.data_sha256:
+def _check_agreement(path: str, facts: dict, fingerprint: Fingerprint) -> None:
+    """Raise UsageError for other data or other flags; warn of another processor."""
+    if facts["data_sha256"] != fingerprint.data_sha256:
         raise UsageError(
-            f"--dataset: {path} was written while training on other data; name that, or leave out --resume"
+            f"--dataset: {path} was written while training on other data; give that data, or leave out --resume"
         )
-    theirs, ours = facts["config"], json.loads(json.dumps(run.config))
+    theirs, ours = facts["config"], json.loads(json.dumps(fingerprint.config))
     for flag in dict.fromkeys([*DECIDING, *ours]):
         if theirs.get(flag) != ours[flag]:
             name = _SAID_AS.get(flag, f"--{flag}")
             raise UsageError(
                 f"{name}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
-                f"{json.dumps(ours[flag])}; say the same, or leave out --resume to start afresh"
+                f"{json.dumps(ours[flag])}; use the same value, or leave out --resume to start afresh"
             )
-    if facts["engine"] != run.engine:
+    if facts["engine"] != fingerprint.engine:
         log.warning(
-            "%s was written by %s, this is %s: the last bits may differ from those of one run",
-            path, facts["engine"], run.engine,
+            "%s was written by %s, this is %s: the last bits may differ from those of an uninterrupted run",
+            path, facts["engine"], fingerprint.engine,
         )  # fmt: skip
 
 
-def _check_arrays(path: str, facts: dict, arrays: dict, run: Run, fresh: Position) -> None:
-    """Names, types and shapes, and counts that fit the run: C is given no number out of range."""
-    epochs, batch = run.config["epochs"], run.config["batch_number"]
+def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint, fresh: Position) -> None:
+    """Raise DataError for names, types, shapes or counts that do not fit: C must get no number out of range."""
+    epochs, batch = fingerprint.config["epochs"], fingerprint.config["batch_number"]
     epoch, row, step = (facts[name] for name in _COUNTS)
-    wanted = {name: (dtype, (length,)) for name, (dtype, length) in run.vectors.items()}
+    wanted = {name: (dtype, (length,)) for name, (dtype, length) in fingerprint.vectors.items()}
     wanted |= {name: (np.dtype(np.float64), (1,)) for name in _SCALARS}
     wanted |= {name: (np.dtype(np.float64), (epoch,)) for name in _LISTS}
-    if not run.holdout:
+    if not fingerprint.holdout:
         wanted["val_losses"] = (np.dtype(np.float64), (0,))
     wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if found != wanted:
         name = next(name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name))
         raise _FILE.damaged(path, f"{name} does not fit the network and the run")
-    at_end = row == run.rows or (epoch == epochs and row == 0)
-    if epoch > epochs or row > run.rows or (row % batch and not at_end) or (epoch == epochs and row):
-        raise _FILE.damaged(path, f"epoch {epoch}, row {row} is no place in the run")
-    if step != epoch * -(-run.rows // batch) + -(-row // batch):
+    at_end = row == fingerprint.rows or (epoch == epochs and row == 0)
+    if epoch > epochs or row > fingerprint.rows or (row % batch and not at_end) or (epoch == epochs and row):
+        raise _FILE.damaged(path, f"epoch {epoch}, row {row} is not a position in this run")
+    if step != epoch * -(-fingerprint.rows // batch) + -(-row // batch):
         raise _FILE.damaged(path, f"batch {step} is not at epoch {epoch}, row {row}")
 
 
-def data_digest(ds: Dataset) -> str:
-    """SHA-256 of what determines the data: of the file it came from, else of the arrays themselves."""
+def data_digest(ds) -> str:
+    """Return the SHA-256 of what determines the data: the file it came from, else the arrays themselves."""
     if ds.sha256 is not None:
         return ds.sha256
     digest = hashlib.sha256()

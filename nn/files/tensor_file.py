@@ -1,4 +1,4 @@
-"""What model files and checkpoints are made of: safetensors, one JSON text of facts, a SHA-256 over all.
+"""The format of model files and checkpoints: safetensors, one JSON text of facts, a SHA-256 over all.
 
 A file is either returned whole and checked or refused with one line: nothing in it is executed, no size
 it claims is believed before the bytes are there, and any changed bit is noticed.
@@ -15,10 +15,8 @@ import stat
 from dataclasses import dataclass
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
-from .utils import DataError, InputNotFound, atomic_file, os_reason
+from ..utils import DataError, InputNotFound, atomic_file, os_reason
 
 _NO_DIGEST = "0" * 64
 
@@ -38,6 +36,8 @@ class TensorFile:
 
         The same arguments give the same bytes. Raises OutputError.
         """
+        import safetensors.numpy  # here: a network that is neither read nor written does without
+
         facts = {**facts, "sha256": _NO_DIGEST}
         text = json.dumps(facts, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
         data = safetensors.numpy.save(tensors, {self.key: text})
@@ -49,7 +49,7 @@ class TensorFile:
                 file.write(part)
 
     def read(self, path: str | os.PathLike) -> bytes:
-        """A file's bytes, unchecked. Raises InputNotFound, and DataError for what is no file or empty."""
+        """Return a file's bytes, unchecked. Raises InputNotFound, and DataError for an empty file or a folder."""
         try:
             with open(path, "rb") as file:
                 mode = os.fstat(file.fileno()).st_mode
@@ -67,11 +67,11 @@ class TensorFile:
         return data
 
     def damaged(self, path, reason: str) -> DataError:
-        """The error that says so."""
+        """Return the error for a damaged file."""
         return DataError(f"{path}: damaged {self.noun}: {reason}; {self.remedy}")
 
     def header(self, path, data: bytes) -> tuple[dict, dict]:
-        """(header of safetensors, facts), as they stand there."""
+        """Return (header of safetensors, facts) as the file has them."""
         header = self._header(path, data)
         metadata = header.get("__metadata__")
         text = metadata.get(self.key) if isinstance(metadata, dict) else None
@@ -82,26 +82,26 @@ class TensorFile:
             )
         facts = self._json(path, text.encode("utf-8", "surrogatepass"))
         if not isinstance(facts, dict):
-            raise self.damaged(path, "its metadata is no JSON object")
+            raise self.damaged(path, "its metadata is not a JSON object")
         return header, facts
 
     def _header(self, path, data: bytes) -> dict:
-        """8 bytes of length (little endian), then so many bytes of JSON."""
+        """Return the header: 8 bytes of length (little endian), then that many bytes of JSON."""
         length = int.from_bytes(data[:8], "little")
         if len(data) < 8 or data[8:9] != b"{":
             raise DataError(f"{path}: not a {self.noun} of nn; expected {self.expected}")
         if length > len(data) - 8:
             raise DataError(
-                f"{path}: cut or damaged {self.noun}: its header should have {length} bytes, "
-                f"{len(data) - 8} are there; {self.remedy}"
+                f"{path}: cut or damaged {self.noun}: its header should have {length} bytes, but "
+                f"only {len(data) - 8} follow; {self.remedy}"
             )
         header = self._json(path, data[8 : 8 + length])
         if not isinstance(header, dict):
-            raise self.damaged(path, "its header is no JSON object")
+            raise self.damaged(path, "its header is not a JSON object")
         return header
 
     def _json(self, path, text: bytes):
-        """JSON as the standard has it: UTF-8, finite numbers, no key twice."""
+        """Return JSON by the standard: UTF-8, finite numbers, no key twice."""
 
         def finite(number: str) -> float:
             value = float(number)
@@ -138,7 +138,7 @@ class TensorFile:
             raise self.damaged(path, "its SHA-256 does not match its bytes")
 
     def _digest_position(self, path, data: bytes, digest: str) -> int:
-        """Where in the file the facts' own SHA-256 stands: the one place that it does not cover."""
+        """Return the position of the facts' SHA-256: the only bytes of the file that it does not cover."""
         mark = rb"\"sha256\":\"" + digest.encode()  # the quotes are escaped: JSON inside a JSON string
         header = data[: 8 + int.from_bytes(data[:8], "little")]
         if header.count(mark) != 1:
@@ -146,7 +146,9 @@ class TensorFile:
         return header.index(mark) + len(mark) - 64
 
     def tensors(self, path, data: bytes) -> dict[str, np.ndarray]:
-        """The arrays, once their types are known to be numpy's."""
+        """Return the arrays; their types must have been checked to be NumPy's."""
+        import safetensors.numpy
+
         try:
             return safetensors.numpy.load(data)
         except (safetensors.SafetensorError, ValueError, OverflowError) as error:
@@ -154,10 +156,16 @@ class TensorFile:
 
 
 def is_digest(value) -> bool:
-    """Whether the value is the text of a SHA-256."""
+    """Return True for the text of a SHA-256."""
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def one_line(error) -> str:
-    """An error's or value's text without line breaks."""
+    """Return an error's or value's text without line breaks."""
     return " ".join(str(error).split())
+
+
+def shortened(value) -> str:
+    """Return a value as messages show it: one line of 40 characters at most."""
+    text = one_line(repr(value))
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -14,27 +14,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import console
-from .backends import BACKENDS, on_host
-from .backends.cpu import extension
-from .layers import Layer
-from .matrix import matmul
-from .nn import Network
-from .nn_aux import PhiloxOrder, shuffled
-from .train import ADAM
-from .utils import NnError, UsageError, default_threads
+from ..backends import BACKENDS, TRAITS
+from ..backends.engine import EpochSettings
+from ..core import extension
+from ..core.random import PhiloxOrder, shuffled
+from ..layers import Layer
+from ..matrix import matmul
+from ..nn import Network
+from ..terminal import tables
+from ..utils import NnError, UsageError, default_threads, processor_name
 
 STREAM = 0x42000000  # of the random numbers that the cases' data are made of
 MEASURING_SECONDS = 0.3  # of one case on one backend
 LONGEST_SECONDS = 4.0  # a case is skipped, unless asked for by name, where one measurement takes about longer
-PLAIN_RATE, FAST_RATE = 1e9, 1e11  # operations a second to expect of `seq` and of all others; rough
 
 
 # ---------------------------------------------------------------- data
 
 
 def normal(shape: tuple[int, ...], dtype: str, stream: int = STREAM) -> np.ndarray:
-    """Array of normal random numbers, the same everywhere for a shape and a stream."""
+    """Return an array of normal random numbers, the same everywhere for a shape and a stream."""
     ffi, lib = extension("seq")
     out = np.empty(shape)
     lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, 0, stream)
@@ -53,11 +52,11 @@ class Model:
     task: str
 
     def network(self, dtype: str, backend: str = "auto", threads: int | None = None) -> Network:
-        """The network with its initial parameters."""
+        """Return the network with its initial parameters."""
         return Network(self.layers, self.task, dtype=dtype, backend=backend, threads=threads)
 
     def data(self, rows: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-        """x (rows, inputs) and targets as an engine takes them: labels (rows,), or y (rows, outputs)."""
+        """Return x (rows, inputs) and targets as an engine takes them: labels (rows,), or y (rows, outputs)."""
         layers = self.network(dtype).layers
         x = normal((rows, layers[0].inputs), dtype)
         if self.task == "regression":
@@ -67,8 +66,8 @@ class Model:
 
 
 @dataclass
-class Run:
-    """A case made ready on a backend."""
+class PreparedCase:
+    """A case that is ready to be measured on a backend."""
 
     once: Callable[[], float]  # measures: seconds of one batch, call or product
     threads: int
@@ -76,7 +75,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainStepCase:
     """A training step, measured as training does: shuffle, gather, forward, loss, backward and update."""
 
     name: str
@@ -103,18 +102,18 @@ class Training:
 
     @property
     def needed_bytes(self) -> int:
-        """What a step cannot do without: parameters, the optimiser's state, the activations of one batch."""
+        """Bytes that a step needs at least: parameters, the optimiser's state, the activations of one batch."""
         layers = self.model.network(self.dtype).layers
         parameters = sum(layer.parameters for layer in layers) * (3 if self.optimizer == "adam" else 1)
         activations = layers[0].inputs + sum(layer.outputs for layer in layers if layer.kind != "flatten")
         return np.dtype(self.dtype).itemsize * (parameters + self.batch * activations)
 
-    def start(self, backend: str, threads: int | None = None) -> Run:
-        """Ready to train; each measurement is one epoch."""
+    def start(self, backend: str, threads: int | None = None) -> PreparedCase:
+        """Prepare a training; each measurement is one epoch."""
         net = self.model.network(self.dtype, backend, threads)
-        engine, order = net.engine, PhiloxOrder(self.rows, net.seed, ahead=not on_host(net.backend))
+        engine, order = net.engine, PhiloxOrder(self.rows, net.seed, ahead=not net.traits.on_host)
         data = engine.load(*self.data())
-        settings = at_constant_rate(engine, self.optimizer, self.learning_rate, self.batch)
+        settings = at_constant_rate(self.optimizer, self.learning_rate, self.batch)
         epochs = itertools.count()
 
         def once() -> float:
@@ -124,10 +123,10 @@ class Training:
             engine.epoch(data, order.epoch(number), settings, progress)
             return (time.perf_counter() - began) / self.batches
 
-        return Run(once, engine.threads_for(self.batch), net)
+        return PreparedCase(once, engine.threads_for(self.batch), net)
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """The data set: see Model.data."""
+        """Return the data set: see Model.data."""
         return self.model.data(self.rows, self.dtype)
 
 
@@ -147,11 +146,11 @@ class Forward:
         """Multiplications and additions of a pass."""
         return 2.0 * self.rows * sum(map(multiplications, self.model.network(self.dtype).layers))
 
-    def start(self, backend: str, threads: int | None = None) -> Run:
-        """Ready to predict."""
+    def start(self, backend: str, threads: int | None = None) -> PreparedCase:
+        """Prepare a prediction."""
         net = self.model.network(self.dtype, backend, threads)
         x, _ = self.model.data(self.rows, self.dtype)
-        return Run(timed(lambda: net.predict(x)), net.engine.threads_for(self.rows), net)
+        return PreparedCase(timed(lambda: net.predict(x)), net.engine.threads_for(self.rows), net)
 
 
 @dataclass(frozen=True)
@@ -173,32 +172,32 @@ class Product:
         return 2.0 * self.m * self.n * self.k
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """a (m, k) and b (k, n)."""
+        """Return a (m, k) and b (k, n)."""
         a, b = (
             normal(shape[::-1] if name in self.transposed else shape, self.dtype, STREAM + index)
             for index, (name, shape) in enumerate({"a": (self.m, self.k), "b": (self.k, self.n)}.items())
         )
         return a.T if "a" in self.transposed else a, b.T if "b" in self.transposed else b
 
-    def start(self, backend: str, threads: int | None = None) -> Run:
-        """Ready to multiply."""
+    def start(self, backend: str, threads: int | None = None) -> PreparedCase:
+        """Prepare a product."""
         a, b = self.factors()
-        threads = 1 if backend == "seq" else threads or default_threads()
-        return Run(timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads)
+        threads = (threads or default_threads()) if TRAITS[backend].threaded else 1
+        return PreparedCase(timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads)
 
 
 def multiplications(layer: Layer) -> int:
-    """Multiplications of one row in a layer's forward pass."""
+    """Return the multiplications of one row in a layer's forward pass."""
     return layer.outputs * layer.fan_in if layer.weight_shape else 0
 
 
-def at_constant_rate(engine, optimizer: str, rate: float, batch: int):
-    """The settings of an epoch whose learning rate stays as it is."""
-    return engine.training(optimizer=optimizer, batch=batch, rates=[rate] * 9, **ADAM)
+def at_constant_rate(optimizer: str, rate: float, batch: int):
+    """Return the settings of an epoch with one learning rate."""
+    return EpochSettings(optimizer=optimizer, batch=batch, rates=[rate] * 9)
 
 
 def timed(call: Callable[[], object]) -> Callable[[], float]:
-    """Seconds of a call, each measurement over so many of them that reading the clock does not matter."""
+    """Return a function that measures seconds of a call, over enough calls to hide the cost of reading the clock."""
     count, seconds = 0, 0.0
     while seconds < 1e-3 and count < 1000:
         count += 1
@@ -234,20 +233,20 @@ SOLAR_CNN = Model(
 MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
 
 CASES = [
-    Training("cc-b10", CC, 10, 2000, "sgd", 0.01),
-    Training("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
-    Training("cc-b10-relu", CC_RELU, 10, 2000, "sgd", 0.01),
-    Training("cc-b32-adam", CC_RELU, 32, 700),
-    Training("cc-b1000", CC, 1000, 20, "sgd", 0.01),
-    Training("digits", DIGITS, 32, 100),
-    Training("cnn0", CNN0, 32, 20, "sgd", 0.01),
-    Training("cnn1", CNN1, 32, 20, "sgd", 0.01),
-    Training("cnn2", CNN2, 32, 20, "sgd", 0.01),
-    Training("solar-50", SOLAR_50, 1000, 20),
-    Training("solar-wide", SOLAR_WIDE, 1000, 10),
-    Training("solar-deep", SOLAR_DEEP, 1000, 10),
-    Training("solar-large", SOLAR_LARGE, 1000, 2),
-    Training("solar-cnn", SOLAR_CNN, 64, 2),
+    TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
+    TrainStepCase("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
+    TrainStepCase("cc-b10-relu", CC_RELU, 10, 2000, "sgd", 0.01),
+    TrainStepCase("cc-b32-adam", CC_RELU, 32, 700),
+    TrainStepCase("cc-b1000", CC, 1000, 20, "sgd", 0.01),
+    TrainStepCase("digits", DIGITS, 32, 100),
+    TrainStepCase("cnn0", CNN0, 32, 20, "sgd", 0.01),
+    TrainStepCase("cnn1", CNN1, 32, 20, "sgd", 0.01),
+    TrainStepCase("cnn2", CNN2, 32, 20, "sgd", 0.01),
+    TrainStepCase("solar-50", SOLAR_50, 1000, 20),
+    TrainStepCase("solar-wide", SOLAR_WIDE, 1000, 10),
+    TrainStepCase("solar-deep", SOLAR_DEEP, 1000, 10),
+    TrainStepCase("solar-large", SOLAR_LARGE, 1000, 2),
+    TrainStepCase("solar-cnn", SOLAR_CNN, 64, 2),
     *(Forward(f"{model.name}-forward-{rows}", model, rows) for model in MODELS for rows in (1, 10_000)),
     *(Product(f"product-{n}", n, n, n) for n in (512, 1024, 2048, 4096)),
     *(Product(f"product-{n}-float64", n, n, n, "float64") for n in (512, 1024, 2048, 4096)),
@@ -260,12 +259,12 @@ CASES = [
 
 
 def select(names: Iterable[str] = ()) -> list:
-    """The cases of these names, or whose names begin so; all without names. Raises UsageError."""
+    """Return the cases of these names, or whose names begin so; all without names. Raises UsageError."""
     chosen = []
     for name in names:
         found = [c for c in CASES if c.name == name] or [c for c in CASES if c.name.startswith(name)]
         if not found:
-            raise UsageError(f"no case {name}; there are {', '.join(case.name for case in CASES)}")
+            raise UsageError(f"no case {name}; the cases are {', '.join(case.name for case in CASES)}")
         chosen += [case for case in found if case not in chosen]
     return chosen or list(CASES)
 
@@ -293,11 +292,11 @@ def bench(
                 raise
             skipped.append({"case": None, "backend": name, "reason": str(error)})
     for case, name in itertools.product(cases, backends):
-        if isinstance(case, Product) and not on_host(name):
+        if isinstance(case, Product) and not TRAITS[name].on_host:
             reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
             skipped.append({"case": case.name, "backend": name, "reason": reason})
             continue
-        expected = case.operations / (PLAIN_RATE if name == "seq" else FAST_RATE)
+        expected = case.operations / TRAITS[name].rate
         if not names and expected > LONGEST_SECONDS:
             reason = f"a {case.per} takes about {expected:.0f} s; --case {case.name} measures it"
             skipped.append({"case": case.name, "backend": name, "reason": reason})
@@ -305,11 +304,11 @@ def bench(
         if say:
             say(f"{case.name} on {name}")
         results.append(measure(case, name, threads))
-    return {"processor": processor(), "cores": default_threads(), "results": results, "skipped": skipped}
+    return {"processor": processor_name(), "cores": default_threads(), "results": results, "skipped": skipped}
 
 
 def measure(case, backend: str, threads: int | None = None, seconds: float = MEASURING_SECONDS) -> dict:
-    """The figures of one case on one backend: the median of what about that many seconds measure."""
+    """Return the figures of one case on one backend: medians of the measurements of about `seconds` seconds."""
     run = case.start(backend, threads)
     began = time.perf_counter()
     first, times = run.once(), []
@@ -329,19 +328,8 @@ def measure(case, backend: str, threads: int | None = None, seconds: float = MEA
     }
 
 
-def processor() -> str:
-    """The processor's name, "" where the system does not tell."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
-    except OSError:
-        import platform
-
-        return platform.processor()
-
-
 def report(result: dict) -> None:
-    """What `bench` returned, as a table."""
+    """Print the result of `bench` as a table."""
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
     rows = [
         [
@@ -356,14 +344,14 @@ def report(result: dict) -> None:
         ]
         for r in result["results"]
     ]
-    console.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
+    tables.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
     if result["skipped"]:
         rows = [[s["case"] or "all", s["backend"], s["reason"]] for s in result["skipped"]]
-        console.table(["case", "backend", "skipped"], rows, left=3)
+        tables.table(["case", "backend", "skipped"], rows, left=3)
 
 
 def duration(us: float) -> str:
-    """Microseconds with three digits, in the unit that suits them."""
+    """Return microseconds as text with three digits, in us, ms or s."""
     unit, factor = next((u, f) for u, f in (("us", 1), ("ms", 1e3), ("s", 1e6)) if us < 1000 * f or u == "s")
     value = us / factor
     return f"{value:.{max(0, 2 - int(math.log10(max(value, 1))))}f} {unit}"

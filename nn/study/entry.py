@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ..config import flag_value
-from ..history import Watchers
 from ..layers import parse
-from ..utils import NnError, UsageError, available_memory
+from ..nn_aux import DEFAULTS
+from ..terminal.config import flag_value
+from ..utils import NnError, UsageError, available_memory, default_threads
+from ..watch.callbacks import Callback
 from .plan import Entry, flag_names, network_facts
 from .results import INFERENCE_ROWS, OK
 
@@ -19,9 +20,9 @@ MOST_RECORDED = 20_000  # batches whose times are noted one by one
 
 def load_data(data: dict, folder: Path):
     """(training data, test data or None) of a plan's `data`; see DATA_KEYS."""
-    from .. import solar
+    from ..data.source import relative_to
     from ..ds import load
-    from ..source import relative_to
+    from . import solar
 
     if "path" in data:
         paths = data["path"], data.get("test")
@@ -31,7 +32,7 @@ def load_data(data: dict, folder: Path):
         try:
             series = solar.clouds(**data["clouds"])
         except TypeError as error:
-            raise UsageError(f"data: clouds: {error}; it has rows, stations, seed and step") from error
+            raise UsageError(f"data: clouds: {error}; its keys are rows, stations, seed and step") from error
     else:
         stations = data.get("stations")
         series = solar.read_series(str(folder / data["series"]), stations and str(folder / stations))
@@ -55,65 +56,98 @@ def run_entry(entry: Entry) -> dict:
 
 
 def _measure(entry: Entry) -> dict:
-    from .. import backends
-    from ..bench import processor
-    from ..nn import Network
-    from ..test import test
-    from ..train import train
-    from ..utils import default_threads
-
-    settings = entry.settings
-    _check_values(entry)
-    ds, test_ds = load_data(settings["data"], entry.folder)
-    layers = parse(settings["layers"])
-    of_network, of_training = flag_names()
-    for key in settings:
-        if key not in {*of_network, *of_training, "data", "batches"}:
-            raise UsageError(f"there is no --{key} in this installation")
-    options = {key: settings[key] for key in settings if key in of_training}
-    batch = options.get("batch_number", 32)
-    if "batches" in settings:
-        rows = slice(settings["batches"] * batch)
-        ds = replace(ds, x=ds.x[rows], y=ds.y[rows])
-    dtype = settings.get("dtype", "float32")
-    _check_memory(layers, dtype, batch, ds, backends.resolve(settings.get("backend", "auto")))
-    net = Network(**{"task": ds.task} | {key: settings[key] for key in settings if key in of_network})
-    net.expect_batches(batch)
-    engine = net.engine
-    total = options.get("epochs", 20) * -(-ds.rows // batch)
-    if backends.on_host(net.backend):  # a GPU would start each op by itself, and be slower than without
-        engine.record(min(total, MOST_RECORDED))
+    """Load, train, time and test an entry; returns its columns of the results."""
+    options = _training_options(entry)
+    batch = options.get("batch_number", DEFAULTS["batch_number"])
+    ds, test_ds = _data(entry, batch)
+    net = _network(entry, ds, batch)
     epochs = _EpochTimes()
+    result = _train(net, ds, test_ds, options, epochs)
+    return {
+        **_settings_used(net, result, batch),
+        **_times(net, ds, result, epochs),
+        "network_bytes": net.engine.bytes(),
+        "peak_bytes": _peak_bytes(),
+        "loss": result["loss"][-1],
+        **_errors(net, ds, test_ds),
+    }
+
+
+def _training_options(entry: Entry) -> dict:
+    """Return the keywords of `train` among the settings, all settings checked. Raises UsageError."""
+    _check_values(entry)
+    of_network, of_training = flag_names()
+    for key in entry.settings:
+        if key not in {*of_network, *of_training, "data", "batches"}:
+            raise UsageError(f"--{key}: this version of nn has no such flag")
+    return {key: value for key, value in entry.settings.items() if key in of_training}
+
+
+def _data(entry: Entry, batch: int) -> tuple:
+    """Return (training data, test data or None), the first cut to `batches` batches where the plan asks for that."""
+    ds, test_ds = load_data(entry.settings["data"], entry.folder)
+    if "batches" in entry.settings:
+        rows = slice(entry.settings["batches"] * batch)
+        ds = replace(ds, x=ds.x[rows], y=ds.y[rows])
+    return ds, test_ds
+
+
+def _network(entry: Entry, ds, batch: int):
+    from ..backends import resolve
+    from ..nn import Network
+
+    settings, (of_network, _) = entry.settings, flag_names()
+    backend = resolve(settings.get("backend", "auto"))
+    _check_memory(parse(settings["layers"]), settings.get("dtype", "float32"), batch, ds, backend)
+    net = Network(**{"task": ds.task} | {key: value for key, value in settings.items() if key in of_network})
+    net.expect_batches(batch)
+    return net
+
+
+def _train(net, ds, test_ds, options: dict, epochs: Callback) -> dict:
+    """Train, on all rows where there are test data; single batches are timed where that costs nothing."""
+    from ..train import train
+
+    batch = options.get("batch_number", DEFAULTS["batch_number"])
+    total = options.get("epochs", DEFAULTS["epochs"]) * -(-ds.rows // batch)
+    if net.traits.times_single_batches:
+        net.engine.record(min(total, MOST_RECORDED))
     given = {"holdout": 0.0} if test_ds is not None else {}
-    result = train(net, ds, **given, **options, progress=epochs)
+    return train(net, ds, **given, **options, callback=epochs)
+
+
+def _settings_used(net, result: dict, batch: int) -> dict:
+    """Return the columns that say what was trained, and on what."""
     return {
         "layers": net.spec,
-        **network_facts(layers),
+        **network_facts(net.layers),
         "rows": result["rows"],
         "inputs": net.inputs,
         "batch_number": batch,
         "epochs": result["epochs"],
         "backend": net.backend,
-        "engine": engine.describe(),
-        "device": processor() if backends.on_host(net.backend) else engine.gpu_name(),
+        "engine": net.engine.describe(),
+        "device": net.engine.device_name(),
         "cores": default_threads(),
-        "threads": engine.threads,  # that it may use; a small batch is not worth all of them
+        "threads": net.engine.threads,  # that it may use; a small batch is not worth all of them
         "threads_used": result["threads"],
         "dtype": net.dtype,
+    }
+
+
+def _times(net, ds, result: dict, epochs: _EpochTimes) -> dict:
+    """Return the columns of times, those of predictions measured here."""
+    return {
         "train_s": result["seconds"],
         "epoch_s": result["seconds"] / result["epochs"],
-        **_batch_times(engine, epochs),
+        **_batch_times(net.engine, epochs),
         **{f"infer_{n}_ms": 1e3 * _inference(net, ds.x, n) for n in INFERENCE_ROWS},
-        "network_bytes": engine.bytes(),
-        "peak_bytes": _peak_bytes(),
-        "loss": result["loss"][-1],
-        **_errors(test(net, test_ds if test_ds is not None else _held_out(net, ds))),
     }
 
 
 def _check_values(entry: Entry) -> None:
     """Raise UsageError for a value that its flag cannot have."""
-    from ..flags import FLAGS
+    from ..terminal.flags import FLAGS
 
     for flag in FLAGS:
         value = entry.settings.get(flag.name)
@@ -121,22 +155,23 @@ def _check_values(entry: Entry) -> None:
             flag_value(entry.plan, flag, value)
 
 
-class _EpochTimes(Watchers):
-    """Watches a training and keeps each epoch's time for a batch."""
+class _EpochTimes(Callback):
+    """Keeps each epoch's time for a batch."""
 
     def __init__(self):
-        super().__init__([])
         self.batch_ms: list[float] = []
 
-    def epoch(self, *figures) -> None:
-        """See train.Silent."""
-        us_per_batch = figures[-1]
+    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
+        """See Callback.epoch."""
         self.batch_ms.append(us_per_batch / 1e3)
 
 
 def _batch_times(engine, epochs: _EpochTimes) -> dict:
-    """Median and 95th percentile of a batch in milliseconds; of the epochs' means on a GPU, where nothing waits for a
-    single batch. The first epoch prepares what later ones use and does not count, if there are others."""
+    """Return median and 95th percentile of a batch in milliseconds, of the epochs' means on a GPU.
+
+    On a GPU nothing waits for a single batch. The first epoch also prepares the engine; it does not count if there
+    are others.
+    """
     import numpy as np
 
     batches = engine.recorded()
@@ -147,7 +182,7 @@ def _batch_times(engine, epochs: _EpochTimes) -> dict:
 
 
 def _inference(net, x, rows: int) -> float:
-    """Seconds of a call of predict for so many rows: the median of several."""
+    """Return the median seconds of a call of predict for `rows` rows."""
     import time
 
     import numpy as np
@@ -163,23 +198,21 @@ def _inference(net, x, rows: int) -> float:
     return float(np.median(times))
 
 
-def _held_out(net, ds):
+def _errors(net, ds, test_ds) -> dict:
+    """Return the errors on the test data, or on the rows held out, or on all rows."""
     from ..ds import split_holdout
+    from ..test import test
 
-    rows = split_holdout(ds, net.holdout, net.seed)[1]
-    return replace(ds, x=ds.x[rows], y=ds.y[rows]) if len(rows) else ds
-
-
-def _errors(figures: dict) -> dict:
-    return {
-        key: figures[key]
-        for key in ("rmse", "mae", "r2", "skill", "accuracy")
-        if figures.get(key) is not None
-    }
+    if test_ds is None:
+        rows = split_holdout(ds, net.holdout, net.seed)[1]
+        test_ds = replace(ds, x=ds.x[rows], y=ds.y[rows]) if len(rows) else ds
+    figures = test(net, test_ds)
+    names = ("rmse", "mae", "r2", "skill", "accuracy")
+    return {name: figures[name] for name in names if figures.get(name) is not None}
 
 
 def _peak_bytes() -> int:
-    """The largest resident memory that this process has had."""
+    """Return the largest resident memory that this process has had."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -195,10 +228,10 @@ def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
     largest = max(layer.parameters for layer in layers)
     copies = 2  # the network's own, and one on the way from the engine
     activations = 0
-    if backends.on_host(backend):
+    if backends.TRAITS[backend].on_host:
         copies += 4  # parameters, gradients, two moments
         activations = 2 * batch * sum(layer.outputs for layer in layers)
     needed = size * (copies * parameters + activations + ds.x.size) + 8 * largest
     free = available_memory()
     if free is not None and needed > free:
-        raise NnError(f"does not fit: {needed / 1e9:.1f} GB of memory needed, {free / 1e9:.1f} GB free")
+        raise NnError(f"does not fit: {needed / 1e9:.1f} GB of memory needed, but only {free / 1e9:.1f} GB are free")

@@ -11,7 +11,6 @@ them is an entry. `parts` holds several such objects, which share the keys besid
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import inspect
 import itertools
@@ -21,14 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..backends import device_numbers
-from ..config import read_config
 from ..layers import parse
-from ..utils import UsageError
+from ..terminal.config import read_config
+from ..utils import UsageError, closest
 
 NO_KEYS = {
     "self",
     "net",
     "ds",
+    "batch_size",
+    "callback",
     "progress",
     "stop",
     "reference",
@@ -39,7 +40,7 @@ NO_KEYS = {
 PLAN_KEYS = {
     "name": "of the plan, the file's name by default",
     "data": "what to learn from: DATA_KEYS",
-    "batches": "at most so many batches an epoch, where only their time is wanted",
+    "batches": "at most this many batches an epoch, where only their time is wanted",
     "parts": "plans that share the keys beside them",
 }
 DATA_KEYS = {
@@ -67,11 +68,11 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The same for the same settings, in whatever plan and place."""
+        """A digest of the settings: the same in every plan and place."""
         return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
 
     def facts(self) -> dict:
-        """What is known of it before it has run."""
+        """Return the columns of the results that are known before the entry runs."""
         s = self.settings
         told = {
             key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")
@@ -84,14 +85,14 @@ class Entry:
         return told
 
     def describe(self) -> str:
-        """The entry in a few words."""
+        """Return the entry in a few words."""
         s = self.settings
         more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "distribute", "batch_number") if key in s]
         return ", ".join([s["layers"], *more])
 
 
 def _gpu_count(gpus) -> int | str:
-    """How many GPUs an entry asks for, whichever they are; "" where it does not say."""
+    """Return how many GPUs an entry asks for; "" where it does not say."""
     try:
         return "" if gpus is None else len(device_numbers(gpus))
     except ValueError:
@@ -99,7 +100,7 @@ def _gpu_count(gpus) -> int | str:
 
 
 def read_plan(path: str) -> list[Entry]:
-    """The entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
+    """Return the entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
     plan = read_config(path, "--sweep")
     name = str(plan.pop("name", Path(path).stem))
     parts = plan.pop("parts", [{}])
@@ -118,7 +119,7 @@ def _combinations(path: str, part: dict) -> Iterable[dict]:
             raise UsageError(f"{path}: no such key {key}{_suggestion(key, known)}")
     for key in ("data", "layers"):
         if key not in part:
-            raise UsageError(f"{path}: a part without {key}; say it in the part or beside the parts")
+            raise UsageError(f"{path}: a part without {key}; add it to the part or beside the parts")
     if not isinstance(part["data"], dict):
         raise UsageError(f"{path}: data: expected an object with path, series or clouds")
     for key in part["data"]:
@@ -140,7 +141,7 @@ def _combinations(path: str, part: dict) -> Iterable[dict]:
 
 
 def flag_names() -> tuple[set[str], set[str]]:
-    """The flags that a plan may name: those of Network and those of train."""
+    """Return the flags that a plan may name: those of Network and those of train."""
     from ..nn import Network
     from ..train import train
 
@@ -148,8 +149,8 @@ def flag_names() -> tuple[set[str], set[str]]:
 
 
 def _suggestion(key: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, sorted(known), 1)
-    return f": did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(known))}"
+    close = closest(key, sorted(known))
+    return f": did you mean {close}?" if close else f"; the keys are {', '.join(sorted(known))}"
 
 
 def _data_name(data: dict) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .backends import on_host
-from .sweep.results import INFERENCE_ROWS, OK
-from .utils import OutputError, UsageError, atomic_write, os_reason
+from ..backends import TRAITS
+from ..utils import OutputError, UsageError, atomic_write, os_reason
+from .results import INFERENCE_ROWS, OK
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
@@ -73,7 +73,7 @@ def save(pictures: Iterable[Picture], folder: str) -> list[str]:
 
 
 def _picture(name: str, caption: str, draw: Callable, columns: int = 1, share: bool = True) -> Picture:
-    """Draw with draw(axes), a list of so many Axes side by side; the same bytes from run to run."""
+    """Draw with draw(axes), a list of `columns` Axes side by side; the same bytes from run to run."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -95,7 +95,7 @@ def _picture(name: str, caption: str, draw: Callable, columns: int = 1, share: b
 
 
 def of_results(rows: list[dict]) -> list[Picture]:
-    """Pictures of what these results (sweep.collect) hold enough figures for; perhaps none."""
+    """Draw all pictures for which these results (sweep.collect) hold enough figures; perhaps none."""
     check_matplotlib()
     done = [row for row in rows if row["status"] == OK]
     engines = _engine_names(done)
@@ -106,13 +106,13 @@ def of_results(rows: list[dict]) -> list[Picture]:
 
 def _engine_names(rows: list[dict]) -> dict[int, str]:
     """Names of the rows' engines, by the row's id: backend and GPUs, or threads; the processor if there are more."""
-    devices = {row["device"] for row in rows if on_host(row["backend"])}
+    devices = {row["device"] for row in rows if TRAITS[row["backend"]].on_host}
     names = {}
     for row in rows:
         name = row["engine"] or row["backend"]
-        if on_host(row["backend"]) and row["threads"] and row["threads"] >= 1:
+        if TRAITS[row["backend"]].on_host and row["threads"] and row["threads"] >= 1:
             name += f", {row['threads']:.0f} thread{'s' * (row['threads'] > 1)}"
-        if len(devices) > 1 and on_host(row["backend"]):
+        if len(devices) > 1 and TRAITS[row["backend"]].on_host:
             name += f", {row['device']}"
         if row["dtype"] != "float32":
             name += f", {row['dtype']}"
@@ -133,7 +133,7 @@ def _styles(names: Iterable[str]) -> dict[str, dict]:
 
 
 def _usual_batch(rows: list[dict]) -> float | None:
-    """The batch size of most rows."""
+    """Return the batch size of most rows."""
     counts = Counter(row["batch_number"] for row in rows)
     return max(counts, key=lambda size: (counts[size], size)) if counts else None
 
@@ -286,60 +286,62 @@ def _inference(rows, engines):
 
 def _threads_or_gpus(rows, engines):
     """Speed-up over the least number of threads or GPUs, for networks that ran on several."""
-    lines: dict = {}
-    for unit in ("threads", "gpus"):
-        groups = defaultdict(lambda: defaultdict(list))
-        for row in rows:
-            count = _count(row[unit]) or int(unit == "gpus")  # nothing said: one GPU
-            if count and (unit == "gpus") != on_host(row["backend"]):
-                key = (row["layers"], row["batch_number"], row["backend"], row["distribute"], row["device"])
-                groups[key][count].append(row["batch_ms"])
-        for layers, batch, backend, distribute, device in list(groups):
-            alone = groups.get(
-                (layers, batch, backend, None, device), {}
-            )  # one GPU is distributed to in no way
-            if distribute and 1 in alone:
-                groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
-        groups = {key: points for key, points in groups.items() if len(points) > 1}
-        networks = sorted({key[:2] for key in groups}, key=lambda key: (_parameters(rows, key[0]), key[1]))
-        networks = _spread(networks, MOST_NETWORKS)
-        if networks:
-            order = sorted(groups, key=lambda key: tuple(map(str, key[2:])))
-            lines[unit] = {key: groups[key] for one in networks for key in order if key[:2] == one}
+    lines = {unit: _scaling_lines(rows, unit) for unit in ("threads", "gpus")}
+    lines = {unit: groups for unit, groups in lines.items() if groups}
     if not lines:
         return None
 
     def draw(axes):
         for place, (unit, groups) in zip(axes, lines.items(), strict=True):
-            several = len({key[2] for key in groups}) > 1
-            names = {
-                key: ", ".join(
-                    [f"{_short(key[0])}, batch {key[1]:.0f}"]
-                    + [key[2]] * several
-                    + [key[3]] * bool(key[3])
-                )
-                for key in groups
-            }
-            styles = _styles(names.values())
-            most = max(max(points) for points in groups.values())
-            for key, points in groups.items():
-                first = float(np.median(points[min(points)]))
-                speed = {
-                    count: [min(points) * first / float(np.median(times))] for count, times in points.items()
-                }
-                _line(place, speed, label=names[key], **styles[names[key]])
-            place.plot([1, most], [1, most], color="0.6", linewidth=1, label="ideal")
-            place.set(xlabel="GPUs" if unit == "gpus" else "threads", ylabel="speed-up (times)")
-            place.xaxis.get_major_locator().set_params(integer=True)
-            place.set_title("Several GPUs" if unit == "gpus" else "Several threads")
+            _draw_speed_ups(place, unit, groups)
 
     return _picture(
         "speed-up", "Speed-up of training by several threads or GPUs.", draw, len(lines), share=False
     )
 
 
+def _scaling_lines(rows, unit: str) -> dict:
+    """Return {(layers, batch, backend, distribute, device): {threads or GPUs: [milliseconds, ...]}} of some networks.
+
+    Only settings that ran on several numbers of threads or GPUs are in it.
+    """
+    groups = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        count = _count(row[unit]) or int(unit == "gpus")  # without --gpus: one GPU
+        if count and (unit == "gpus") != TRAITS[row["backend"]].on_host:
+            key = (row["layers"], row["batch_number"], row["backend"], row["distribute"], row["device"])
+            groups[key][count].append(row["batch_ms"])
+    for layers, batch, backend, distribute, device in list(groups):
+        alone = groups.get((layers, batch, backend, None, device), {})  # one GPU, so nothing is distributed
+        if distribute and 1 in alone:
+            groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
+    groups = {key: points for key, points in groups.items() if len(points) > 1}
+    networks = sorted({key[:2] for key in groups}, key=lambda key: (_parameters(rows, key[0]), key[1]))
+    order = sorted(groups, key=lambda key: tuple(map(str, key[2:])))
+    return {key: groups[key] for one in _spread(networks, MOST_NETWORKS) for key in order if key[:2] == one}
+
+
+def _draw_speed_ups(axes, unit: str, groups: dict) -> None:
+    """Draw a line for each group of _scaling_lines, and the ideal one."""
+    several = len({key[2] for key in groups}) > 1
+    names = {
+        key: ", ".join([f"{_short(key[0])}, batch {key[1]:.0f}"] + [key[2]] * several + [key[3]] * bool(key[3]))
+        for key in groups
+    }
+    styles = _styles(names.values())
+    for key, points in groups.items():
+        first = float(np.median(points[min(points)]))
+        speed = {count: [min(points) * first / float(np.median(times))] for count, times in points.items()}
+        _line(axes, speed, label=names[key], **styles[names[key]])
+    most = max(max(points) for points in groups.values())
+    axes.plot([1, most], [1, most], color="0.6", linewidth=1, label="ideal")
+    axes.set(xlabel="GPUs" if unit == "gpus" else "threads", ylabel="speed-up (times)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_title("Several GPUs" if unit == "gpus" else "Several threads")
+
+
 def _count(value) -> int:
-    """How many GPUs or threads: `2`, 2.0, or the list `0,2`."""
+    """Return the number of GPUs or threads that `2`, 2.0 or the list `0,2` means."""
     if value in (None, ""):
         return 0
     text = str(value)
@@ -396,7 +398,7 @@ def _parameters(rows, layers: str) -> float:
 
 
 def _spread(items: list, most: int) -> list:
-    """At most so many of the items, the first and the last among them."""
+    """Return at most `most` of the items, the first and the last among them."""
     if len(items) <= most:
         return items
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
@@ -412,7 +414,7 @@ def _short(layers: str) -> str:
 
 
 def of_model(net, ds=None) -> list[Picture]:
-    """The losses of a network's training; with a data set of a regression its errors there too."""
+    """Draw the losses of a network's training; with a data set of a regression also its errors there."""
     check_matplotlib()
     pictures = [_losses(net)] if net.history["loss"] else []
     if ds is not None and net.task == "regression":
@@ -423,7 +425,7 @@ def of_model(net, ds=None) -> list[Picture]:
         names = net.targets or [f"output {i}" for i in range(net.outputs)]
         pictures += [_predicted(truth, predicted, names), _histogram(truth, predicted, names)]
     if not pictures:
-        raise UsageError("nothing to draw: the model holds no history; name a data set with --dataset")
+        raise UsageError("nothing to draw: the model holds no history; give a data set with --dataset")
     return pictures
 
 
@@ -454,7 +456,7 @@ def _predicted(truth, predicted, names):
     def draw(places):
         (axes,) = places
         low, high = min(truth.min(), predicted.min()), max(truth.max(), predicted.max())
-        axes.plot([low, high], [low, high], color="0.5", linewidth=1, label="as it should be")
+        axes.plot([low, high], [low, high], color="0.5", linewidth=1, label="perfect prediction")
         for column, style in zip(
             range(truth.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())
         ):  # noqa: B905

@@ -7,15 +7,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from ..backends import TRAITS
+from ..layers import describe
+from ..utils import atomic_write
 from . import plot
-from .backends import on_host
-from .sweep.results import INFERENCE_ROWS, OK
-from .utils import atomic_write
+from .results import INFERENCE_ROWS, OK
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 70rem; margin: 2rem
-auto;
-       padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 70rem;
+       margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
 .scroll { overflow-x: auto; margin-bottom: 1.2rem; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
@@ -30,7 +30,7 @@ figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figca
 
 
 def of_test(result: dict, net, ds, model: str) -> str:
-    """The page of a test: its figures, the model, the losses of its training, its errors."""
+    """Return the page of a test: its figures, the model, the losses of its training, its errors."""
     facts = {
         "model": model,
         "layers": net.spec,
@@ -46,7 +46,7 @@ def of_test(result: dict, net, ds, model: str) -> str:
         names = [row["class"] for row in result["per_class"]]
         lines = [[name, *map(str, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
         parts.append(
-            _table(["true \\ predicted", *names], lines, "rows of each class and what they were taken for", 1)
+            _table(["true \\ predicted", *names], lines, "rows of each class by predicted class", 1)
         )
         rates = ("precision", "recall", "f1", "support")
         lines = [[row["class"], *(_number(row[rate]) for rate in rates)] for row in result["per_class"]]
@@ -66,22 +66,17 @@ def of_test(result: dict, net, ds, model: str) -> str:
 
 
 def of_model(net, model: str, pictures: Sequence[plot.Picture]) -> str:
-    """The page of a model: its layers and its pictures."""
+    """Return the page of a model: its layers and its pictures."""
     lines = [
-        [
-            layer.item or layer.kind,
-            layer.activation,
-            "x".join(map(str, layer.out_shape)),
-            f"{layer.parameters:,}",
-        ]
-        for layer in net.layers
+        [layer["layer"], layer["activation"], "x".join(map(str, layer["output"])), f"{layer['parameters']:,}"]
+        for layer in describe(net.layers)
     ]
     table = _table(["layer", "activation", "output", "parameters"], lines, net.spec, 2)
     return _page(f"Model {model}", ["<h2>Layers</h2>", table, *_figures(pictures)])
 
 
 def of_results(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:
-    """The page of a sweep: which device for which network, pictures, and every figure."""
+    """Return the page of a sweep: which device suits which network, pictures, and every figure."""
     done = [row for row in rows if row["status"] == OK]
     failed = [row for row in rows if row["status"] != OK]
     devices = sorted(
@@ -122,7 +117,7 @@ def verdicts(rows: list[dict]) -> list[str]:
     for row in rows:
         if row["status"] == OK:
             network = best[row["kind"], row["batch_number"]].setdefault(row["layers"], {})
-            side = on_host(row["backend"])
+            side = TRAITS[row["backend"]].on_host
             if side not in network or row["batch_ms"] < network[side]["batch_ms"]:
                 network[side] = row
     sentences = []
@@ -214,7 +209,7 @@ def _figures(pictures: Sequence[plot.Picture]) -> list[str]:
 
 
 def _figure(picture: plot.Picture) -> str:
-    """The picture as part of the page: an <svg> whose names are its own."""
+    """Return the picture as part of the page: an <svg> whose ids are its own."""
     svg = picture.svg.decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)  # HTML knows SVG without
@@ -225,7 +220,7 @@ def _figure(picture: plot.Picture) -> str:
 
 
 def _page(title: str, parts: Iterable[str]) -> str:
-    from . import __version__
+    from .. import __version__
 
     head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
     view = '<meta name=viewport content="width=device-width, initial-scale=1">'

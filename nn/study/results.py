@@ -23,14 +23,14 @@ COLUMNS = (
 
 
 def read_results(path: str) -> list[dict]:
-    """The lines of a file of results, numbers as floats, empty fields as None; an unfinished line is none.
+    """Return the lines of a file of results, numbers as floats, empty fields as None; an unfinished line is none.
 
     Raises InputNotFound, and DataError for a file that is none of `--sweep`.
     """
     try:
         text = Path(path).read_bytes().decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: no text, expected the CSV that --sweep writes") from error
+        raise DataError(f"{path}: not text, expected the CSV that --sweep writes") from error
     except OSError as error:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     whole = text[: text.rfind("\n") + 1]
@@ -41,8 +41,8 @@ def read_results(path: str) -> list[dict]:
         if header[:1] == ["entry"]:
             others = ", ".join(sorted({*header} ^ {*COLUMNS})) or "in another order"
             raise DataError(
-                f"{path}: another version of nn wrote it, with other columns ({others}); name a new file to run the "
-                f"plan again"
+                f"{path}: written by another version of nn, with other columns ({others}); name a new file to run "
+                f"the plan again"
             )
         raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
     return [dict(zip(COLUMNS, map(_field, line), strict=True)) for line in lines if len(line) == len(COLUMNS)]
@@ -73,7 +73,7 @@ def _field(text: str):
 
 
 def collect(path: str) -> list[dict]:
-    """The results in a file, in all CSV files of a folder, or in all that a pattern such as `r-*.csv` names.
+    """Return the results in a file, in all CSV files of a folder, or in all that match a pattern such as `r-*.csv`.
 
     Of several lines of one entry, backend and device the last one counts.
     """
@@ -85,7 +85,7 @@ def collect(path: str) -> list[dict]:
     else:
         files = [path] if where.exists() else sorted(glob.glob(path))
     if not files:
-        raise InputNotFound(f"{path}: no such file, and no CSV file fits it; write one with nn --sweep")
+        raise InputNotFound(f"{path}: no such file, and no CSV file matches it; create one with nn --sweep")
     rows = {}
     for file in files:
         for row in read_results(file):

@@ -17,9 +17,10 @@ from datetime import datetime
 
 import numpy as np
 
-from .ds import Dataset
-from .source import read_blocks
-from .utils import DataError, UsageError, atomic_file, log
+from ..core import extension
+from ..data.source import read_blocks
+from ..ds import Dataset
+from ..utils import DataError, UsageError, atomic_file, log
 
 MAP_SIDE = 50  # pixels
 FIELD = 3000.0  # side of the synthetic field, in metres
@@ -46,13 +47,13 @@ class Series:
     places: np.ndarray | None = None
 
     def station(self, name: str | None) -> int:
-        """Index of a station; without a name that of the one nearest to the middle, or the first."""
+        """Return the index of a station; without a name that of the station nearest to the middle, or 0."""
         if name is None:
             if self.places is None:
                 return 0
             return int(np.argmin(((self.places - self.places.mean(axis=0)) ** 2).sum(axis=1)))
         if name not in self.stations:
-            raise UsageError(f"no station {name}; there are {', '.join(self.stations[:10])}, ...")
+            raise UsageError(f"no station {name}; the stations are {', '.join(self.stations[:10])}, ...")
         return self.stations.index(name)
 
 
@@ -91,14 +92,13 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
 
 
 def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
-    """W/m2 of a day without clouds, so many seconds of daytime after the first morning."""
+    """Return W/m2 of a day without clouds, `elapsed` seconds of daytime after the first morning."""
     hour = (DAY_BEGINS + elapsed % DAY_SECONDS) / 3600
     return CLEAR_SKY * np.cos(math.pi * (hour - 12) / 14)
 
 
 def _uniform(n: int, seed: int, stream: int) -> np.ndarray:
-    from .backends._seq import ffi, lib
-
+    ffi, lib = extension("seq")
     out = np.empty(n)
     lib.nn_uniform(ffi.cast("double *", out.ctypes.data), n, seed, stream)
     return out
@@ -130,13 +130,13 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
             values = values[: len(times)]
             left_out += 1
     if left_out:
-        log.warning("%s: %d of %d rows have a gap and were left out", path, left_out, len(lines))
+        log.warning("%s: ignored %d of %d rows, which have gaps", path, left_out, len(lines))
     if not times:
         raise DataError(f"{path}: no row has a time and a number for every station")
     times, values = np.array(times), np.array(values, np.float32)
     if (np.diff(times) <= 0).any() or not np.isfinite(values).all():
         raise DataError(
-            f"{path}: times that do not rise, or values that are not finite; sort and correct the rows"
+            f"{path}: times that do not increase, or values that are not finite; sort and correct the rows"
         )
     stations = header[1:]
     return Series(times, values, stations, _places(stations_path, stations) if stations_path else None)
@@ -228,7 +228,7 @@ def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side:
     station is that station, and the wanted one's is its own.
     """
     if series.places is None:
-        raise UsageError("maps need the stations' coordinates; say --stations FILE")
+        raise UsageError("maps need the stations' coordinates; give --stations FILE")
     station = series.station(wanted)
     weights, pixels = _interpolation(series.places, station, side)
     now, later = _pairs(series, horizon)
@@ -270,7 +270,7 @@ def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
     found = later < len(series.times)
     found[found] = np.abs(series.times[later[found]] - wanted[found]) < 1e-3
     if not found.any():
-        raise UsageError(f"--horizon {horizon:g}: no row of the series comes so much later than another")
+        raise UsageError(f"--horizon {horizon:g}: no two rows of the series are this far apart")
     return np.flatnonzero(found), later[found]
 
 

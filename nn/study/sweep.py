@@ -87,8 +87,8 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
 
 
 def report(rows: list[dict]) -> None:
-    """The results as a table."""
-    from .. import console
+    """Print the results as a table."""
+    from ..terminal import tables
 
     def number(value, digits: str = ".3g") -> str:
         return "" if not isinstance(value, float) else format(value, digits)
@@ -118,4 +118,4 @@ def report(rows: list[dict]) -> None:
         "RMSE or accuracy",
         "",
     ]
-    console.table(headers, lines, left=2)
+    tables.table(headers, lines, left=2)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable
 from types import SimpleNamespace
 
-from .utils import DataError, InputNotFound, UsageError, os_reason
+from ..utils import DataError, InputNotFound, UsageError, closest, os_reason
 
 REFUSED = "config"  # a file that names a file: whose flags would win?
 
 
 def read_config(path: str, flag: str = "--config") -> dict:
-    """The keys and values of a JSON or TOML file, told by its content; a pipe is read once, front to back.
+    """Return the keys and values of a JSON or TOML file, recognised by its content; a pipe is read once, front to back.
 
     flag: names the file, to the user.
 
-    Raises InputNotFound, DataError (with line and column) and UsageError for a key that stands there twice.
+    Raises InputNotFound, DataError (with line and column) and UsageError for a key that appears twice.
     """
     try:
         with open(path, "rb") as file:
             text = file.read().decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: byte {error.start} is no UTF-8 text, expected JSON or TOML") from error
+        raise DataError(f"{path}: byte {error.start} is not UTF-8 text, expected JSON or TOML") from error
     except OSError as error:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}; check {flag}") from error
     text = text.removeprefix("\ufeff")
@@ -35,7 +34,7 @@ def _read_json(path: str, text: str) -> dict:
         names = [name for name, _ in pairs]
         for name in names:
             if names.count(name) > 1:
-                raise UsageError(f"{path}: key {name} stands there twice; leave one out")
+                raise UsageError(f"{path}: key {name} appears twice; remove one")
         return dict(pairs)
 
     try:
@@ -62,37 +61,43 @@ def _read_toml(path: str, text: str) -> dict:
 
 
 def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) -> None:
-    """Fill in from the file `given.config` what the command line left open.
+    """Fill in from the file `given.config` what the command line left open and the mode reads.
 
     flags: the table of flags (flags.Flag); modes: the names of those that are modes. The file holds flags by
     their names, or, as `nn --info --json` prints them, under the key `config` beside the data set that they
-    were used on. null and false stand for a flag that was not said. `given.configured` are the names that
-    came from the file. Raises UsageError for a key that is no flag and a value that the flag cannot have; see
-    read_config.
+    were used on. null and false stand for a flag that was not given. Raises UsageError for a key that is no flag
+    and a value that the flag cannot have; see read_config.
     """
     path = given.config
-    known = {flag.name: flag for flag in flags if flag.name != REFUSED}
-    has_mode = any(getattr(given, name) for name in modes)
-    values = _flags_of(path, read_config(path), for_training=bool(given.train))
-    given.configured = set()
-    for name, value in values.items():
-        flag = known.get(name)
-        if flag is None:
+    known = {name: flag for flag in flags if flag.name != REFUSED for name in (flag.name, flag.alias) if name}
+    values = {}
+    for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
+        if name not in known:
             raise UsageError(f"{path}: no such flag {name}{_suggestion(name, known)}")
-        said = getattr(given, name)
-        if (
-            value is None
-            or value is False
-            or not (said is None or said is False)
-            or (name in modes and has_mode)
-        ):
-            continue
-        setattr(given, name, flag_value(path, flag, value))
-        given.configured.add(name)
+        flag = known[name]
+        if flag.name in values and values[flag.name] != value:
+            raise UsageError(f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one")
+        values[flag.name] = value
+    if any(getattr(given, mode) for mode in modes):
+        values = {name: value for name, value in values.items() if name not in modes}
+    left_open = {
+        name: flag_value(path, known[name], value)
+        for name, value in values.items()
+        if value is not None and value is not False and getattr(given, name) in (None, False)
+    }
+    chosen = {mode for mode in modes if getattr(given, mode) or mode in left_open}
+    for name, value in left_open.items():
+        if known[name].modes & chosen:
+            setattr(given, name, value)
+    if "scaling" in left_open and not given.train and given.model is not None:
+        from ..files.text_model import is_text
+
+        if not is_text(given.model):  # the model stores its own, that of the file was for its training
+            given.scaling = None
 
 
 def _flags_of(path: str, values: dict, for_training: bool) -> dict:
-    """The flags in what a file holds, by their Python names."""
+    """Return the flags among a file's values, by their Python names."""
     nested = values.get("config")
     if isinstance(nested, dict):
         dataset = values.get("dataset")
@@ -102,13 +107,13 @@ def _flags_of(path: str, values: dict, for_training: bool) -> dict:
     for key, value in values.items():
         name = key.removeprefix("--").replace("-", "_")
         if name in flags:
-            raise UsageError(f"{path}: key {name} stands there twice; leave one out")
+            raise UsageError(f"{path}: key {name} appears twice; remove one")
         flags[name] = value
     return flags
 
 
 def flag_value(path: str, flag, value):
-    """The value of a flag (flags.Flag) from a file's, checked as if it had been typed. Raises UsageError."""
+    """Return the value of a flag (flags.Flag) from a file's, checked as if it had been typed. Raises UsageError."""
     if flag.value is None:
         if value is not True:
             raise UsageError(
@@ -131,5 +136,5 @@ def flag_value(path: str, flag, value):
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f": did you mean {close[0]}?" if close else "; nn --help lists all flags"
+    close = closest(name, known)
+    return f": did you mean {close}?" if close else "; nn --help lists all flags"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import signal
@@ -13,10 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .backends import BACKENDS, DISTRIBUTIONS, device_numbers
-from .nn_aux import (
+from ..backends import BACKENDS, DISTRIBUTIONS, device_numbers
+from ..nn_aux import (
     ACTIVATIONS,
     DEFAULT_SCHEDULE,
+    DEFAULTS,
     DTYPES,
     INITIALIZERS,
     LEARNING_RATES,
@@ -28,7 +28,7 @@ from .nn_aux import (
     TASKS,
     WEIGHT_DECAYS,
 )
-from .utils import UsageError
+from ..utils import UsageError, closest
 
 LARGEST = 2**31 - 1  # what the core counts in
 
@@ -38,14 +38,14 @@ LARGEST = 2**31 - 1  # what the core counts in
 
 @dataclass(frozen=True)
 class Value:
-    """A kind of value: what to make of its text, which values are right, and how to say so."""
+    """A kind of value: how to read its text, which values are allowed, and the words for them."""
 
     read: Callable[[str], Any]  # raises ValueError
     holds: Callable[[Any], bool]
     expected: str
 
     def __call__(self, flag: str, text: str):
-        """The value that `text` stands for. Raises UsageError, which names the flag."""
+        """Return the value that `text` stands for. Raises UsageError, which names the flag."""
         try:
             value = self.read(text)
         except (ValueError, OverflowError):  # a whole number made of inf
@@ -69,7 +69,7 @@ def _one_of(names: Iterable[str]) -> Value:
 
 
 def _bytes(text: str) -> int:
-    """The bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in 1024s."""
+    """Return the bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in 1024s."""
     number = text.upper().removesuffix("B").removesuffix("I")
     power = "KMGT".find(number[-1:]) + 1 if number[-1:] else 0
     return int(float(number[:-1] if power else number) * 1024**power)
@@ -86,10 +86,21 @@ TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a v
 
 # ---------------------------------------------------------------- the table
 
+# The modes that read a flag, as sets of their names.
+TRAIN = frozenset({"train"})
+USE = frozenset({"train", "test", "predict"})
+MODEL = USE | {"plot"}  # reads a data set
+ENGINE = MODEL | {"info"}  # makes an engine
+EVERY = frozenset({"train", "test", "predict", "info", "bench", "sweep", "plot"})
+
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag: its Python name (dashes pass for underscores), the group it is listed in, its help."""
+    """One flag: its Python name (dashes pass for underscores), the group it is listed in, its help.
+
+    modes: the modes that read it. keyword_of: what takes it as a keyword of the same name: load (data), network,
+    engine, train or checkpoint; "" for a flag that commands read themselves.
+    """
 
     name: str
     group: str
@@ -97,19 +108,28 @@ class Flag:
     value: Value | None = None  # None: a switch, which has none
     metavar: str | None = None
     short: str | None = None
+    alias: str | None = None  # another name
+    modes: frozenset[str] = TRAIN
+    keyword_of: str = ""
 
     @property
     def long(self) -> str:
         return f"--{self.name}"
 
+    @property
+    def names(self) -> list[str]:
+        """All spellings, the short one first."""
+        return [*filter(None, [self.short]), self.long, *([f"--{self.alias}"] if self.alias else [])]
 
-def _switch(name, group, help, short=None) -> Flag:
-    return Flag(name, group, help, short=short)
+
+def _mode(name, help) -> Flag:
+    """A mode's switch."""
+    return Flag(name, MODE, help, modes=frozenset({name}))
 
 
-def _name_of(name, group, names, help) -> Flag:
+def _name_of(name, group, names, help, **more) -> Flag:
     """A flag whose value is one of the names, which its help lists."""
-    return Flag(name, group, f"{', '.join(names)} ({help})", _one_of(names), "NAME")
+    return Flag(name, group, f"{', '.join(names)} ({help})", _one_of(names), "NAME", **more)
 
 
 MODE, DATA, NETWORK, TRAINING, RUN = "Mode, exactly one", "Data and model", "Network", "Training", "Running"
@@ -119,103 +139,172 @@ _RATES, _DECAYS = (
     ", ".join(f"{value:g} for {name}" for name, value in values.items())
     for values in (LEARNING_RATES, WEIGHT_DECAYS)
 )
+_HE_LAYERS = " and ".join(name for name, activation in ACTIVATIONS.items() if activation.init == "he")
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
 _TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
+_USUAL = {name: f"{value:g}" for name, value in DEFAULTS.items()}  # as the help has them
 
 FLAGS = [
-    _switch("train", MODE, "Train a network on --dataset and write it to --model."),
-    _switch("test", MODE, "Test --model on --dataset, or on the rows that its training held out."),
-    _switch("predict", MODE, "Write the predictions of --model for the rows of --dataset as CSV."),
-    _switch("info", MODE, "Show what is in --model, or the network that --layers describes."),
-    _switch("bench", MODE, "Time training, predicting and products on every backend of this machine."),
-    Flag("sweep", MODE, "Train and time the networks of a plan, a line each to --output.", TEXT, "PLAN"),
-    Flag("plot", MODE, "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH"),
+    _mode("train", "Train a network on --dataset and write it to --model."),
+    _mode("test", "Test --model on --dataset, or on the rows that its training held out."),
+    _mode("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
+    _mode("info", "Show the contents of --model, or the network that --layers describes."),
+    _mode("bench", "Time training, prediction and matrix products on every backend of this machine."),
     Flag(
-        "dataset",
-        DATA,
+        "sweep", MODE, "Train and time the networks of a plan, one line each to --output.", TEXT, "PLAN",
+        modes=frozenset({"sweep"}),
+    ),
+    Flag(
+        "plot", MODE, "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH",
+        modes=frozenset({"plot"}),
+    ),
+    Flag(
+        "dataset", DATA,
         "CSV or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder), IDX, CIFAR-10 (CSV and these also "
         ".gz), NPZ, or a folder of class folders.",
-        TEXT,
-        "PATH",
+        TEXT, "PATH", modes=MODEL,
     ),
-    Flag("model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH"),
-    Flag("target", DATA, "Target columns, with commas; from 0, negative from the end (the last).", TEXT, "NAME/INDEX"),
-    _name_of("task", DATA, ["auto", *TASKS], "auto, by the target's values"),
-    _name_of("scaling", DATA, SCALINGS, "standardization; for images pixel"),
-    Flag("holdout", DATA, "Share of the rows that is kept from training (0.2).", SHARE, "SHARE"),
-    Flag("threshold", DATA, "Score from which a row counts as class 1 (0.5).", FINITE, "SCORE"),
     Flag(
-        "output",
-        DATA,
-        "Where --predict (-, stdout), --sweep and --plot (a folder) write.",
-        TEXT,
-        "PATH",
-        short="-o",
+        "model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH",
+        modes=ENGINE,
     ),
-    Flag("report", DATA, "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE"),
     Flag(
-        "layers",
-        NETWORK,
-        "Inputs, layers, outputs: 30,60,10,1 or 30,60:tanh,1 (inputs,60,10,outputs).",
-        TEXT,
-        "SPEC",
+        "target", DATA, "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
+        "NAME/INDEX", modes=MODEL, keyword_of="load",
     ),
     _name_of(
-        "activation",
-        NETWORK,
-        [name for name in ACTIVATIONS if name != "softmax"],
-        f"relu; of each layer that names none in --layers, but the last: {_TASK_OUTPUTS}",
+        "task", DATA, ["auto", *TASKS], "auto, by the target's values", modes=TRAIN | {"info"}, keyword_of="load"
     ),
-    _name_of("loss", NETWORK, LOSSES, _TASK_LOSSES),
-    _name_of("init", NETWORK, INITIALIZERS, "he before relu and lrelu, else glorot"),
-    Flag("epochs", TRAINING, "Passes over the training rows (20).", _whole(1), "N"),
-    Flag("batch_number", TRAINING, "Rows in a batch (32).", _whole(1), "N"),
-    Flag("learning_rate", TRAINING, f"Step size ({_RATES}).", POSITIVE, "RATE"),
-    _name_of("optimizer", TRAINING, OPTIMIZERS, "adam"),
-    Flag("momentum", TRAINING, "Of sgd (0).", SHARE, "SHARE"),
+    _name_of(
+        "scaling", DATA, SCALINGS, "standardization; for images pixel", modes=USE, keyword_of="train"
+    ),
     Flag(
-        "weight_decay",
-        TRAINING,
-        f"Decoupled from the gradient, not on biases ({_DECAYS}).",
-        NOT_NEGATIVE,
-        "RATE",
+        "holdout", DATA, f"Share of the rows kept out of training ({_USUAL['holdout']}).", SHARE, "SHARE",
+        keyword_of="train",
     ),
-    _name_of("schedule", TRAINING, SCHEDULES, f"{DEFAULT_SCHEDULE}; of the learning rate"),
     Flag(
-        "seed",
-        TRAINING,
-        "Of initial weights, shuffles and held-out rows (0).",
-        _whole(0, 2**32 - 1),
-        "N",
-        "-s",
+        "threshold", DATA, f"Score from which a row counts as class 1 ({_USUAL['threshold']}).", FINITE, "SCORE",
+        modes=USE, keyword_of="train",
     ),
-    _switch("reference", TRAINING, "Compute bit for bit as the original C program did."),
-    _switch("profile", WATCH, "Tell the time of each layer, forward and backward, in a batch."),
-    Flag("trace", WATCH, "Write what happened when, for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
-    Flag("trace_batches", WATCH, "Batches that --trace shows layer by layer (20).", _whole(1, 100_000), "N"),
-    Flag("history", WATCH, "Write the losses as CSV, a line an epoch.", TEXT, "FILE"),
+    Flag(
+        "output", DATA, "Where --predict (-, stdout), --sweep and --plot (a folder) write.", TEXT, "PATH", "-o",
+        modes=frozenset({"predict", "sweep", "plot"}),
+    ),
+    Flag(
+        "report", DATA, "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
+        modes=frozenset({"test", "sweep", "plot"}),
+    ),
+    Flag(
+        "layers", NETWORK, "Inputs, layers, outputs: 30,60,10,1 or 30,60:tanh,1 (inputs,60,10,outputs).", TEXT, "SPEC",
+        modes=TRAIN | {"info"},
+    ),
+    _name_of(
+        "activation", NETWORK, [name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs],
+        f"relu; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
+        modes=TRAIN | {"info"}, keyword_of="network",
+    ),
+    _name_of("loss", NETWORK, LOSSES, _TASK_LOSSES, keyword_of="network"),
+    _name_of("init", NETWORK, INITIALIZERS, f"he before {_HE_LAYERS}, else glorot", keyword_of="network"),
+    Flag(
+        "epochs", TRAINING, f"Passes over the training rows ({_USUAL['epochs']}).", _whole(1), "N", keyword_of="train"
+    ),
+    Flag(
+        "batch_number", TRAINING, f"Rows in a batch ({_USUAL['batch_number']}).", _whole(1), "N", alias="batch_size",
+        keyword_of="train",
+    ),
+    Flag("learning_rate", TRAINING, f"Step size ({_RATES}).", POSITIVE, "RATE", keyword_of="train"),
+    _name_of("optimizer", TRAINING, OPTIMIZERS, "adam", keyword_of="train"),
+    Flag("momentum", TRAINING, f"Momentum of sgd ({_USUAL['momentum']}).", SHARE, "SHARE", keyword_of="train"),
+    Flag(
+        "weight_decay", TRAINING, f"Decoupled from the gradient, not on biases ({_DECAYS}).", NOT_NEGATIVE, "RATE",
+        keyword_of="train",
+    ),
+    _name_of("schedule", TRAINING, SCHEDULES, f"{DEFAULT_SCHEDULE}; of the learning rate", keyword_of="train"),
+    Flag(
+        "seed", TRAINING, "Seed of initial weights, shuffles and held-out rows (0).", _whole(0, 2**32 - 1), "N", "-s",
+        keyword_of="network",
+    ),
+    Flag(
+        "reference", TRAINING, "Compute bit for bit as the original C program did.", modes=USE, keyword_of="network"
+    ),
+    Flag("profile", WATCH, "Report the time of each layer, forward and backward, in a batch."),
+    Flag("trace", WATCH, "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
+    Flag(
+        "trace_batches", WATCH, f"Batches that --trace shows layer by layer ({_USUAL['trace_batches']}).",
+        _whole(1, 100_000), "N",
+    ),
+    Flag("history", WATCH, "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
     Flag("logdir", WATCH, "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
-    Flag("checkpoint", KEEP, "File to keep the whole state in, to go on from.", TEXT, "FILE"),
-    Flag("checkpoint_every", KEEP, "Epochs between two checkpoints, at least a second (1).", _whole(1), "N"),
-    Flag("resume", KEEP, "Go on from this file; auto: from --checkpoint if it is there.", TEXT, "auto/FILE"),
-    Flag("index", RUN, "Of --sweep: run this entry only, counted from 0 (job arrays).", _whole(0), "N"),
-    Flag("case", RUN, "Cases of --bench: names or beginnings of names, with commas (all).", TEXT, "NAME"),
-    _name_of("backend", RUN, BACKENDS, "auto"),
-    Flag("threads", RUN, "Threads (the cores this process may use).", _whole(1, 1024), "N"),
-    Flag("gpus", RUN, "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST"),
-    _name_of("distribute", RUN, DISTRIBUTIONS, "mirrored; where the parameters are, of several GPUs or nodes"),
-    _switch("tf32", RUN, "Let a GPU take float32 products with 10 bits of mantissa: faster, less exact."),
-    Flag("window", TRAINING, "Rows that are in memory and shuffled together (all, or by --memory).", _whole(1), "N"),
-    Flag("memory", RUN, "Read data in parts, so that the program stays within this (2G, 500M).", BYTES, "SIZE"),
-    _name_of("dtype", RUN, DTYPES, "float32"),
-    _switch("verbose", RUN, "Say more: on a terminal a line an epoch too.", "-v"),
-    _switch("quiet", RUN, "Say nothing but results and errors.", "-q"),
-    Flag("config", RUN, "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE"),
-    _switch("json", RUN, "Print the result as one JSON object."),
-    _switch("force", RUN, "Go on where nn would otherwise refuse."),
-    _switch("debug", RUN, "Show the traceback of a failure."),
-]
+    Flag("checkpoint", KEEP, "File to save the whole state of the training in.", TEXT, "FILE", keyword_of="checkpoint"),
+    Flag(
+        "checkpoint_every", KEEP,
+        f"Epochs between checkpoints, at least a second apart ({_USUAL['checkpoint_every']}).", _whole(1), "N",
+        keyword_of="checkpoint",
+    ),
+    Flag(
+        "resume", KEEP, "Continue from this file; auto: from --checkpoint if it exists.", TEXT, "auto/FILE",
+        keyword_of="checkpoint",
+    ),
+    Flag(
+        "index", RUN, "Run only this entry of --sweep, counted from 0 (job arrays).", _whole(0), "N",
+        modes=frozenset({"sweep"}),
+    ),
+    Flag(
+        "case", RUN, "Cases of --bench: names or beginnings of names, separated by commas (all).", TEXT, "NAME",
+        modes=frozenset({"bench"}),
+    ),
+    _name_of("backend", RUN, BACKENDS, "auto", modes=ENGINE | {"bench"}, keyword_of="engine"),
+    Flag(
+        "threads", RUN, "Threads (the cores this process may use).", _whole(1, 1024), "N", modes=ENGINE | {"bench"},
+        keyword_of="engine",
+    ),
+    Flag(
+        "gpus", RUN, "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST", modes=ENGINE,
+        keyword_of="engine",
+    ),
+    _name_of(
+        "distribute", RUN, DISTRIBUTIONS, "mirrored; where the parameters are kept, with several GPUs or nodes",
+        keyword_of="network",
+    ),
+    Flag(
+        "tf32", RUN, "Let a GPU compute float32 products with a 10-bit mantissa: faster, less exact.", modes=ENGINE,
+        keyword_of="engine",
+    ),
+    Flag(
+        "window", TRAINING, "Rows in memory that are shuffled together (all, or by --memory).", _whole(1), "N",
+        keyword_of="load",
+    ),
+    Flag(
+        "memory", RUN, "Stream the data, so that the program stays within this (2G, 500M).", BYTES, "SIZE", modes=USE,
+        keyword_of="load",
+    ),
+    _name_of("dtype", RUN, DTYPES, "float32", modes=ENGINE, keyword_of="engine"),
+    Flag("verbose", RUN, "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
+    Flag("quiet", RUN, "Print nothing but results and errors.", short="-q", modes=EVERY),
+    Flag(
+        "config", RUN, "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE", modes=EVERY
+    ),
+    Flag("json", RUN, "Print the result as one JSON object.", modes=EVERY),
+    Flag("force", RUN, "Continue where nn would otherwise refuse.", modes=EVERY),
+    Flag("debug", RUN, "Show the traceback of a failure.", modes=EVERY),
+]  # fmt: skip
 MODES = [flag.name for flag in FLAGS if flag.group == MODE]
+
+
+def read_by(mode: str) -> set[str]:
+    """Return the names of the flags that a mode reads."""
+    return {flag.name for flag in FLAGS if mode in flag.modes}
+
+
+def given_values(given: SimpleNamespace, names: Iterable[str]) -> dict:
+    """Return those of the named flags that were given, with their values."""
+    values = {name: getattr(given, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def keywords(given: SimpleNamespace, *of: str) -> dict:
+    """Return the flags that were given and are keywords of these (Flag.keyword_of), with their values."""
+    return given_values(given, [flag.name for flag in FLAGS if flag.keyword_of in of])
 
 
 # ---------------------------------------------------------------- parsing
@@ -225,7 +314,7 @@ _OptionError = typer.BadParameter.__bases__[0]
 
 
 def parse(argv: list[str]) -> SimpleNamespace | None:
-    """The flags as attributes, None or False where not given, values checked. None after --help, --version.
+    """Return the flags as attributes, None or False where not given, values checked; None after --help, --version.
 
     Raises UsageError whose line names the flag.
     """
@@ -239,11 +328,11 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         raise KeyboardInterrupt
     if not isinstance(given, SimpleNamespace):
         return None
+    _check_aliases(argv)
     for flag in FLAGS:
         text = getattr(given, flag.name)
         if flag.value is not None and text is not None:
             setattr(given, flag.name, flag.value(flag.long, text))
-    given.configured = set()
     if given.config is not None:
         from .config import apply_config
 
@@ -252,14 +341,8 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     return given
 
 
-def said(given: SimpleNamespace, names: Iterable[str]) -> dict:
-    """Those of the named flags that were given, with their values."""
-    values = {name: getattr(given, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None and value is not False}
-
-
 def _command():
-    """The typer command made from the table."""
+    """Return the typer command made from the table."""
 
     def nn(context, **values):
         for word in context.args:
@@ -300,7 +383,7 @@ def _command():
 
 def _parameter(flag: Flag) -> inspect.Parameter:
     option = typer.Option(
-        *filter(None, [flag.short, flag.long]),
+        *flag.names,
         help=flag.help,
         metavar=flag.metavar or " ",
         rich_help_panel=flag.group,
@@ -314,14 +397,14 @@ def _parameter(flag: Flag) -> inspect.Parameter:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from . import __version__
+        from .. import __version__
 
         print(f"nn {__version__}")
         raise typer.Exit()
 
 
 def _explanation(error) -> str:
-    """One line for what the parser found wrong."""
+    """Return one line about the parser's error."""
     message = error.message.rstrip(".")
     if hasattr(error, "possibilities"):  # no such option
         return f"no such flag {error.option_name}{_suggestion(error.option_name)}"
@@ -329,16 +412,31 @@ def _explanation(error) -> str:
 
 
 def _suggestion(name: str) -> str:
-    known = [flag.long for flag in FLAGS] + ["--help", "--version"]
-    close = [flag for flag in known if flag.startswith(name)] or difflib.get_close_matches(name, known, 1)
-    return f": did you mean {close[0]}?" if close else "; nn --help lists all flags"
+    known = [spelling for flag in FLAGS for spelling in flag.names if spelling.startswith("--")]
+    known += ["--help", "--version"]
+    close = next((flag for flag in known if flag.startswith(name)), None) or closest(name, known)
+    return f": did you mean {close}?" if close else "; nn --help lists all flags"
+
+
+def _check_aliases(argv: list[str]) -> None:
+    """Raise UsageError if a flag and its alias are given with different values."""
+    following = [*argv[1:], ""]
+    values = {}
+    for word, after in zip(argv, following, strict=False):  # no word: nothing follows
+        name, equals, value = word.partition("=")
+        values[name.replace("-", "_")] = value if equals else after
+    for flag in filter(lambda flag: flag.alias, FLAGS):
+        texts = {name: values[key] for name in flag.names if (key := name.replace("-", "_")) in values}
+        if len(set(texts.values())) > 1:
+            found = " and ".join(f"{name} {text}" for name, text in texts.items())
+            raise UsageError(f"{found}: two names of one flag; leave one out")
 
 
 def _check_mode(given: SimpleNamespace) -> None:
     modes = [f"--{mode}" for mode in MODES if getattr(given, mode)]
     everything = ", ".join(f"--{mode}" for mode in MODES)
     if not modes:
-        raise UsageError(f"say what to do: one of {everything}; nn --help shows all flags")
+        raise UsageError(f"no mode given; choose one of {everything}; nn --help shows all flags")
     if len(modes) > 1:
         raise UsageError(f"{' and '.join(modes)}: only one of {everything} at a time")
     if given.quiet and given.verbose:

@@ -1,192 +1,13 @@
-"""What a person sees: progress while training, tables of results. Rich on a terminal, plain in a pipe.
-
-Progress and remarks go to stderr, results to stdout: `nn --test ... > report.txt` keeps the report only.
-"""
+"""Tables on stdout: Rich on a terminal, plain in a pipe. First what draws them, then those of results and models."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
 import sys
-import time
 from collections.abc import Sequence
 
-REDRAW_SECONDS = 0.1
-
-
-def say(line: str) -> None:
-    """One line to stderr. A log that nobody reads any more is no reason to lose a training."""
-    with contextlib.suppress(OSError, ValueError):
-        print(printable(line), file=sys.stderr, flush=True)
-
-
-def printable(text: str) -> str:
-    """One line whatever is in it: a file name may hold a line break or bytes that are no text."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-class WarningLines(logging.Handler):
-    """The package's warnings as `nn: warning: ...` on stderr."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(f"nn: {record.levelname.lower()}: {record.getMessage()}")
-
-
-def say_run(about: str, backend: str, threads: int, dtype: str, seed: int) -> None:
-    """The first lines of a run: what computes, in what way, on which data."""
-    from . import __version__
-
-    say(f"nn {__version__}: {backend}, {threads} thread{'s' * (threads > 1)}, {dtype}, seed {seed}")
-    say(about)
-
-
-def about(ds, rows: str = "rows") -> str:
-    """A data set in one line: where from, its shape, its classes. rows: what to call its rows."""
-    from .source import short_name
-
-    if ds.outputs is None:
-        kind = "no targets"
-    elif ds.classes is None:
-        kind = f"regression of {', '.join(ds.targets) if ds.targets else ds.outputs}"
-    else:
-        counts = [f"{name} ({count})" for name, count in zip(ds.classes, ds.class_counts(), strict=True)]
-        kind = f"{ds.task}, classes {listed(counts)}"
-    shape = "x".join(map(str, ds.row_shape))
-    return f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
-
-
-def listed(names: Sequence[str], most: int = 10) -> str:
-    """Names with commas; of a long list the first ones and their number."""
-    return ", ".join(names[:most]) + (f", ... ({len(names)})" if len(names) > most else "")
-
-
-# ---------------------------------------------------------------- progress
-
-
-def progress(about: str, quiet: bool = False, verbose: bool = False):
-    """What `train` tells its progress to: a bar on a terminal, lines in a pipe, nothing if quiet.
-
-    about: the data in one line.
-    """
-    if quiet:
-        return None
-    return Bar(about, every_epoch=verbose) if on_terminal(sys.stderr) else Lines(about)
-
-
-class Lines:
-    """The first lines of a run, then a plain line an epoch."""
-
-    def __init__(self, about: str):
-        self._about = about
-
-    def start(self, info: dict) -> None:
-        """info: as train.Training tells it."""
-        say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
-        say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
-        held_out = ", {holdout} held out".format(**info) if info["holdout"] else ""
-        batches = "{epochs} epochs of {batches} batches of {batch_number}".format(**info)
-        steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(**info)
-        say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
-        if info["window"]:
-            say("reading in parts: windows of {rows} rows, {count} of them".format(**info["window"]))
-        if info["resumed"]:
-            say("going on from {file}: {epoch} epochs and {row} rows are done".format(**info["resumed"]))
-
-    def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
-        """Of an epoch's rows so many are done, with this mean loss. Lines keep quiet until it is over."""
-
-    def epoch(
-        self,
-        epoch: int,
-        epochs: int,
-        loss: float,
-        val_loss: float | None,
-        seconds: float,
-        us_per_batch: float,
-    ) -> None:
-        """An epoch (from 1) is over."""
-        held_out = "" if val_loss is None else f"  held-out {val_loss:<11.6g}"
-        say(
-            f"epoch {epoch:{len(str(epochs))}}/{epochs}  loss {loss:<11.6g}{held_out}"
-            f"  {seconds:.3g} s  {us_per_batch:.1f} us a batch"
-        )
-
-    def close(self) -> None:
-        """Training is over, in whatever way."""
-
-
-class Bar(Lines):
-    """A bar over all epochs with loss, speed and time left; with `every_epoch` the lines above it too."""
-
-    def __init__(self, about: str, every_epoch: bool = False):
-        super().__init__(about)
-        self._every_epoch = every_epoch
-
-    def start(self, info):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        super().start(info)
-        self._rows, self._epochs = info["rows"], info["epochs"]
-        self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            BarColumn(),
-            TextColumn("{task.fields[loss]}"),
-            TextColumn("{task.fields[speed]}"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=Console(file=sys.stderr, highlight=False),
-            auto_refresh=False,  # no second thread beside the training
-        )
-        self._began, self._drawn = time.monotonic(), 0.0
-        resumed = info["resumed"]
-        self._before = resumed["epoch"] * self._rows + resumed["row"] if resumed else 0
-        total = self._epochs * self._rows
-        self._task = self._bar.add_task(
-            "", total=total, completed=self._before, epoch=1, epochs=self._epochs, loss="", speed=""
-        )
-        self._bar.start()
-
-    def update(self, epoch, rows_done, rows, loss):
-        self._advance(epoch, rows_done / rows, f"loss {loss:.6g}")
-
-    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
-        if self._every_epoch:
-            super().epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
-        held_out = "" if val_loss is None else f", held-out {val_loss:.6g}"
-        self._advance(epoch, 1.0, f"loss {loss:.6g}{held_out}")
-
-    def _advance(self, epoch: int, share: float, loss: str) -> None:
-        now = time.monotonic()
-        if now - self._drawn < REDRAW_SECONDS and share * epoch < self._epochs:  # epochs can be very short
-            return
-        self._drawn = now
-        done = (epoch - 1 + share) * self._rows
-        self._bar.update(
-            self._task,
-            completed=done,
-            epoch=epoch,
-            loss=loss,
-            speed=f"{(done - self._before) / (now - self._began):,.0f} rows/s",
-            refresh=True,
-        )
-
-    def close(self):
-        self._bar.stop()
-
-
-def on_terminal(stream) -> bool:
-    """Whether the stream is a terminal that can move its cursor."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def show_cursor() -> None:
-    """Undo what a bar did to the terminal, from inside a signal handler."""
-    if on_terminal(sys.stderr):
-        os.write(sys.stderr.fileno(), b"\x1b[?25h\n")
-
-
-# ---------------------------------------------------------------- tables
+from ..layers import describe
+from ..utils import listed, printable
+from .console import on_terminal
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
@@ -256,7 +77,7 @@ SERIES = {"persistence_rmse": "RMSE of persistence", "skill": "skill"}
 
 
 def training_report(result: dict) -> None:
-    """What came of a training, in a line or two."""
+    """Print the outcome of a training in a line."""
     losses = f"loss {result['loss'][-1]:.6g}"
     if result["val_loss"]:
         losses += f", held-out loss {result['val_loss'][-1]:.6g}"
@@ -267,7 +88,7 @@ def training_report(result: dict) -> None:
 
 
 def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None) -> None:
-    """The figures of `test` as tables."""
+    """Print the figures of `test` as tables."""
     if "confusion" in result:
         _multiclass_report(result)
     elif "tp" in result:
@@ -338,8 +159,45 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.6g}"
 
 
+STEPS_OF_NO_LAYER = {
+    "gather": "rows gathered",
+    "loss": "loss",
+    "communication": "communication",
+    "update": "update",
+    "end": "rest",
+}
+
+
+def profile_report(result: dict) -> None:
+    """Print what profile.layer_times returned as a table."""
+    rows = [
+        [
+            str(number),
+            layer["layer"],
+            *(_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")),
+            f"{layer['share']:.1%}",
+            *(
+                "" if rate is None else f"{rate:.1f}"
+                for rate in (layer["gflops_forward"], layer["gflops_backward"])
+            ),
+        ]
+        for number, layer in enumerate(result["layers"])
+    ]
+    for name, words in STEPS_OF_NO_LAYER.items():
+        ms = result.get(f"{name}_ms")
+        if ms:
+            rows.append(["", words, "", "", "", f"{ms / result['batch_ms']:.1%}", "", ""])
+    rows.append(["", "batch", _ms(result["batch_ms"]), "", "", "", "", ""])
+    headers = ["", "layer", "forward ms", "backward ms", "update ms", "share", "GFLOP/s forward", "backward"]
+    table(headers, rows, f"median of {result['batches']} batches of {result['rows']} rows", left=2)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.4f}" if value else ""
+
+
 def model_report(net, model: str) -> None:
-    """What the model in this file knows beside its parameters."""
+    """Print what a model file holds beside its parameters."""
     data = net.dataset or {}
     losses = [
         f"{name} {values[-1]:.6g}"
@@ -371,23 +229,16 @@ def model_report(net, model: str) -> None:
 
 
 def network_table(layers) -> None:
-    """Layer, output shape and parameters, a row a layer, and their total."""
+    """Print each layer with its output shape and parameters, and their total."""
     rows = [["", "input", "", shape_text(layers[0].in_shape), "0"]]
-    for number, layer in enumerate(layers):
-        activation = layer.activation if layer.parameters or layer.activation != "linear" else ""
-        rows.append(
-            [
-                str(number),
-                layer.item or layer.kind,
-                activation,
-                shape_text(layer.out_shape),
-                f"{layer.parameters:,}",
-            ]
-        )
+    for number, layer in enumerate(describe(layers)):
+        activation = layer["activation"] if layer["parameters"] or layer["activation"] != "linear" else ""
+        shape, parameters = shape_text(layer["output"]), f"{layer['parameters']:,}"
+        rows.append([str(number), layer["layer"], activation, shape, parameters])
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
     table(["", "layer", "activation", "output shape", "parameters"], rows, left=3)
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """`60` for a vector of 60 values, `4x28x28` for an image."""
+    """Return `60` for a vector of 60 values, `4x28x28` for an image."""
     return str(shape[0]) if tuple(shape[1:]) == (1, 1) else "x".join(map(str, shape))

@@ -1,42 +1,61 @@
-"""Watchers of a training beside the console: several at once, and the history of its losses as CSV."""
+"""Callback: what a training tells while it runs; several as one; the losses as CSV."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 
-from .nn_aux import SCHEDULES
-from .utils import OutputError, os_reason
+from ..nn_aux import SCHEDULES
+from ..utils import OutputError, os_reason
 
 
-class Watchers:
-    """Several watchers of `train` as one (train.Silent lists what they are told)."""
-
-    def __init__(self, watchers):
-        self._watchers = list(watchers)
+class Callback:
+    """What `train` tells of a training. Every method may be left out: these do nothing."""
 
     def start(self, info: dict) -> None:
-        for watcher in self._watchers:
-            watcher.start(info)
+        """Called before the first epoch. info: the settings of the run, as train.Training.info lists them."""
 
     def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
-        for watcher in self._watchers:
-            watcher.update(epoch, rows_done, rows, loss)
+        """Called some ten times a second. loss: the mean over the rows_done of `rows` rows of this epoch (from 1)."""
 
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
-        for watcher in self._watchers:
-            watcher.epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
+        """Called after each epoch (from 1). val_loss: None without held-out rows."""
 
     def close(self) -> None:
-        for watcher in self._watchers:
-            watcher.close()
+        """Called once at the end, also after an error or a signal."""
 
 
-class CsvHistory:
-    """A line an epoch in a CSV file, on disk as soon as the epoch is over.
+class Callbacks(Callback):
+    """Several callbacks as one, called in their order."""
 
-    Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's begin,
+    def __init__(self, callbacks: Iterable[Callback]):
+        self._callbacks = list(callbacks)
+
+    def start(self, info: dict) -> None:
+        for callback in self._callbacks:
+            callback.start(info)
+
+    def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
+        for callback in self._callbacks:
+            callback.update(epoch, rows_done, rows, loss)
+
+    def epoch(
+        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
+    ) -> None:
+        for callback in self._callbacks:
+            callback.epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
+
+    def close(self) -> None:
+        for callback in self._callbacks:
+            callback.close()
+
+
+class CsvHistory(Callback):
+    """A line for each epoch in a CSV file, flushed when the epoch is over.
+
+    Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's beginning,
     seconds, us_per_batch. Raises OutputError.
     """
 
@@ -57,11 +76,8 @@ class CsvHistory:
         for epoch, (loss, val_loss, seconds) in enumerate(done, 1):  # what a checkpoint knows of earlier runs
             self.epoch(epoch, info["epochs"], loss, val_loss, seconds, 1e6 * seconds / info["batches"])
 
-    def update(self, *_) -> None:
-        """Only whole epochs are history."""
-
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
         rate = learning_rate(self._info, epoch, epochs)
         self._write(
@@ -80,5 +96,5 @@ class CsvHistory:
 
 
 def learning_rate(info: dict, epoch: int, epochs: int) -> float:
-    """The learning rate at the begin of an epoch (from 1); info: as training tells it."""
+    """Return the learning rate at the beginning of an epoch (from 1). info: see Callback.start."""
     return info["learning_rate"] * SCHEDULES[info["schedule"]]((epoch - 1) / epochs)

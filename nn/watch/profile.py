@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import console
-from .backends import Step
-from .layers import Layer
-from .utils import UsageError
+from ..backends.engine import TimedStep
+from ..layers import Layer
 
 BATCHES = 200  # timed; medians of more say the same
 
 
-def record(engine, batches: int, flag: str) -> None:
-    """Let the engine time the steps of its next batches, as `flag` asks. Raises UsageError if it cannot."""
-    if not hasattr(engine, "record"):
-        raise UsageError(f"{flag}: {engine.describe()} does not time its layers; choose another --backend")
-    engine.record(batches)
-
-
-def layer_times(layers: list[Layer], rows: int, batches: list[list[Step]]) -> dict:
-    """Median milliseconds of each step of a batch, as `--train --profile --json` has them under `profile`.
+def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) -> dict:
+    """Return the median milliseconds of each step of a batch: `profile` of `--train --profile --json`.
 
     layers: of the network; rows: of a batch; batches: what the engine recorded. `share` is a layer's part of
     the whole batch. A layer's update is 0 where it is done together with the gradients, and its backward pass
@@ -58,40 +49,3 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[Step]]) -> di
 
 def _rate(operations: float, ms: float) -> float | None:
     return operations / ms / 1e6 if operations and ms else None
-
-
-def report(result: dict) -> None:
-    """What `layer_times` returned, as a table."""
-    rows = [
-        [
-            str(number),
-            layer["layer"],
-            *(_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")),
-            f"{layer['share']:.1%}",
-            *(
-                "" if rate is None else f"{rate:.1f}"
-                for rate in (layer["gflops_forward"], layer["gflops_backward"])
-            ),
-        ]
-        for number, layer in enumerate(result["layers"])
-    ]
-    for name, words in OTHERS.items():
-        ms = result.get(f"{name}_ms")
-        if ms:
-            rows.append(["", words, "", "", "", f"{ms / result['batch_ms']:.1%}", "", ""])
-    rows.append(["", "batch", _ms(result["batch_ms"]), "", "", "", "", ""])
-    headers = ["", "layer", "forward ms", "backward ms", "update ms", "share", "GFLOP/s forward", "backward"]
-    console.table(headers, rows, f"median of {result['batches']} batches of {result['rows']} rows", left=2)
-
-
-OTHERS = {  # steps of no layer
-    "gather": "rows gathered",
-    "loss": "loss",
-    "communication": "communication",
-    "update": "update",
-    "end": "rest",
-}
-
-
-def _ms(value: float) -> str:
-    return f"{value:.4f}" if value else ""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .history import learning_rate
-from .utils import OutputError, UsageError, os_reason
+from ..utils import OutputError, UsageError, os_reason
+from .callbacks import Callback, learning_rate
 
 HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
 
 
-class Board:
-    """A watcher of `train` that writes event files to a folder.
+class TensorBoard(Callback):
+    """Writes event files to a folder.
 
     Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias,
     before the first epoch (step 0) and after each; the graph of the layers. Needs tensorboardX (extra
@@ -34,11 +34,8 @@ class Board:
         self._add_graph()
         self._add_histograms(0)
 
-    def update(self, *_) -> None:
-        """Whole epochs are enough."""
-
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
         scalars = {
             "loss/training": loss,
@@ -62,7 +59,7 @@ class Board:
             self._writer.add_histogram(name.replace(".", "/"), values.reshape(-1)[::every], epoch)
 
     def _add_graph(self) -> None:
-        """The layers as nodes, each fed by the one before."""
+        """Write the layers as nodes, each fed by the one before."""
         from tensorboardX.proto.attr_value_pb2 import AttrValue
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.graph_pb2 import GraphDef
@@ -75,7 +72,7 @@ class Board:
         layers = self._net.layers
         nodes = [NodeDef(name="input", op="input", attr={"shape": attribute(list(layers[0].in_shape))})]
         for number, layer in enumerate(layers):
-            about = {"shape": layer.out_shape, "activation": layer.activation, "parameters": layer.parameters}
+            about = {"shape": layer.out_shape, "activation": layer.output_function, "parameters": layer.parameters}
             item = (layer.item or layer.kind).replace(".", "_")
             nodes.append(
                 NodeDef(

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import time
 
-from .backends import Step
-from .utils import atomic_write
+from ..backends.engine import TimedStep
+from ..nn_aux import DEFAULTS
+from ..utils import atomic_write
+from .callbacks import Callback
 
-BATCHES = 20  # with their layers; a trace of all would be too large to look at
+BATCHES = DEFAULTS["trace_batches"]  # with their layers; a trace of all would be too large to look at
 PROCESS = 1
 MAIN = "training"
 
 
-class Trace:
-    """What happened in a run, as far as it was told; also a watcher of `train`."""
+class Trace(Callback):
+    """Events of a run, in the order of time."""
 
     def __init__(self, layers):
         self._names = [layer.item or layer.kind for layer in layers]
@@ -28,7 +30,7 @@ class Trace:
         self._began = 0.0
 
     def span(self, name: str, category: str, begin: float, end: float, row: str = MAIN, **about) -> None:
-        """Something that took from `begin` to `end`, in seconds of time.perf_counter."""
+        """Add an event from `begin` to `end`, in seconds of time.perf_counter."""
         if row not in self._rows:
             self._rows.append(row)
         begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)  # whole, so that what is within stays within
@@ -45,8 +47,8 @@ class Trace:
             }
         )
 
-    def batches(self, batches: list[list[Step]]) -> None:
-        """The steps that an engine recorded, layer by layer; to be told after the epochs."""
+    def batches(self, batches: list[list[TimedStep]]) -> None:
+        """Add the steps that an engine recorded, layer by layer; to be called after the epochs."""
         for number, steps in enumerate(batches):
             steps = [step for step in steps if step.name != "end"]  # counting the batch is no part of it
             begin, end = min(step.begin for step in steps), max(step.end for step in steps)
@@ -60,31 +62,25 @@ class Trace:
             self._validate_after(round(1e9 * begin), round(1e9 * end))
 
     def _validate_after(self, begin: int, end: int) -> None:
-        """Held-out rows wait for a batch: when they began is known to some microseconds only."""
+        """Move the validation behind the batch that it waited for: its beginning is known to some microseconds only."""
         for event in self._events:
             if event["cat"] == "validation" and begin < event["ts"] < end:
                 event["dur"] -= end - event["ts"]
                 event["ts"] = end
 
-    # ---- as a watcher of training
+    # ---- as a callback of training
 
     def start(self, info: dict) -> None:
         self._began = time.perf_counter()
 
-    def update(self, *_) -> None:
-        """Epochs tell enough."""
-
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss, seconds: float, us_per_batch: float
+        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
         end = time.perf_counter()
         self.span(f"epoch {epoch}", "epoch", self._began, end, loss=loss)
         if val_loss is not None:
             self.span("held-out rows", "validation", min(end, self._began + seconds), end, loss=val_loss)
         self._began = end
-
-    def close(self) -> None:
-        """Written later: what the engine recorded comes after."""
 
     # ---- the file
 

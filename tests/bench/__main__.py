@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: the cases of nn.bench beside the libraries that are installed.
+"""`python -m tests.bench`: the cases of nn.study.bench beside the libraries that are installed.
 
     python -m tests.bench                     all cases
     python -m tests.bench cc digits           the cases whose names begin so
@@ -6,6 +6,7 @@
     python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
     python -m tests.bench program             the whole program on a file like the credit-card data
     python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
+    python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Annotated
 
 import typer
 
-from nn.bench import duration, processor, select
-from nn.console import say, table
-from nn.utils import NnError, UsageError, default_threads
+from nn.study.bench import duration, select
+from nn.terminal.tables import table
+from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
 from .compare import MEMORY_TARGET, QUIET, Side, compare
 from .sides import PEERS
@@ -50,12 +51,21 @@ def main(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")
     ] = "growth.png",
+    against: Annotated[
+        str, typer.Option(metavar="CHECKOUT", help="Compare with the build of nn in another checkout instead.")
+    ] = "",
+    rounds: Annotated[int, typer.Option(min=1, help="Of --against: turns of each build.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Time the cases of nn.bench beside the libraries that are installed."""
+    """Time the cases of nn.study.bench beside the libraries that are installed."""
     try:
         limit_isa(isa)
-        result, show = _result(cases or [], _names(peers), threads, seconds, wait, output)
+        if against:
+            from .against import measure, report
+
+            result, show = measure(against, cases or [], threads, rounds, wait), report
+        else:
+            result, show = _result(cases or [], _names(peers), threads, seconds, wait, output)
     except NnError as failure:
         say(f"bench: {failure}")
         sys.exit(failure.exit_code)
@@ -66,7 +76,7 @@ def main(
 
 
 def _result(cases: list[str], peers: list[str], threads: int, seconds: float, wait: float, output: str):
-    """What was asked for, and the function that shows it."""
+    """Measure; returns the result and the function that shows it."""
     if "program" in cases:
         from .program import measure, report
 
@@ -106,7 +116,7 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float, wait: flo
             say(f"bench: {case.name}")
             results.append(compare(case, nn, others, seconds, wait))
         versions = {side.name: side.version for side in (nn, *others)}
-        return {"processor": processor(), "threads": threads, "versions": versions, "results": results}
+        return {"processor": processor_name(), "threads": threads, "versions": versions, "results": results}
     finally:
         for side in sides:
             side.close()
@@ -163,7 +173,7 @@ def _error(value: float | None) -> str:
 
 
 def _report_memory(results: list[dict]) -> None:
-    """What the engines hold, beside the data set, for the training cases."""
+    """Print the memory of the engines without data sets, for the training cases."""
     rows = []
     for r in results:
         if r["bytes"]:

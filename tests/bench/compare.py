@@ -40,12 +40,12 @@ MEMORY_TARGET = 2.5  # bytes an engine may hold, times what a training step cann
 
 
 def target(case_name: str) -> float | None:
-    """Times as fast as PyTorch that a case should be; None: nothing is said of it."""
+    """Return the wanted speed relative to PyTorch; None where there is no target."""
     return FORWARD_TARGET if "-forward-" in case_name else TARGETS.get(case_name)
 
 
 class Side:
-    """A library in a process of its own, told what to do through a pipe."""
+    """A library in a process of its own, controlled through a pipe."""
 
     def __init__(self, name: str, threads: int):
         self.name = name
@@ -85,7 +85,7 @@ class Side:
 
 
 def serve(pipe, name: str, threads: int) -> None:
-    """The other end of the pipe: a side's process. `threads` cores are all that it sees."""
+    """Answer the questions of the pipe, in a side's process, which may use `threads` cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     try:
@@ -117,7 +117,7 @@ def quietest_share(deadline: float) -> float | None:
 
 
 def others_share(seconds: float = 0.1) -> float | None:
-    """The share of the machine that is busy while we do nothing; None where the system does not tell."""
+    """Return the share of the machine that other programs use; None where the system does not tell."""
     try:
         before = _processor_time()
         time.sleep(seconds)
@@ -135,7 +135,7 @@ def _processor_time() -> tuple[int, int]:
 
 
 def turn(once) -> float:
-    """The median of what `once` measures for a while."""
+    """Return the median of what `once` measures during a turn."""
     began, seconds = time.perf_counter(), []
     while not seconds or time.perf_counter() - began < TURN_SECONDS:
         seconds.append(once())
@@ -143,9 +143,9 @@ def turn(once) -> float:
 
 
 def compare(case, nn: Side, peers: list[Side], seconds: float, wait: float = 0) -> dict:
-    """One case on all sides for about that many seconds: figures of `nn`, and of each peer with its ratio.
+    """Measure a case on all sides for about `seconds`; returns figures of `nn`, and of each peer with its ratio.
 
-    wait: so many seconds in all to wait for moments when other programs leave the machine to us.
+    wait: seconds in all to wait for moments without other programs.
     """
     started = {side.name: (side, facts) for side in (nn, *peers) if (facts := side.start(case))}
     for side, _ in started.values():

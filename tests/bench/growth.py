@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nn.bench import CC_RELU, Model, Training, duration, processor
-from nn.console import say, table
+from nn.study.bench import CC_RELU, Model, TrainStepCase, duration
+from nn.terminal.tables import table
+from nn.utils import processor_name, say
 
 from .compare import MEMORY_TARGET, Side, compare
 
@@ -23,15 +24,15 @@ LABELS = {"nn": "nn", "torch": "PyTorch", "jax": "JAX", "sklearn": "scikit-learn
 INK, FAINT = "#222222", "#888888"
 
 
-def width_case(width: int) -> Training:
+def width_case(width: int) -> TrainStepCase:
     """One hidden layer of that width, Adam."""
     model = Model(f"width-{width}", f"50,{width},1", "regression")
-    return Training(model.name, model, WIDTH_BATCH, 4)
+    return TrainStepCase(model.name, model, WIDTH_BATCH, 4)
 
 
-def rows_case(rows: int) -> Training:
-    """The credit-card network on so many rows, Adam, whole batches only."""
-    return Training(f"rows-{rows}", CC_RELU, ROWS_BATCH, rows // ROWS_BATCH)
+def rows_case(rows: int) -> TrainStepCase:
+    """Return the credit-card network on `rows` rows, Adam, whole batches only."""
+    return TrainStepCase(f"rows-{rows}", CC_RELU, ROWS_BATCH, rows // ROWS_BATCH)
 
 
 def measure(path: str, peers: list[str], threads: int, wait: float) -> dict:
@@ -40,7 +41,7 @@ def measure(path: str, peers: list[str], threads: int, wait: float) -> dict:
     try:
         nn, *others = [side for side in sides if side.version is not None]
         result = {
-            "processor": processor(),
+            "processor": processor_name(),
             "threads": threads,
             "versions": {side.name: side.version for side in (nn, *others)},
             "width": [_point(width, width_case(width), nn, others, wait) for width in WIDTHS],
@@ -54,7 +55,7 @@ def measure(path: str, peers: list[str], threads: int, wait: float) -> dict:
     return result
 
 
-def _point(at: int, case: Training, nn: Side, others: list[Side], wait: float) -> dict:
+def _point(at: int, case: TrainStepCase, nn: Side, others: list[Side], wait: float) -> dict:
     """Microseconds a row of each side, and bytes of ours."""
     say(f"bench: {case.name}")
     compared = compare(case, nn, others, SECONDS, wait)
@@ -68,7 +69,7 @@ def _point(at: int, case: Training, nn: Side, others: list[Side], wait: float) -
 
 
 def report(result: dict) -> None:
-    """What `measure` returned, as tables."""
+    """Print the result of `measure` as tables."""
     names = list(result["versions"])
     for key, title in (
         ("width", "hidden layer of a 50-N-1 network"),

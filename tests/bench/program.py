@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nn.bench import normal, processor
-from nn.console import facts
-from nn.utils import default_threads
+from nn.study.bench import normal
+from nn.terminal.tables import facts
+from nn.utils import default_threads, processor_name
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS, INPUTS = 22_903, 30
@@ -46,7 +46,7 @@ def measure() -> dict:
             seconds.append(time.perf_counter() - began)
     median = float(np.median(seconds))
     return {
-        "processor": processor(),
+        "processor": processor_name(),
         "threads": default_threads(),
         "rows": ROWS,
         "epochs": 20,
@@ -58,7 +58,7 @@ def measure() -> dict:
 
 
 def report(result: dict) -> None:
-    """What `measure` returned."""
+    """Print the result of `measure`."""
     missed = result["median_s"] > TARGET_SECONDS
     facts(
         {

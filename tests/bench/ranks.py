@@ -1,6 +1,6 @@
 """Two MPI ranks of one thread each against two threads of one process, turn by turn: `python tests/bench/ranks.py`.
 
-    python tests/bench/ranks.py [CASE] [ROUNDS]      a training case of nn.bench (cnn2), and how often (9)
+    python tests/bench/ranks.py [CASE] [ROUNDS]      a training case of nn.study.bench (cnn2), and how often (9)
 
 Each round times a few epochs of either and of `central`, and the medians over the rounds are told with their ratios:
 neighbours on the machine disturb all alike. Needs mpi4py and an mpiexec.
@@ -18,24 +18,24 @@ from pathlib import Path
 import numpy as np
 
 from nn import cluster
-from nn.bench import Training, at_constant_rate, select
-from nn.nn_aux import PhiloxOrder
+from nn.core.random import PhiloxOrder
+from nn.study.bench import TrainStepCase, at_constant_rate, select
 
 EPOCHS = 7  # of a measurement, the first of which does not count
 SIDES = {"threads": (1, 2), "mirrored": (2, 1), "central": (2, 1)}  # name -> (ranks, threads of each)
 
 
-def epoch_seconds(case: Training, side: str) -> float:
+def epoch_seconds(case: TrainStepCase, side: str) -> float:
     """Median seconds of a batch in this process, which may be a rank."""
     net = case.model.network(case.dtype, "omp", SIDES[side][1])
     net.distribute = None if side == "threads" else side
     engine, order = net.engine, PhiloxOrder(case.rows, 0)
     data = engine.load(*case.data())
-    settings = at_constant_rate(engine, case.optimizer, case.learning_rate, case.batch)
+    settings = at_constant_rate(case.optimizer, case.learning_rate, case.batch)
     seconds = []
     for number in range(EPOCHS):
         rows, progress = order.epoch(number), engine.progress(step=number * case.batches)
-        engine.team.gather(None)
+        engine.rank_group.gather(None)
         began = time.perf_counter()
         engine.epoch(data, rows, settings, progress)
         seconds.append((time.perf_counter() - began) / case.batches)

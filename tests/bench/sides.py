@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 from nn import __version__
-from nn.bench import Forward, Product, Training, at_constant_rate, timed
-from nn.train import ADAM
+from nn.backends.engine import EpochSettings
+from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
 LARGEST_CHECKED_BATCH = 128
@@ -25,17 +25,17 @@ CHECKED = 64  # rows of a forward pass or of a product whose error is told
 
 
 def checked_rows(count: int) -> np.ndarray:
-    """Of so many rows some from the first to the last."""
+    """Return the indices of some of `count` rows, from the first to the last."""
     return np.unique(np.linspace(0, count - 1, CHECKED).astype(int))
 
 
 def blocks(x, layers):
-    """x in parts where whole it would fill the memory with activations."""
+    """Return x in blocks if the activations of all rows would fill the memory."""
     size = BLOCK if layers[0].in_shape[1:] != (1, 1) else len(x)
     return [x[at : at + size] for at in range(0, len(x), size)]
 
 
-def checked_batches(case: Training):
+def checked_batches(case: TrainStepCase):
     """x and y of the batches that gradients are compared on. Several, and not the largest: in some a relu's
     decision flips on a rounding (of 5 million about one). Of images only one, for the judge is slow there."""
     images = case.model.network(case.dtype).layers[0].in_shape[1:] != (1, 1)
@@ -50,7 +50,7 @@ def in_order(gradients: dict, names) -> np.ndarray:
 
 
 def epoch_timer(epoch, batches: int):
-    """Measures seconds of a batch over one call of `epoch`, which trains on so many."""
+    """Return a function that measures seconds of a batch over one call of `epoch`, which trains on `batches`."""
 
     def once() -> float:
         began = time.perf_counter()
@@ -74,7 +74,7 @@ class Nn:
     name = "nn"
 
     def __init__(self):
-        from nn.backends.cpu import extension
+        from nn.core import extension
 
         ffi, lib = extension("omp")
         self.version = f"{__version__} {ffi.string(lib.nn_isa()).decode()}"
@@ -96,24 +96,24 @@ class Nn:
             result = self.gradients(case)
         return run.once, result, facts
 
-    def gradients(self, case: Training):
-        """The gradients of the checked batches, as the loop that is timed steps along them."""
+    def gradients(self, case: TrainStepCase):
+        """Return the gradients of the checked batches, found from the steps of the timed loop."""
         gradient = self.stepped_gradient
         if any(layer.kind == "dropout" for layer in case.model.network(case.dtype).layers):
             gradient = self.told_gradient  # an epoch drops values, the truth does not
         return np.stack([gradient(case, *batch) for batch in checked_batches(case)])
 
-    def told_gradient(self, case: Training, x, y):
+    def told_gradient(self, case: TrainStepCase, x, y):
         net = case.model.network(case.dtype, "omp")
         return in_order(net.gradients(x, y)[1], net.parameters())
 
-    def stepped_gradient(self, case: Training, x, y):
+    def stepped_gradient(self, case: TrainStepCase, x, y):
         """From the parameters before and after an epoch of one batch, whose step is made as large as the
         parameters so that little of it is lost in the difference."""
         net = case.model.network(case.dtype, "omp")
         before = net.engine.get("parameters").astype(np.float64)
         rate = np.linalg.norm(before) / np.linalg.norm(self.told_gradient(case, x, y))
-        settings = at_constant_rate(net.engine, "sgd", rate, len(x))
+        settings = at_constant_rate("sgd", rate, len(x))
         net.engine.epoch(net.engine.load(x, y), np.arange(len(x)), settings, net.engine.progress())
         return (before - net.engine.get("parameters")) / rate
 
@@ -135,7 +135,7 @@ class Torch:
         return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
 
     def model(self, case, with_output: bool):
-        """The network as a Sequential with our parameters, without an output activation that the loss has."""
+        """Return the network as a Sequential with our parameters, without an output activation of the loss."""
         nn = self.torch.nn
         net = case.model.network(case.dtype)
         activations = {
@@ -185,7 +185,7 @@ class Torch:
         y = self.torch.from_numpy(y)
         return y.long() if y.ndim == 1 else y
 
-    def start_training(self, case: Training):
+    def start_training(self, case: TrainStepCase):
         torch = self.torch
         model, net = self.model(case, with_output=False)
         loss_of = {
@@ -294,7 +294,7 @@ class Jax:
             return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
         return ((z - y) ** 2).mean()
 
-    def start_training(self, case: Training):
+    def start_training(self, case: TrainStepCase):
         jnp = self.jax.numpy
         net = case.model.network(case.dtype)
         parameters = [jnp.asarray(value) for value in net.parameters().values()]
@@ -311,11 +311,12 @@ class Jax:
         """A function from parameters, rows and targets to the loss's gradients."""
         return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
 
-    def epochs(self, case: Training, net, parameters: list, x, y):
+    def epochs(self, case: TrainStepCase, net, parameters: list, x, y):
         """A function that trains one epoch and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
         gradient_of = self.gradient_of(net)
-        rate, beta1, beta2, epsilon = case.learning_rate, ADAM["beta1"], ADAM["beta2"], ADAM["epsilon"]
+        rate, usual = case.learning_rate, EpochSettings
+        beta1, beta2, epsilon = usual.beta1, usual.beta2, usual.epsilon
 
         def sgd(w, g, m, v, step):
             return w - rate * g, m, v
@@ -382,7 +383,7 @@ class Sklearn:
 
         layers = net.layers
         kind = MLPRegressor if net.task == "regression" else MLPClassifier
-        training = isinstance(case, Training)
+        training = isinstance(case, TrainStepCase)
         mlp = kind(
             hidden_layer_sizes=[layer.outputs for layer in layers[:-1]],
             activation={"sigmoid": "logistic"}.get(layers[0].activation, layers[0].activation),

@@ -1,4 +1,4 @@
-"""What a case should compute, in float64 NumPy; with it every benchmark line tells its error."""
+"""The true result of a case, in float64 NumPy, from which every benchmark line has its error."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from nn.bench import Forward, Product, Training
+from nn.study.bench import Forward, Product, TrainStepCase
 
 from .sides import checked_batches, checked_rows, in_order
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from plain_layers import ACTIVATIONS, forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
+from support.plain_layers import ACTIVATIONS, forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
 
 
 def truth(case) -> np.ndarray:
-    """What every side's result is compared with: gradients (batches, parameters) or outputs (1, values)."""
-    if isinstance(case, Training):
+    """Return the true result of a case: gradients (batches, parameters) or outputs (1, values)."""
+    if isinstance(case, TrainStepCase):
         return np.stack([true_gradient(case, *batch) for batch in checked_batches(case)])
     return (true_outputs(case) if isinstance(case, Forward) else true_product(case)).reshape(1, -1)
 
@@ -30,7 +30,7 @@ def error(result, true: np.ndarray) -> float:
 
 
 def without_output(layers):
-    """The layers with their last activation left to the caller."""
+    """Return the layers with their last activation left to the caller."""
     return [*layers[:-1], replace(layers[-1], activation="linear")]
 
 
@@ -49,7 +49,7 @@ def true_outputs(case: Forward) -> np.ndarray:
     return activated(forward(without_output(net.layers), parameters, x)[-1], net.layers[-1].activation)
 
 
-def true_gradient(case: Training, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def true_gradient(case: TrainStepCase, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     net = case.model.network(case.dtype)
     layers, parameters = without_output(net.layers), net.parameters()
     y = net.target_rows(y).astype(np.float64)

@@ -32,24 +32,36 @@ import numpy as np
 import typer
 from gpu_sides import LARGEST_CHECKED, OURS, SIDES, TRUTH, Ours, make, network
 
-from nn.bench import CC, CNN0, CNN1, CNN2, DIGITS, SOLAR_50, SOLAR_CNN, SOLAR_DEEP, SOLAR_WIDE, Model, Training
-from nn.console import table
+from nn.study.bench import (
+    CC,
+    CNN0,
+    CNN1,
+    CNN2,
+    DIGITS,
+    SOLAR_50,
+    SOLAR_CNN,
+    SOLAR_DEEP,
+    SOLAR_WIDE,
+    Model,
+    TrainStepCase,
+)
+from nn.terminal.tables import table
 
 HUGE = Model("solar-huge", "50,6400,3200,1664,1", "regression")
 GIANT = Model("solar-giant", "50,25600,12800,6656,1", "regression")
 CASES = [
-    Training("cc-b10", CC, 10, 2000, "sgd", 0.01),
-    Training("cc-b1000", CC, 1000, 100, "sgd", 0.01),
-    Training("digits-b32", DIGITS, 32, 300),
-    Training("cnn0-b32", CNN0, 32, 100),
-    Training("cnn1-b32", CNN1, 32, 100),
-    Training("cnn2-b32", CNN2, 32, 100),
-    Training("solar-50-b1000", SOLAR_50, 1000, 100),
-    Training("solar-wide-b1000", SOLAR_WIDE, 1000, 50),
-    Training("solar-deep-b1000", SOLAR_DEEP, 1000, 50),
-    Training("solar-huge-b1000", HUGE, 1000, 20),
-    Training("solar-giant-b1000", GIANT, 1000, 3),
-    Training("solar-cnn-b512", SOLAR_CNN, 512, 4),
+    TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
+    TrainStepCase("cc-b1000", CC, 1000, 100, "sgd", 0.01),
+    TrainStepCase("digits-b32", DIGITS, 32, 300),
+    TrainStepCase("cnn0-b32", CNN0, 32, 100),
+    TrainStepCase("cnn1-b32", CNN1, 32, 100),
+    TrainStepCase("cnn2-b32", CNN2, 32, 100),
+    TrainStepCase("solar-50-b1000", SOLAR_50, 1000, 100),
+    TrainStepCase("solar-wide-b1000", SOLAR_WIDE, 1000, 50),
+    TrainStepCase("solar-deep-b1000", SOLAR_DEEP, 1000, 50),
+    TrainStepCase("solar-huge-b1000", HUGE, 1000, 20),
+    TrainStepCase("solar-giant-b1000", GIANT, 1000, 3),
+    TrainStepCase("solar-cnn-b512", SOLAR_CNN, 512, 4),
 ]
 FORWARD_ROWS = (1, 10_000)
 MEASUREMENTS = 7
@@ -59,7 +71,7 @@ COMPILERS = 8  # processes that compile our kernels before anything is timed
 SIDE_SECONDS = 110.0  # a side may take for all its cases; what it has measured until then counts
 
 
-def wanted(case: Training, side: str) -> bool:
+def wanted(case: TrainStepCase, side: str) -> bool:
     """cuDNN computes convolutions only; TF32 matters to large products only; JAX compiles the largest for minutes."""
     convolves, large = "conv" in case.model.layers, case.model in (HUGE, GIANT, SOLAR_CNN)
     if side.endswith("tf32") and not large or side.startswith("jax") and case.model is GIANT:
@@ -67,7 +79,7 @@ def wanted(case: Training, side: str) -> bool:
     return convolves or not side.startswith("cudnn")
 
 
-def chosen(names: list[str], side: str) -> list[Training]:
+def chosen(names: list[str], side: str) -> list[TrainStepCase]:
     """The cases of these names that a side is measured on."""
     return [case for case in CASES if wanted(case, side) and (not names or case.name.startswith(tuple(names)))]
 

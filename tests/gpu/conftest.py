@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for test_layers and plain_layers
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tests/support
+
+from support.networks import require  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def gpu():
     """CuPy, with a GPU behind it."""
-    from nn.backends import gpu
+    from nn.backends.cuda import device
     from nn.utils import UsageError
 
     try:
-        return gpu.cupy()
+        return device.cupy()
     except UsageError as error:
         pytest.skip(f"no CUDA device: {error}")
 
@@ -23,12 +25,5 @@ def gpu():
 @pytest.fixture(params=["cuda", "cudnn"])
 def backend(request, gpu):
     """Each backend that computes on a GPU."""
-    if request.param == "cudnn":
-        from nn.backends import cudnn
-        from nn.utils import UsageError
-
-        try:
-            cudnn.library()
-        except UsageError as error:
-            pytest.skip(str(error))
+    require(request.param)
     return request.param

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from nn.bench import Training
+from nn.backends.engine import EpochSettings
+from nn.core.random import PhiloxOrder
 from nn.layers import parse
-from nn.nn_aux import TASKS, PhiloxOrder
-from nn.train import ADAM
+from nn.nn_aux import TASKS
+from nn.study.bench import TrainStepCase
 
 EAGER_BATCHES = 100  # of an epoch that PyTorch is timed on: every batch costs about the same
 CHECKED_BATCHES, CHECKED_ROWS = 3, 64  # several, for in some a relu's or a maximum's choice turns on a rounding
@@ -25,14 +26,14 @@ SAMPLE = 10**6  # of a gradient's values that its error is told from
 BLOCK_ROWS = 5000  # of images in one forward pass of a library that keeps all activations of what it is given
 
 
-def network(case: Training) -> SimpleNamespace:
+def network(case: TrainStepCase) -> SimpleNamespace:
     """What every side must know of the network: layers, loss, task."""
     output, loss = TASKS[case.model.task]
     return SimpleNamespace(layers=parse(case.model.layers, "relu", output), loss=loss, task=case.model.task)
 
 
 @functools.lru_cache(1)
-def parameters_of(case: Training) -> list[np.ndarray]:
+def parameters_of(case: TrainStepCase) -> list[np.ndarray]:
     """Weights and biases, layer by layer."""
     rng, arrays = np.random.default_rng(0), []
     for layer in network(case).layers:
@@ -43,7 +44,7 @@ def parameters_of(case: Training) -> list[np.ndarray]:
     return arrays
 
 
-def rows_of(case: Training, rows: int, seed: int = 0):
+def rows_of(case: TrainStepCase, rows: int, seed: int = 0):
     """x (rows, inputs), and labels (rows,) or y (rows, outputs)."""
     layers, rng = network(case).layers, np.random.default_rng(seed)
     x = rng.standard_normal((rows, layers[0].inputs), np.float32)
@@ -53,7 +54,7 @@ def rows_of(case: Training, rows: int, seed: int = 0):
     return x, labels.astype(np.int32) if case.model.task == "multiclass" else labels[:, None].astype(np.float32)
 
 
-def checked_batches(case: Training):
+def checked_batches(case: TrainStepCase):
     """The rows whose gradients and outputs are compared."""
     return [rows_of(case, CHECKED_ROWS, seed) for seed in range(1, CHECKED_BATCHES + 1)]
 
@@ -73,7 +74,7 @@ class Ours:
         self.backend, self.tf32 = backend, tf32
         self.version = f"CuPy {cupy.__version__}"
 
-    def engine(self, case: Training):
+    def engine(self, case: TrainStepCase):
         """The engine with the common parameters."""
         from nn import backends
 
@@ -82,12 +83,12 @@ class Ours:
         engine.set("parameters", np.concatenate([array.ravel() for array in parameters_of(case)]))
         return engine
 
-    def epoch(self, case: Training, batches: int | None = None):
+    def epoch(self, case: TrainStepCase, batches: int | None = None):
         batches = batches or case.batches
         engine, rows = self.engine(case), batches * case.batch
         data, order = engine.load(*rows_of(case, rows)), PhiloxOrder(rows, 0, ahead=True)
         rates, number = [case.learning_rate] * 9, 0
-        settings = engine.training(optimizer=case.optimizer, batch=case.batch, rates=rates, seed=0, **ADAM)
+        settings = EpochSettings(optimizer=case.optimizer, batch=case.batch, rates=rates, seed=0)
 
         def run():
             nonlocal number
@@ -96,12 +97,12 @@ class Ours:
 
         return run, batches
 
-    def forward(self, case: Training, rows: int):
+    def forward(self, case: TrainStepCase, rows: int):
         engine = self.engine(case)
         data = engine.load(rows_of(case, rows)[0])
         return lambda: engine.predict(data)
 
-    def results(self, case: Training):
+    def results(self, case: TrainStepCase):
         engine, gradients, outputs = self.engine(case), [], []
         for x, y in checked_batches(case):
             targets = np.eye(engine.outputs, dtype=np.float32)[y] if y.ndim == 1 else y
@@ -109,13 +110,13 @@ class Ours:
             outputs.append(engine.predict(engine.load(x)))
         return gradients, outputs
 
-    def layer_times(self, case: Training, batches: int) -> dict:
+    def layer_times(self, case: TrainStepCase, batches: int) -> dict:
         """The figures of `--profile`."""
-        from nn.profile import layer_times
+        from nn.watch.profile import layer_times
 
         engine = self.engine(case)
         engine.record(batches)
-        settings = engine.training(optimizer=case.optimizer, batch=case.batch, rates=[0.0] * 9, seed=0, **ADAM)
+        settings = EpochSettings(optimizer=case.optimizer, batch=case.batch, rates=[0.0] * 9, seed=0)
         rows = batches * case.batch
         engine.epoch(engine.load(*rows_of(case, rows)), np.arange(rows), settings, engine.progress())
         return layer_times(engine.layers, case.batch, engine.recorded())
@@ -131,7 +132,7 @@ class Torch:
         self.torch, self.graph, self.dtype = torch, graph, getattr(torch, dtype)
         self.version = f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
 
-    def network(self, case: Training, with_output: bool):
+    def network(self, case: TrainStepCase, with_output: bool):
         """The network with the common parameters; without an output activation that the loss has."""
         torch, modules, layers = self.torch, [], network(case).layers
         activations = {
@@ -169,7 +170,7 @@ class Torch:
             }[layer.kind]()
         ]
 
-    def tensors(self, case: Training, x, y):
+    def tensors(self, case: TrainStepCase, x, y):
         """Rows and targets on the GPU, as the network and its loss want them."""
         layers, torch = network(case).layers, self.torch
         shape = layers[0].in_shape if layers[0].in_shape[1:] != (1, 1) else (-1,)
@@ -177,7 +178,7 @@ class Torch:
         y = y.long() if y.ndim == 1 else y.to(self.dtype)
         return torch.from_numpy(x.reshape(len(x), *shape)).to("cuda", self.dtype), y
 
-    def loss_of(self, case: Training):
+    def loss_of(self, case: TrainStepCase):
         names = {"multiclass": "cross_entropy", "binary": "binary_cross_entropy_with_logits"}
         return getattr(self.torch.nn.functional, names.get(case.model.task, "mse_loss"))
 
@@ -195,7 +196,7 @@ class Torch:
         graph.of = call  # a graph does not keep the tensors alive that it works on
         return graph, result
 
-    def epoch(self, case: Training):
+    def epoch(self, case: TrainStepCase):
         torch, model, loss_of = self.torch, self.network(case, with_output=False), self.loss_of(case)
         batches = min(case.batches, EAGER_BATCHES)
         x, y = self.tensors(case, *rows_of(case, batches * case.batch))
@@ -226,7 +227,7 @@ class Torch:
 
         return run, batches
 
-    def forward(self, case: Training, rows: int):
+    def forward(self, case: TrainStepCase, rows: int):
         torch, model = self.torch, self.network(case, with_output=True).eval()
         x, _ = self.tensors(case, *rows_of(case, rows))
         parts = x.split(BLOCK_ROWS if x.ndim == 4 else len(x))
@@ -245,7 +246,7 @@ class Torch:
 
         return run
 
-    def results(self, case: Training):
+    def results(self, case: TrainStepCase):
         model, whole = (self.network(case, with_output=which).eval() for which in (False, True))
         gradients, outputs = [], []
         for x, y in (self.tensors(case, *batch) for batch in checked_batches(case)):
@@ -277,11 +278,11 @@ class Jax:
     def arrays(self, *arrays):
         return [self.jax.numpy.asarray(array) for array in arrays]
 
-    def epoch(self, case: Training):
+    def epoch(self, case: TrainStepCase):
         parameters, rows = self.arrays(*parameters_of(case)), self.arrays(*rows_of(case, case.rows))
         return self.side.epochs(case, network(case), parameters, *rows), case.batches
 
-    def forward(self, case: Training, rows: int):
+    def forward(self, case: TrainStepCase, rows: int):
         layers, parameters = network(case).layers, self.arrays(*parameters_of(case))
         (x,) = self.arrays(rows_of(case, rows)[0])
         size = BLOCK_ROWS if layers[0].in_shape[1:] != (1, 1) else len(x)

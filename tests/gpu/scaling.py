@@ -17,12 +17,12 @@ import numpy as np
 import typer
 
 from nn.backends import DISTRIBUTIONS
-from nn.backends.cuda import CudaEngine
-from nn.backends.cudnn import CudnnEngine
-from nn.backends.group import create
-from nn.bench import SOLAR_CNN, SOLAR_DEEP
+from nn.backends.cuda.cudnn import CudnnEngine
+from nn.backends.cuda.engine import CudaEngine
+from nn.backends.cuda.group import create
+from nn.backends.engine import EpochSettings
 from nn.layers import parse
-from nn.train import ADAM
+from nn.study.bench import SOLAR_CNN, SOLAR_DEEP
 
 GIANT = "50,25600,12800,6656,1"
 CASES = {  # layers, rows a GPU, backend, float32 products with 10 bits
@@ -63,8 +63,8 @@ class Measured:
 
     def seconds(self) -> float:
         """Of an epoch: the median."""
-        settings = self.engine.training(
-            optimizer="adam", batch=self.gpus * self.batch, rates=[1e-5] * 9, seed=0, **ADAM
+        settings = EpochSettings(
+            optimizer="adam", batch=self.gpus * self.batch, rates=[1e-5] * 9, seed=0
         )
         times = []
         for number in range(EPOCHS + 2):  # libraries set themselves up and graphs are captured in the first
@@ -143,7 +143,7 @@ def command(
     json_file: Annotated[str | None, typer.Option("--json", help="a file for the figures")] = None,
 ) -> None:
     """Time training on several GPUs."""
-    from nn.backends.gpu import device_count
+    from nn.backends.cuda.device import device_count
 
     results = []
     print(HEAD)

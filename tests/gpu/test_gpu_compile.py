@@ -7,14 +7,16 @@ import subprocess
 import numpy as np
 import pytest
 
-from nn.backends import small
-from nn.backends.builder import Builder
-from nn.backends.program import Purpose, epoch_source, losses_source, phases_source
+from nn.backends.cuda import small
+from nn.backends.cuda.abi import MOMENTS
+from nn.backends.cuda.builder import Builder
+from nn.backends.cuda.program import PRELUDE, Purpose, epoch_source, losses_source, phases_source, sources
 from nn.layers import parse
+from nn.nn_aux import ACTIVATIONS, LOSSES
 
 ALL_LAYERS = (
     "3x12x12,pad1,conv8k3p1,conv70k3:softplus,conv8k7same:tanh,conv3k2s3:lrelu,maxpool2s1,avgpool2:tanh,dropout0.3,"
-    "flatten:sigmoid,300,35,2,10"
+    "flatten:sigmoid,300:gelu,35:silu,2:selu,10"
 )
 LARGE = "3x40x40,conv32k3,conv64k3,maxpool2,maxpool3s2,600,5"  # convolutions as products
 PROCESSORS = 132
@@ -47,6 +49,48 @@ def texts(dtype, monkeypatch):
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()
     for distribute in ("", "mirrored"):
         yield losses_source(Purpose("train", 100, distribute=distribute))
+
+
+KERNEL = 'extern "C" __global__ void kernel{number}(real *v, const update *u) {{ {statement}; }}'
+
+
+def compile_statements(statements, folder):
+    """Compile a kernel for each statement: the compiler's exit status and what it says."""
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        pytest.skip("no nvcc: CUDA's compiler is not installed")
+    kernels = [KERNEL.format(number=number, statement=statement) for number, statement in enumerate(statements)]
+    path = folder / "formulas.cu"
+    path.write_text("\n".join([PRELUDE, sources("common", "activation", "loss", "optimizer"), *kernels]))
+    command = [nvcc, "-std=c++17", "-DREAL=float", "-arch=sm_90", "-ptx", "-o", "/dev/null", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def formulas(activations, from_inputs, losses, rules):
+    """Statements that use each formula of each name; from_inputs: activations with their derivative taken from z."""
+    yield from (f"v[0] = activate<{name}>(v[1])" for name in (*activations, *from_inputs))
+    yield from (f"v[0] = derivative<{name}>(v[1])" for name in activations)
+    yield from (f"v[0] = derivative_from_input<{name}>(v[1])" for name in from_inputs)
+    yield from (f"v[0] = {f}<{name}>(v[1])" for f in ("loss_value", "loss_derivative") for name in losses)
+    yield from (f"v[0] = stepped<{name}>(v[1], v[2], v + 3, v + 4, v[5], *u)" for name in rules)
+
+
+def test_every_formula_of_the_tables_compiles(tmp_path):
+    kinds = {name: activation.from_input for name, activation in ACTIVATIONS.items() if name != "softmax"}
+    of_output, of_input = ([name.upper() for name in kinds if kinds[name] == which] for which in (False, True))
+    losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]  # these are computed a row at a time
+    code, said = compile_statements(formulas(of_output, of_input, losses, MOMENTS), tmp_path)
+    assert code == 0, said
+
+
+def test_a_name_that_no_formula_knows_does_not_compile(tmp_path):
+    """As one would have that a table of nn_aux gained and the .cu files did not."""
+    unknown = "99"
+    code, said = compile_statements(formulas([unknown], [unknown], [unknown], [unknown]), tmp_path)
+    assert code != 0
+    for function in ("activate", "derivative", "derivative_from_input", "loss_value", "loss_derivative", "stepped"):
+        assert f"{function}() has no formula for this" in said
 
 
 @pytest.mark.parametrize(("dtype", "arch"), [("float32", "sm_90"), ("float64", "sm_80")])

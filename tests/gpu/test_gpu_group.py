@@ -7,14 +7,15 @@ import time
 
 import numpy as np
 import pytest
-from command_line import environment, run, succeed
-from test_layers import distance, fill
+from support.command_line import environment, run, succeed
+from support.distances import relative_distance
+from support.networks import fill
 
 import nn
-from nn import profile
-from nn.backends import cuda
-from nn.train import ADAM
+from nn.backends.cuda import engine as cuda
+from nn.backends.engine import EpochSettings
 from nn.utils import NnError, UsageError
+from nn.watch import profile
 
 DENSE = "50,2000,1500,1"
 DROPPING = "1x12x12,conv8k3,conv16k3,maxpool2,dropout0.25,30,dropout0.5,3"
@@ -40,7 +41,7 @@ def distribute(request):
 def _cudnn_is_there(request, gpu):
     """Where a test wants it."""
     if getattr(request.node, "callspec", None) and request.node.callspec.params.get("backend") == "cudnn":
-        from nn.backends import cudnn
+        from nn.backends.cuda import cudnn
 
         try:
             cudnn.library()
@@ -61,7 +62,7 @@ def trained(net, rows, batch, optimizer="adam", pieces=1, room=None):
     for moment in ("moment1", "moment2"):
         engine.set(moment, np.zeros(net.parameter_count, net.dtype))
     data, order = engine.load(x.reshape(rows, -1), y), np.random.default_rng(0).permutation(rows)
-    settings = engine.training(optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3, **ADAM)
+    settings = EpochSettings(optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3)
     progress = engine.progress()
     for piece in range(pieces):
         progress = engine.progress(progress.row, progress.step, progress.loss)
@@ -102,7 +103,7 @@ def test_one_batch_has_the_gradients_of_one_gpu(spec, rows, dtype, tolerance, gp
         expected, found = (net.engine.gradients(x.reshape(rows, -1), y, 5, seed) for net in (one, several))
         assert np.linalg.norm(expected[1]) > 0
         assert found[0] == pytest.approx(expected[0], rel=tolerance)
-        apart.append([distance(b, a) for a, b in zip(expected[1:], found[1:], strict=True)])
+        apart.append([relative_distance(b, a) for a, b in zip(expected[1:], found[1:], strict=True)])
     assert np.all(np.median(apart, axis=0) < tolerance)
 
 
@@ -119,14 +120,14 @@ def test_one_batch_has_the_gradients_of_one_gpu(spec, rows, dtype, tolerance, gp
 def test_an_epoch_ends_where_one_gpu_ends(spec, rows, batch, gpus, distribute, backend):
     expected = trained(network(spec), rows, batch)
     found = trained(network(spec, gpus, distribute, backend), rows, batch)
-    assert distance(found[0], expected[0]) < 1e-9
+    assert relative_distance(found[0], expected[0]) < 1e-9
     assert found[1] == pytest.approx(expected[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_mirrored_ends_where_central_ends(optimizer, gpus):
     mirrored, central = (trained(network(DROPPING, gpus, how), 700, 64, optimizer) for how in ("mirrored", "central"))
-    assert distance(mirrored[0], central[0]) < 1e-9
+    assert relative_distance(mirrored[0], central[0]) < 1e-9
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
@@ -153,7 +154,7 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(gpus, distribute, monkey
 
 
 def test_a_streamed_data_set_gives_the_same_bits(gpus, monkeypatch):
-    monkeypatch.setattr(cuda, "BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
     for spec in (SMALL, DROPPING):
         results = [trained(network(spec, gpus), 1003, 32, room=room) for room in (None, 1000)]
         assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
@@ -164,7 +165,7 @@ def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
     one, several = network(spec, (), None, backend, "float32"), network(spec, gpus, None, backend, "float32")
     x, y = fill(one, 5000)
     several.set_parameters(one.parameters())
-    assert distance(several.predict(x), one.predict(x)) < 1e-6
+    assert relative_distance(several.predict(x), one.predict(x)) < 1e-6
     assert np.array_equal(several.predict(x[:3]), one.predict(x[:3]))
     rows = np.random.default_rng(0).permutation(5000)[:4001]
     losses = [net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in (one, several)]
@@ -221,7 +222,7 @@ def test_a_process_for_each_gpu_trains_as_one_process_does(gpus, distribute, dat
     succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
     nets = [nn.Network.load(tmp_path / f"{name}.bin", backend="cuda") for name in ("ranks", "threads")]
     flat = [np.concatenate([value.ravel() for value in net.parameters().values()]) for net in nets]
-    assert distance(*flat) < 1e-9
+    assert relative_distance(*flat) < 1e-9
 
 
 def test_a_process_that_is_killed_takes_the_others_along(gpus, datasets, tmp_path):
@@ -236,7 +237,7 @@ def test_a_process_that_is_killed_takes_the_others_along(gpus, datasets, tmp_pat
     ranks[-1].kill()
     texts = ended(ranks, 30)
     assert all(rank.returncode != 0 for rank in ranks) and not (tmp_path / "m.bin").exists()
-    assert f"rank {len(gpus) - 1} of {len(gpus)} has ended" in texts[0][1]
+    assert f"rank {len(gpus) - 1} of {len(gpus)} ended" in texts[0][1]
 
 
 # ---- what goes wrong
@@ -247,7 +248,7 @@ def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(gpus, gpu):
     x, y = fill(net, 20_000)
     engine = net.engine
     data = engine.load(x, y)
-    settings = engine.training(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
+    settings = EpochSettings(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
     last = gpus[-1]
     with gpu.cuda.Device(last):
         pool.free_all_blocks()
@@ -275,13 +276,13 @@ def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):
         trained(net, 500, 32)
     monkeypatch.undo()
     again = trained(net, 500, 32)
-    assert distance(again[0], trained(network(SMALL), 500, 32)[0]) < 1e-9
+    assert relative_distance(again[0], trained(network(SMALL), 500, 32)[0]) < 1e-9
 
 
 def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
     result = run("--train", "--dataset", datasets / "CC.csv", "--model", tmp_path / "m.bin", "--gpus", "63")
-    assert result.code == 2 and "--gpus: this machine has" in result.err and result.err.count("\n") == 1
-    with pytest.raises(UsageError, match="GPU 0 is named twice"):
+    assert result.code == 2 and "this machine has" in result.err and result.err.count("\n") == 1
+    with pytest.raises(UsageError, match="GPU 0 is listed twice"):
         _ = network(SMALL, (0, 0)).engine
 
 

@@ -4,18 +4,19 @@ import gc
 
 import numpy as np
 import pytest
-from test_layers import ALONE, STACKS, check_against_numpy, distance, fill
+from support.distances import relative_distance
+from support.networks import ALONE, STACKS, check_against_numpy, fill
 
+from nn.backends.engine import EpochSettings
 from nn.nn import Network
-from nn.nn_aux import ACTIVATIONS
-from nn.train import ADAM
+from nn.nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
 
 # three tiles of a product each way, and one value more than whole tiles
 PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
-# convolutions by winograd.cu, channels, filters and tiles that do not fill their blocks; one makes the pooling, too
+# convolutions by conv_winograd.cu whose channels, filters and tiles do not fill their blocks; one pools, too
 FEWER_MULTIPLICATIONS = ["16x9x7,conv33k3p1:tanh,conv16k3:tanh,5", "20x8x10,conv18k3p1:tanh,maxpool2:tanh,3",
                          "17x8x10,conv40k3p1:tanh,maxpool2,3"]  # fmt: skip
-# ends that are one op (layer_ops.Last): dz of the layer below worked out, sums finished, rows shared by warps
+# ends that are one op (dense.Last): dz of the layer below worked out, sums finished, rows shared by warps
 ENDS = ["20,700:tanh,1", "300,90:tanh,7", "30,40:tanh,1500:sigmoid,2", "12,16", "3x5x5,conv4k3:tanh,dropout0.5,5"]
 DROPPING = "2x6x5,dropout0.25,conv3k2:relu,dropout0.5,7:tanh,dropout0.3,2"
 
@@ -47,7 +48,7 @@ def test_convolutions_with_fewer_multiplications_agree_with_numpy(spec, rows, ba
 @pytest.mark.parametrize("spec", ENDS)
 def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend, monkeypatch):
     """As an epoch in one launch and as graphs, ending in a short batch; nothing of it is `gradients`' program."""
-    from nn.backends import cuda
+    from nn.backends.cuda import engine as cuda
 
     seq = network(spec, "seq", dtype)
     x, y = fill(seq, 2 * rows + 3)
@@ -58,11 +59,11 @@ def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend,
         net = network(spec, name, dtype)
         net.set_parameters(seq.parameters())
         progress = net.engine.progress()
-        settings = net.engine.training(optimizer="sgd", batch=rows, rates=[0.05] * 9, momentum=0.0, seed=3)
+        settings = EpochSettings(optimizer="sgd", batch=rows, rates=[0.05] * 9, momentum=0.0, seed=3)
         net.engine.epoch(net.engine.load(x.reshape(len(x), -1), y), np.arange(len(x)), settings, progress)
         ends.append((net.engine.get("parameters"), progress.loss))
     for parameters, loss in ends[1:]:
-        assert distance(parameters, ends[0][0]) < tolerance
+        assert relative_distance(parameters, ends[0][0]) < tolerance
         assert loss == pytest.approx(ends[0][1], rel=100 * tolerance)
 
 
@@ -72,19 +73,20 @@ def test_every_activation_agrees_with_numpy(activation, backend):
     check_against_numpy(network(f"2x5x5,conv3k2:{activation},maxpool2:{activation},flatten:{activation}", backend), 4)
 
 
+WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
+    "ce": [("6,5:tanh,4", "multiclass"), ("6,5:tanh,70", "multiclass")],
+    "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
+}
+WITH_ANY_ACTIVATION = [
+    ("6,5:tanh,4:softmax", "multiclass"), ("6,5:tanh,2:softmax", "multiclass"), ("6,5,3:sigmoid", "regression"),
+    ("6,5,3", "regression"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize(
     ("spec", "task", "loss"),
-    [
-        ("6,5:tanh,4", "multiclass", "ce"),
-        ("6,5:tanh,70", "multiclass", "ce"),
-        ("6,5:tanh,4:softmax", "multiclass", "mse"),
-        ("6,5:tanh,2:softmax", "multiclass", "huber"),
-        ("6,5,1", "binary", "bce"),
-        ("6,5,3:sigmoid", "regression", "bce"),
-        ("6,5,3:sigmoid", "regression", "mae"),
-        ("6,5,3", "regression", "huber"),
-    ],
+    [(*case, loss) for loss in LOSSES for case in WITH_THEIR_ACTIVATION.get(loss, WITH_ANY_ACTIVATION)],
 )
 def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     """Values, gradients, and the parameters after an epoch that ends in a short batch."""
@@ -102,18 +104,18 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     for net in (seq, ours):
         value, grads, dx = net.engine.gradients(x, y)
         data, progress = net.engine.load(x, targets), net.engine.progress()
-        settings = net.engine.training(optimizer="sgd", batch=4, rates=[0.1] * 9, momentum=0.0, seed=0)
+        settings = EpochSettings(optimizer="sgd", batch=4, rates=[0.1] * 9, momentum=0.0, seed=0)
         net.engine.epoch(data, np.arange(10)[::-1].copy(), settings, progress)
         assert (progress.row, progress.step) == (10, 3)
         parts = [value], grads, dx, [progress.loss], net.engine.get("parameters"), [net.engine.loss(data, np.arange(7))]
         ends.append([np.ravel(part) for part in parts])
     for mine, theirs in zip(*ends, strict=True):
-        assert distance(mine, theirs) < 1e-12
+        assert relative_distance(mine, theirs) < 1e-12
 
 
 @pytest.mark.parametrize("rows", [3, 200])  # one block of the small networks' kernel, and several
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("optimizer", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)])
+@pytest.mark.parametrize(("optimizer", "momentum"), [*((name, 0.0) for name in OPTIMIZERS), ("sgd", 0.9)])
 @pytest.mark.parametrize("spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"])
 def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, rows, backend):
     seq, ours = (network(spec, b, dtype) for b in ("seq", backend))
@@ -123,16 +125,16 @@ def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, row
     for net in (seq, ours):
         engine = net.engine
         data, progress = engine.load(x.reshape(len(x), -1), y), engine.progress(step=2)
-        settings = engine.training(
+        settings = EpochSettings(
             optimizer=optimizer, batch=rows, rates=list(np.linspace(0.01, 0.002, 9)), momentum=momentum,
-            weight_decay=0.2, seed=1, **ADAM,
+            weight_decay=0.2, seed=1,
         )  # fmt: skip
         engine.epoch(data, np.random.default_rng(0).permutation(len(x)), settings, progress)
         ends.append((engine.get("parameters"), engine.get("moment1")))
     tolerance = 1e-12 if dtype == "float64" else 1e-5
-    assert distance(ends[1][0], ends[0][0]) < tolerance
+    assert relative_distance(ends[1][0], ends[0][0]) < tolerance
     if momentum or optimizer == "adam":
-        assert distance(ends[1][1], ends[0][1]) < 10 * tolerance
+        assert relative_distance(ends[1][1], ends[0][1]) < 10 * tolerance
 
 
 @pytest.mark.parametrize("rows", [1, 7])
@@ -143,7 +145,7 @@ def test_dropout_draws_the_masks_of_seq(rows, backend):
     for seed, step in ((0, 0), (5, 3), (2**32 - 1, 10**6)):
         theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y, seed, step) for net in (seq, ours))
         assert mine[0] == pytest.approx(theirs[0], rel=1e-12)
-        assert distance(mine[1], theirs[1]) < 1e-12
+        assert relative_distance(mine[1], theirs[1]) < 1e-12
         assert ((mine[2] == 0) == (theirs[2] == 0)).all()
 
 
@@ -155,17 +157,17 @@ def test_bytes_become_pixels_as_in_seq(backend):
     ends = []
     for net in (seq, ours):
         data = net.engine.load(x, y)
-        settings = net.engine.training(optimizer="adam", batch=8, rates=[0.01] * 9, seed=0, **ADAM)
+        settings = EpochSettings(optimizer="adam", batch=8, rates=[0.01] * 9, seed=0)
         net.engine.epoch(data, np.arange(50), settings, net.engine.progress())
         ends.append((net.engine.get("parameters"), net.engine.predict(data, np.arange(3, 40))))
-    assert distance(ends[1][0], ends[0][0]) < 1e-12
-    assert distance(ends[1][1], ends[0][1]) < 1e-12
+    assert relative_distance(ends[1][0], ends[0][0]) < 1e-12
+    assert relative_distance(ends[1][1], ends[0][1]) < 1e-12
 
 
 def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
     """An engine that nobody has any more closes cuBLAS when it is collected, which CUDA forbids within a capture."""
-    from nn.backends import cuda
-    from nn.backends.gpu import Phases
+    from nn.backends.cuda import engine as cuda
+    from nn.backends.cuda.runner import Phases
 
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
     captures, launch = [], Phases._launch
@@ -180,7 +182,7 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
 
     def one_epoch(net):
         x, y = fill(net, 700)
-        settings = net.engine.training(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
+        settings = EpochSettings(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
         net.engine.epoch(net.engine.load(x, y), np.arange(700), settings, net.engine.progress())
 
     dead = [network("50,1031:tanh,1500:sigmoid,2", "cuda")]
@@ -194,7 +196,7 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatch):
     """Products large enough for cuBLAS, among others; a graph for whole batches and one for the short last one."""
-    from nn.backends import cuda
+    from nn.backends.cuda import engine as cuda
 
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
     omp, ours = (network("50,1031:tanh,1500:sigmoid,1029:tanh,2", b, dtype) for b in ("omp", backend))
@@ -203,11 +205,11 @@ def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatc
     theirs, mine = (net.gradients(x[:300], y[:300]) for net in (omp, ours))
     ends = []
     for net in (omp, ours):
-        settings = net.engine.training(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
+        settings = EpochSettings(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
         net.engine.epoch(net.engine.load(x, y), np.arange(700), settings, net.engine.progress())
         ends.append(net.engine.get("parameters"))
     mine_flat, theirs_flat = (np.concatenate([*map(np.ravel, g[1].values())]) for g in (mine, theirs))
-    assert distance(mine_flat, theirs_flat) < tolerance
-    assert distance(mine[2], theirs[2]) < tolerance
-    assert distance(ends[1], ends[0]) < tolerance
-    assert distance(ours.predict(x), omp.predict(x)) < 10 * tolerance
+    assert relative_distance(mine_flat, theirs_flat) < tolerance
+    assert relative_distance(mine[2], theirs[2]) < tolerance
+    assert relative_distance(ends[1], ends[0]) < tolerance
+    assert relative_distance(ours.predict(x), omp.predict(x)) < 10 * tolerance

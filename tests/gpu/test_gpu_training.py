@@ -1,13 +1,14 @@
-"""What design section 4 promises of the GPU: trainings that end where seq's end, and the same bits in every run."""
+"""The promises of docs/numbers.md about the GPU: trainings that end where seq's end, and the same bits in every run."""
 
 import gc
 
 import numpy as np
 import pytest
-from test_layers import distance, fill
+from support.distances import relative_distance
+from support.networks import fill
 
 import nn
-from nn.train import ADAM
+from nn.backends.engine import EpochSettings
 from nn.utils import NnError, UsageError
 
 CC = "30,60,10,1"
@@ -62,7 +63,7 @@ def test_one_batch_has_the_gradients_of_seq(spec, rows, dtype, tolerance, backen
         ours.set_parameters(seq.parameters())
         theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y)[1] for net in (seq, ours))
         assert np.linalg.norm(theirs) > 0
-        apart.append(distance(mine, theirs))
+        apart.append(relative_distance(mine, theirs))
     assert np.median(apart) < tolerance
 
 
@@ -72,17 +73,17 @@ def test_three_epochs_on_the_fraud_data_end_where_seq_ends(fraud, optimizer, bac
         ds = part(fraud, 6000)
         ds.x = ds.x.astype(dtype)
         seq, ours = ends(ds, CC, ("seq", backend), dtype, epochs=3, optimizer=optimizer, batch_number=32)
-        assert distance(flat(ours), flat(seq)) < tolerance, dtype
+        assert relative_distance(flat(ours), flat(seq)) < tolerance, dtype
 
 
 def test_three_epochs_of_the_digit_network_in_float64_end_where_seq_ends(digits, backend):
     seq, ours = ends(part(digits, 330), DIGITS, ("seq", backend), "float64", epochs=3, holdout=0.0)
-    assert distance(flat(ours), flat(seq)) < 1e-9
+    assert relative_distance(flat(ours), flat(seq)) < 1e-9
 
 
 def test_three_epochs_of_the_image_network_in_float64_end_where_seq_ends(images, backend):
     seq, ours = ends(part(images, 170), IMAGES, ("seq", backend), "float64", epochs=3, holdout=0.0)
-    assert distance(flat(ours), flat(seq)) < 1e-9
+    assert relative_distance(flat(ours), flat(seq)) < 1e-9
 
 
 def test_digits_and_images_in_float32_are_as_accurate_as_omp(digits, images, backend):
@@ -115,14 +116,14 @@ def test_every_run_gives_the_same_bits(spec, rows, backend):
 
 @pytest.mark.parametrize("spec", [CC, IMAGES])
 def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypatch):
-    from nn.backends import cuda
+    from nn.backends.cuda import engine as cuda
 
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
     net = nn.Network(spec, "regression", backend=backend)
     x, y = fill(net, 500)
     engine, start = net.engine, net.engine.get("parameters")
     data, order = engine.load(x.reshape(500, -1), y), np.random.default_rng(0).permutation(500)
-    settings = engine.training(optimizer="adam", batch=32, rates=list(np.linspace(0.01, 0, 9)), seed=0, **ADAM)
+    settings = EpochSettings(optimizer="adam", batch=32, rates=list(np.linspace(0.01, 0, 9)), seed=0)
     results = []
     for pieces in (1, 2):
         for what, vector in (("parameters", start), ("moment1", 0 * start), ("moment2", 0 * start)):
@@ -153,7 +154,7 @@ class _StopsAfter:
 
 
 def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):
-    from nn.backends import cuda
+    from nn.backends.cuda import engine as cuda
 
     results = []
     for limit in (0, cuda.WHOLE_EPOCH_FLOPS):
@@ -169,9 +170,7 @@ def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):
 
 
 def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
-    from nn.backends import cuda
-
-    monkeypatch.setattr(cuda, "BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
     for spec in (CC, "1x6x6,conv3k2,maxpool2,4"):
         results = []
         for room in (None, 1000):
@@ -181,7 +180,7 @@ def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
             data = net.engine.load(x.reshape(1003, -1), y)
             assert data.resident == (room is None)
             progress = net.engine.progress()
-            settings = net.engine.training(optimizer="adam", batch=32, rates=[0.01] * 9, seed=0, **ADAM)
+            settings = EpochSettings(optimizer="adam", batch=32, rates=[0.01] * 9, seed=0)
             net.engine.epoch(data, np.random.default_rng(0).permutation(1003), settings, progress)
             out = net.engine.predict(data), net.engine.predict(data, np.arange(900)[::-1].copy())
             results.append((net.engine.get("parameters").tobytes(), progress.loss, *(o.tobytes() for o in out)))
@@ -204,7 +203,7 @@ def test_a_model_tests_the_same_on_every_backend(fraud, tmp_path, backend):
     for test, out in figures.values():
         for count in ("tp", "fp", "fn", "tn"):
             assert test[count] == figures["seq"][0][count]
-        assert distance(out, figures["seq"][1]) < 1e-6
+        assert relative_distance(out, figures["seq"][1]) < 1e-6
 
 
 def test_the_model_of_seq_tests_the_same_here(images, tmp_path, backend):
@@ -213,7 +212,7 @@ def test_the_model_of_seq_tests_the_same_here(images, tmp_path, backend):
     nn.train(net, ds, epochs=1)
     net.export(tmp_path / "m.bin")
     again = nn.Network.load(tmp_path / "m.bin", backend=backend)
-    assert distance(again.predict(ds.x), net.predict(ds.x)) < 1e-5
+    assert relative_distance(again.predict(ds.x), net.predict(ds.x)) < 1e-5
 
 
 # ---- what goes wrong
@@ -223,7 +222,7 @@ def test_too_little_memory_is_one_line_with_a_remedy(gpu, backend):
     net = nn.Network("100,5000,1", "regression", backend=backend)
     x, y = fill(net, 20_000)
     data, pool = net.engine.load(x, y), gpu.get_default_memory_pool()
-    settings = net.engine.training(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
+    settings = EpochSettings(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
     gc.collect()
     pool.free_all_blocks()  # what earlier tests left there would do
     pool.set_limit(size=pool.used_bytes() + (10 << 20))
@@ -236,9 +235,9 @@ def test_too_little_memory_is_one_line_with_a_remedy(gpu, backend):
 
 
 def test_a_gpu_that_is_not_there_is_named(gpu):
-    from nn.backends.cuda import CudaEngine
+    from nn.backends.cuda.engine import CudaEngine
 
-    with pytest.raises(UsageError, match="GPU 99: there is no such GPU; this machine has 0"):
+    with pytest.raises(UsageError, match="GPU 99: no such GPU; this machine has 0"):
         CudaEngine("cuda", nn.Network(CC, "binary").layers, "bce", "float32", device=99)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import nn.cli
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = Path(nn.cli.__file__).parents[1]  # of the package under test, be it installed or built in the checkout
 
 
@@ -100,3 +100,14 @@ def write_numbers(path: Path, rows: int = 60) -> Path:
         lines.append(f"{x:.6f},{y:.6f},{100 + 30 * x - 20 * y:.6f}")
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def read_until(process, word):
+    """Read the process's stderr to the line with the word; all of it up to there, or to its end."""
+    heard = ""
+    while word not in heard:
+        line = process.stderr.readline()
+        heard += line
+        if not line:
+            break
+    return heard

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from command_line import environment, write_two_classes
+from support.command_line import environment, write_two_classes
 
 SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,16,dropout0.2,8,1", "--model", "m.bin", "--quiet"]
 MIRRORED = [*SMALL, "--distribute", "mirrored"]
@@ -46,10 +46,9 @@ class Process:
         return self.popen.returncode, out, err
 
 
-def small_data(tmp_path, monkeypatch) -> None:
-    """Stand in a folder with SMALL's data, as a process that no launcher has started."""
+def prepare_launch(folder, monkeypatch) -> None:
+    """Write SMALL's data, and make this process one that no launcher has started."""
     for name in [*os.environ]:
         if name.startswith(LAUNCHERS) or name in ("RANK", "WORLD_SIZE"):
             monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    write_two_classes(tmp_path / "two.csv", rows=301)
+    write_two_classes(folder / "two.csv", rows=301)

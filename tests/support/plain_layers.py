@@ -1,17 +1,60 @@
-"""Every layer in plain float64 NumPy, window by window: what the engines are compared with.
+"""Every layer, activation and loss in plain float64 NumPy, window by window: the engines are compared with it.
 
 Images are (rows, channels, height, width); `layer` is a nn.layers.Layer.
 """
 
+import math
+
 import numpy as np
 
-ACTIVATIONS = {  # name -> (value, derivative from the output)
-    "linear": (lambda z: z, lambda a: np.ones_like(a)),
-    "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0) * 1.0),
-    "lrelu": (lambda z: np.where(z > 0, z, 0.01 * z), lambda a: np.where(a > 0, 1, 0.01)),
-    "sigmoid": (lambda z: 1 / (1 + np.exp(-z)), lambda a: a * (1 - a)),
-    "tanh": (np.tanh, lambda a: 1 - a * a),
-    "softplus": (lambda z: np.log1p(np.exp(z)), lambda a: 1 - np.exp(-a)),
+
+def softmax(z):
+    exponentials = np.exp(z - z.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def normal_cdf(z):
+    return np.vectorize(lambda one: math.erfc(-one / math.sqrt(2)) / 2, otypes=[float])(z)
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+SELU_SCALE, SELU_LOW = 1.0507009873554805, 1.0507009873554805 * 1.6732632423543772
+
+# name -> (value of z, gradient by z from the gradient by the value a); an unknown name is a KeyError, never linear
+ACTIVATIONS = {
+    "linear": (lambda z: z, lambda da, z, a: da),
+    "relu": (lambda z: np.maximum(z, 0), lambda da, z, a: da * (z > 0)),
+    "lrelu": (lambda z: np.where(z > 0, z, 0.01 * z), lambda da, z, a: da * np.where(z > 0, 1, 0.01)),
+    "sigmoid": (lambda z: 1 / (1 + np.exp(-z)), lambda da, z, a: da * a * (1 - a)),
+    "tanh": (np.tanh, lambda da, z, a: da * (1 - a * a)),
+    "softplus": (lambda z: np.log1p(np.exp(z)), lambda da, z, a: da / (1 + np.exp(-z))),
+    "silu": (lambda z: z * sigmoid(z), lambda da, z, a: da * sigmoid(z) * (1 + z * (1 - sigmoid(z)))),
+    "gelu": (
+        lambda z: z * normal_cdf(z),
+        lambda da, z, a: da * (normal_cdf(z) + z * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)),
+    ),
+    "selu": (
+        lambda z: np.where(z > 0, SELU_SCALE * z, SELU_LOW * np.expm1(z)),
+        lambda da, z, a: da * np.where(z > 0, SELU_SCALE, SELU_LOW * np.exp(z)),
+    ),
+    "softmax": (softmax, lambda da, z, a: a * (da - (da * a).sum(-1, keepdims=True))),
+}
+# name -> (mean over the batch, its gradient by the outputs a); ce: mean over rows, the others: over all values
+LOSSES = {
+    "mse": (lambda a, y: np.mean((a - y) ** 2), lambda a, y: 2 * (a - y) / y.size),
+    "mae": (lambda a, y: np.mean(np.abs(a - y)), lambda a, y: np.sign(a - y) / y.size),
+    "huber": (
+        lambda a, y: np.mean(np.where(np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5)),
+        lambda a, y: np.clip(a - y, -1, 1) / y.size,
+    ),
+    "bce": (
+        lambda a, y: -np.mean(y * np.log(a) + (1 - y) * np.log(1 - a)),
+        lambda a, y: (a - y) / (a * (1 - a)) / y.size,
+    ),
+    "ce": (lambda a, y: -np.sum(y * np.log(a)) / len(y), lambda a, y: -y / a / len(y)),
 }
 
 
@@ -118,6 +161,40 @@ def dropout_backward(layer, dz, x, w, mask):
     return (dz if mask is None else dz * mask), None, None
 
 
+def philox(seed, counter):
+    """Return Philox4x32-10's words, in Python's own numbers (Salmon et al. 2011)."""
+    c, key, low = list(counter), [seed, 0], 0xFFFFFFFF
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ key[0], b & low, (a >> 32) ^ c[3] ^ key[1], a & low]
+        key = [(key[0] + 0x9E3779B9) & low, (key[1] + 0xBB67AE85) & low]
+    return c
+
+
+def dropout_mask(shape, rate, seed, step, layer):
+    """Return the factors of a batch by the rule of docs/numbers.md: word e % 4 of block (e / 4, step, layer)."""
+    size = int(np.prod(shape))
+    words = [w for block in range(-(-size // 4)) for w in philox(seed, (block, 0, step, layer))][:size]
+    return (np.array(words).reshape(shape) >= rate * 2**32) / (1 - rate)
+
+
+def dropout_masks(layers, rows, seed, step):
+    """Return the factors of all dropout layers, by the layer's index."""
+    return {
+        index: dropout_mask((rows, *layer.out_shape), layer.rate, seed, step, index)
+        for index, layer in enumerate(layers)
+        if layer.kind == "dropout"
+    }
+
+
+def activation_forward(layer, x, w, b, mask):
+    return ACTIVATIONS[layer.function][0](x)
+
+
+def activation_backward(layer, dz, x, w, mask):
+    return ACTIVATIONS[layer.function][1](dz, x, None), None, None
+
+
 KINDS = {
     "dense": (dense_forward, dense_backward),
     "conv": (conv_forward, conv_backward),
@@ -126,6 +203,7 @@ KINDS = {
     "pad": (pad_forward, pad_backward),
     "flatten": (flatten_forward, flatten_backward),
     "dropout": (dropout_forward, dropout_backward),
+    "activation": (activation_forward, activation_backward),
 }
 
 
@@ -133,35 +211,41 @@ def shaped(values, shape, kind):
     return values.reshape(len(values), -1) if kind == "dense" else values.reshape(len(values), *shape)
 
 
-def forward(layers, parameters, x, masks=None):
-    """The outputs of the input and of each layer, flat rows; masks: {index of the layer: factors}."""
-    outs, at = [np.asarray(x, np.float64).reshape(len(x), -1)], 0
+def passes(layers, parameters, x, masks=None):
+    """Return the values before each layer's activation and the outputs of the input and of each layer, flat rows."""
+    zs, outs, at = [], [np.asarray(x, np.float64).reshape(len(x), -1)], 0
     for index, layer in enumerate(layers):
         w = b = None
         if layer.weight_shape:
             w, b = (np.asarray(parameters[f"layer{at}.{name}"], np.float64) for name in ("weight", "bias"))
             at += 1
         x = shaped(outs[-1], layer.in_shape, layer.kind)
-        z = KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index))
-        outs.append(ACTIVATIONS[layer.activation][0](z).reshape(len(x), -1))
-    return outs
+        zs.append(KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index)).reshape(len(x), -1))
+        outs.append(ACTIVATIONS[layer.activation][0](zs[-1]))
+    return zs, outs
 
 
-def gradients(layers, parameters, x, y, masks=None):
-    """(mean squared error, {name: gradient}, dx) of a batch."""
-    outs = forward(layers, parameters, x, masks)
+def forward(layers, parameters, x, masks=None):
+    """Return the outputs of the input and of each layer, flat rows; masks: {index of the layer: factors}."""
+    return passes(layers, parameters, x, masks)[1]
+
+
+def gradients(layers, parameters, x, y, masks=None, loss="mse"):
+    """Return (loss, {name: gradient}, dx) of a batch."""
+    zs, outs = passes(layers, parameters, x, masks)
     y = np.asarray(y, np.float64).reshape(len(y), -1)
-    da, at, grads = 2 * (outs[-1] - y) / y.size, sum(layer.parameters > 0 for layer in layers), {}
+    value, derivative = LOSSES[loss]
+    da, at, grads = derivative(outs[-1], y), sum(layer.parameters > 0 for layer in layers), {}
     for index, layer in reversed(list(enumerate(layers))):
         w = None
         if layer.weight_shape:
             at -= 1
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
-        dz = da * ACTIVATIONS[layer.activation][1](outs[index + 1])
+        dz = ACTIVATIONS[layer.activation][1](da, zs[index], outs[index + 1])
         x_in = shaped(outs[index], layer.in_shape, layer.kind)
         dz = shaped(dz, layer.out_shape, layer.kind)
         da, dw, db = KINDS[layer.kind][1](layer, dz, x_in, w, (masks or {}).get(index))
         if dw is not None:
             grads[f"layer{at}.weight"], grads[f"layer{at}.bias"] = dw, db
         da = da.reshape(len(x), -1)
-    return ((outs[-1] - y) ** 2).mean(), grads, da.reshape(np.shape(x))
+    return value(outs[-1], y), grads, da.reshape(np.shape(x))

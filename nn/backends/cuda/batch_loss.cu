@@ -1,20 +1,20 @@
-/* losses.cu - the rows' losses of an epoch, added up batch by batch, so that few numbers go to the host. */
+/* batch_loss.cu - the rows' losses of an epoch, added up batch by batch, so that few numbers go to the host. */
 
 /* sums[i] = the sum of batch first + i's row losses; a block a batch, in the same order in every run */
 extern "C" __global__ void batch_losses(double *sums, const control *where, int64 first)
 {
     const control c = *where;
     const batch b = batch_of(c, (first + blockIdx.x) * c.batch, first + blockIdx.x);
-    double *part = (double *)BLOCK_MEMORY, sum = 0;
+    double *thread_sums = (double *)BLOCK_MEMORY, sum = 0;
     for (int r = threadIdx.x; r < b.n; r += THREADS)
         sum += c.row_loss[b.row + r];
-    part[threadIdx.x] = sum;
+    thread_sums[threadIdx.x] = sum;
     __syncthreads();
     for (int half = THREADS / 2; half; half /= 2) {
         if (threadIdx.x < half)
-            part[threadIdx.x] += part[threadIdx.x + half];
+            thread_sums[threadIdx.x] += thread_sums[threadIdx.x + half];
         __syncthreads();
     }
     if (threadIdx.x == 0)
-        sums[blockIdx.x] = part[0];
+        sums[blockIdx.x] = thread_sums[0];
 }

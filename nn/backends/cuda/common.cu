@@ -4,44 +4,13 @@
  * arguments, so that the compiler turns every division by a size into a multiplication. Each op is a function that
  * all blocks of a grid run side by side; program.py writes the kernels that call the ops one after the other.
  * Batches are dense, (n, values) row by row, images channel by channel.
+ *
+ * In front of this file program.py puts what abi.py declares: the types real and int64, constants, the names of
+ * activations, losses and update rules, and
+ *     struct update       what the optimiser does in one batch; the host works out all batches of an epoch beforehand
+ *     struct control      where everything is. The host fills it in before an epoch; it is in the GPU's memory, so
+ *                         that a captured graph can be replayed without a change to its arguments
  */
-typedef REAL real;                      /* float or double, by the compiler's option */
-typedef long long int64;
-
-enum { THREADS = 256 };                 /* of every block; ops that tile count on a square of 16 x 16 */
-enum { LINEAR, SIGMOID, TANH, RELU, LRELU, SOFTPLUS, SOFTMAX };
-enum { MSE, MAE, HUBER, BCE, CE };
-enum { SGD, MOMENTUM, ADAM };
-
-/* What the optimiser does in one batch; the host works all batches of an epoch out beforehand, in double. */
-struct update {
-    real rate;                          /* sgd: learning rate / n, momentum: learning rate, adam: that / (1 - beta1^t) */
-    real inv_rows;                      /* gradients are sums over the batch; this makes them means */
-    real decay;                         /* learning rate * weight decay */
-    real root_scale;                    /* adam: 1 / sqrt(1 - beta2^t) */
-    real momentum, gain1, gain2, epsilon; /* gain = 1 - beta; 0.999 as a float would be off visibly */
-};
-
-/* Where everything is. The host fills it in before an epoch; it lies in the GPU's memory, so that a captured graph
- * can be replayed without a change to its arguments. Every member has eight bytes. */
-struct control {
-    real *parameters, *gradients, *moment1, *moment2;
-    real *rows;                         /* activations and their gradients: buffer at `rows + capacity * place` */
-    int64 capacity;                     /* rows there is room for */
-    const void *x, *y;                  /* the data set: inputs, targets or int labels */
-    const int64 *order;                 /* its rows in the order to take them; NULL: as they lie */
-    int64 count;                        /* rows of that order, those of all members */
-    int64 batch;                        /* rows of a batch, the last one has what is left */
-    double *row_loss;                   /* one a row of the order */
-    const update *updates;              /* one a batch */
-    real *parts;                        /* of sums that several blocks share, until the next phase */
-    real *out;                          /* where results go that the host asked for */
-    real *input_gradient;               /* and the gradient of the inputs */
-    unsigned *arrivals;                 /* of the grid's barrier */
-    int64 seed, step;                   /* of dropout; the first batch's */
-    int64 rank, size;                   /* which member of how many shares each batch; with SHARED only */
-    int64 row, index;                   /* the batch at hand begins there; its number since the host filled this in */
-};
 
 /* The batch at hand, or a member's share of it. */
 struct batch {
@@ -52,7 +21,7 @@ struct batch {
     const update *u;
 };
 
-/* Where a member's share of so many rows begins: the rule of cluster.py's Team. */
+/* Where a member's share of that many rows begins: the rule of cluster's RankGroup. */
 __device__ inline int64 share_begin(const control &c, int64 rows, int64 rank) { return rows * rank / c.size; }
 
 __device__ inline batch batch_of(const control &c, int64 row, int64 index)
@@ -75,18 +44,18 @@ __device__ inline int64 data_row(const control &c, const batch &b, int r)
     return c.order ? c.order[b.row + r] : b.row + r;
 }
 
-/* The blocks that run an op: this one's number among how many. */
-struct team {
+/* The blocks of the grid that run an op: this one's number among how many. */
+struct block_range {
     int id, count;
     __device__ int first() const { return id * THREADS + threadIdx.x; }     /* for grid-stride loops */
     __device__ int stride() const { return count * THREADS; }
 };
 
 /* The grid with its blocks counted from another one on: ops of one phase each begin where the last one ended. */
-__device__ inline team team_from(int start)
+__device__ inline block_range block_range_from(int start)
 {
-    team t = {(int)((blockIdx.x + gridDim.x - start % gridDim.x) % gridDim.x), (int)gridDim.x};
-    return t;
+    block_range range = {(int)((blockIdx.x + gridDim.x - start % gridDim.x) % gridDim.x), (int)gridDim.x};
+    return range;
 }
 
 /* All blocks of a grid meet. They must all be resident (a cooperative launch); `target` begins at 0 with *arrivals. */
@@ -150,8 +119,8 @@ __device__ inline void load_whole_or_zero(real *v, const real *p)
 }
 #endif
 
-/* p[first] + p[first + step] + ... below `count`, one value every `stride`: eight loads under way at a time, added up in
- * order. */
+/* p[first] + p[first + step] + ... below `count`, one value every `stride`: eight loads under way at a time, added up
+ * in order. */
 __device__ inline real strided_sum(const real *p, int first, int step, int count, int64 stride)
 {
     real sum = 0;

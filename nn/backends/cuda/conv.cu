@@ -10,7 +10,7 @@ struct conv_shape {
     enum { INSIDE = TOP == 0 && LEFT == 0 && (OH - 1) * STRIDE + K <= IH && (OW - 1) * STRIDE + K <= IW };
 };
 
-/* The window of output (r,oy,ox): its image, and where its corner lies on it. */
+/* The window of output (r,oy,ox): its image, and where its corner is on it. */
 template <class S>
 struct window {
     const real *image;
@@ -18,7 +18,8 @@ struct window {
     __device__ static window of(const real *images, int output)
     {
         int r = output / S::PIXELS, p = output % S::PIXELS;
-        return window{images + (size_t)r * (S::C * S::IN), p / S::OW * S::STRIDE - S::TOP, p % S::OW * S::STRIDE - S::LEFT};
+        const real *image = images + (size_t)r * (S::C * S::IN);
+        return window{image, p / S::OW * S::STRIDE - S::TOP, p % S::OW * S::STRIDE - S::LEFT};
     }
     /* the pixel under tap (c,ky,kx); NULL outside the image */
     __device__ const real *pixel(int c, int ky, int kx) const
@@ -60,12 +61,12 @@ struct put_conv_output {
 };
 
 template <class T, class S, int ALIGNED, int ACTIVATION>
-__device__ void conv_forward(real *out, const real *x, const real *w, const real *b, int n, team t)
+__device__ void conv_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
 {
     by_rows<S::TAPS, ALIGNED> kernels = {w};
     unrolled<S> images = {x};
     put_conv_output<S, ACTIVATION> put = {out, b};
-    gemm<T, 1>(kernels, images, put, S::F, n * S::PIXELS, S::TAPS, t);
+    gemm<T, 1>(kernels, images, put, S::F, n * S::PIXELS, S::TAPS, range);
 }
 
 /* ---- dx (c, (r,iy,ix)) = w' (c, (f,ky,kx)) dz, each pixel from the outputs whose windows saw it ---- */
@@ -113,17 +114,17 @@ struct put_conv_dx {
     }
     enum { EXTRA = BELOW != LINEAR };
     __device__ const real *extra(int c, int input) const { return x + number(c, input); }
-    __device__ real value(real sum, real below) const { return sum * slope<BELOW>(below); }
+    __device__ real value(real sum, real below) const { return sum * derivative<BELOW>(below); }
     __device__ real *place(int c, int input, int) const { return dx + number(c, input); }
 };
 
 template <class T, class S, int BELOW>
-__device__ void conv_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, team t)
+__device__ void conv_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, block_range range)
 {
     kernels_by_channel<S> kernels = {w};
     outputs_that_saw<S> outputs = {dz};
     put_conv_dx<S, BELOW> put = {dx, x};
-    gemm<T, 1>(kernels, outputs, put, S::C, n * S::IN, S::F * S::AREA, t);
+    gemm<T, 1>(kernels, outputs, put, S::C, n * S::IN, S::F * S::AREA, range);
 }
 
 /* ---- dw (f, tap) = dz (f, (r,p)) unrolled', db = sums of dz: a further tap that always sees 1 ---- */
@@ -158,21 +159,21 @@ struct unrolled_and_ones {
 };
 
 template <class T, int SPLITS, class S>
-__device__ void conv_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+__device__ void conv_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
     outputs_by_filter<S> filters = {dz};
     unrolled_and_ones<S> images = {x};
     put_gradient<S::TAPS, S::F> gradient = {g};
-    gemm<T, SPLITS>(filters, images, gradient, S::F, S::TAPS + 1, n * S::PIXELS, t);
+    gemm<T, SPLITS>(filters, images, gradient, S::F, S::TAPS + 1, n * S::PIXELS, range);
 }
 
 /* out (n,F,PIXELS) = f(out + b), where a library has convolved */
 template <int F, int PIXELS, int ACTIVATION>
-__device__ void conv_finish(real *out, const real *b, int n, team t)
+__device__ void conv_finish(real *out, const real *b, int n, block_range range)
 {
     enum { LENGTH = PIXELS % WHOLE == 0 ? (int)WHOLE : 1 };     /* side by side, of one filter */
     struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
-    for (int e = t.first(); e < n * F * PIXELS / LENGTH; e += t.stride()) {
+    for (int e = range.first(); e < n * F * PIXELS / LENGTH; e += range.stride()) {
         side values = ((side *)out)[e];
         real bias = b[e * LENGTH / PIXELS % F];
         #pragma unroll

@@ -1,5 +1,5 @@
-/* direct.cu - convolution without a product, for small images and few channels: a tile of a matrix product would be
- * almost empty there, or too few of them would keep the GPU busy. Same shapes and results as in conv.cu.
+/* conv_direct.cu - convolution without a product, for small images and few channels: a tile of a matrix product would
+ * be almost empty there, or too few of them would keep the GPU busy. Same shapes and results as in conv.cu.
  */
 
 /* ---- out = f(x * w + b): a thread a pixel, for GROUP filters at once whose weights are in shared memory ---- */
@@ -34,13 +34,13 @@ __device__ inline void load_channel(real *value, const window<S> &here, int c)
 }
 
 template <class S, int GROUP, class KERNELS, class PUT>
-__device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT &put, int n, team t)
+__device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT &put, int n, block_range range)
 {
     enum { GROUPS = (S::F + GROUP - 1) / GROUP };
     struct alignas(16) filters { real w[GROUP]; };
     filters *shared = (filters *)BLOCK_MEMORY;      /* (tap, filter of the group) */
     int chunks = (n * S::PIXELS + THREADS - 1) / THREADS, loaded = -1;
-    for (int at = t.id; at < GROUPS * chunks; at += t.count) {
+    for (int at = range.id; at < GROUPS * chunks; at += range.count) {
         int group = at / chunks, output = at % chunks * THREADS + threadIdx.x;
         if (group != loaded) {
             __syncthreads();
@@ -60,7 +60,7 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
             #pragma unroll
             for (int tap = 0; tap < S::AREA; tap++)
                 value[tap] = next[tap];
-            load_channel<S>(next, here, c + 1);     /* on its way while this one is multiplied */
+            load_channel<S>(next, here, c + 1);     /* loads while this one is multiplied */
             #pragma unroll
             for (int tap = 0; tap < S::AREA; tap++) {
                 filters w = shared[c * S::AREA + tap];
@@ -72,7 +72,8 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
         real extra[GROUP];
         #pragma unroll
         for (int f = 0; f < GROUP; f++)
-            extra[f] = PUT::EXTRA ? load_or_zero(group * GROUP + f < S::F ? put.extra(group * GROUP + f, output) : 0) : 0;
+            extra[f] =
+                PUT::EXTRA ? load_or_zero(group * GROUP + f < S::F ? put.extra(group * GROUP + f, output) : 0) : 0;
         #pragma unroll
         for (int f = 0; f < GROUP; f++)
             if (group * GROUP + f < S::F)
@@ -82,21 +83,21 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
 }
 
 template <class S, int GROUP, int ACTIVATION>
-__device__ void direct_forward(real *out, const real *x, const real *w, const real *b, int n, team t)
+__device__ void direct_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
 {
     kernels_forward<S> kernels = {w};
     put_conv_output<S, ACTIVATION> put = {out, b};
-    convolve<S, GROUP>(x, kernels, put, n, t);
+    convolve<S, GROUP>(x, kernels, put, n, range);
 }
 
-/* ---- dx: with stride 1, the convolution of dz with the kernels turned round, filters and channels exchanged ---- */
+/* ---- dx: with stride 1, the convolution of dz with the rotated kernels, filters and channels exchanged ---- */
 
 template <class S>
-using turned = conv_shape<S::F, S::OH, S::OW, S::C, S::IH, S::IW, S::K, 1, S::K - 1 - S::TOP, S::K - 1 - S::LEFT>;
+using rotated = conv_shape<S::F, S::OH, S::OW, S::C, S::IH, S::IW, S::K, 1, S::K - 1 - S::TOP, S::K - 1 - S::LEFT>;
 
-/* w(c, f, ky, kx) of the turned convolution of shape T */
+/* w(c, f, ky, kx) of the rotated convolution of shape T */
 template <class T>
-struct kernels_turned {
+struct kernels_rotated {
     const real *w;
     __device__ const real *at(int c, int tap) const
     {
@@ -106,17 +107,17 @@ struct kernels_turned {
 };
 
 template <class S, int GROUP, int BELOW>
-__device__ void direct_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, team t)
+__device__ void direct_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, block_range range)
 {
-    kernels_turned<turned<S>> kernels = {w};
+    kernels_rotated<rotated<S>> kernels = {w};
     put_conv_dx<S, BELOW> put = {dx, x};
-    convolve<turned<S>, GROUP>(dz, kernels, put, n, t);
+    convolve<rotated<S>, GROUP>(dz, kernels, put, n, range);
 }
 
 /* ---- dw and db: a thread a channel and PER filters, all taps at once, over bands of ROWS output rows ----
  *
- * A block takes one band after another, its part of x and dz in shared memory, and keeps its sums in registers; PARTS
- * blocks make PARTS parts of the gradients. Threads left over share a band's rows; their sums are added up in order.
+ * A block takes one band after another, its rows of x and dz in shared memory, and keeps its sums in registers; SPLITS
+ * blocks make SPLITS partial sums. Threads left over share a band's rows; their sums are added up in order.
  */
 
 template <class S, int PER_, int ROWS_>
@@ -129,14 +130,15 @@ struct bands {
     enum { VALUES = S::C * X + S::F * DZ };
 };
 
-/* A band of dz, zeros below the image, and the part of x that its windows see. */
+/* A band of dz, zeros below the image, and the rows of x that its windows see. */
 template <class S, class B>
 struct x_places {
     const real *image;
     int first;
     __device__ const real *from(int e) const
     {
-        int at = e % (B::HEIGHT * B::WIDTH), iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
+        int at = e % (B::HEIGHT * B::WIDTH);
+        int iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
         bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
         return inside ? image + e / (B::HEIGHT * B::WIDTH) * S::IN + iy * S::IW + ix : 0;
     }
@@ -162,13 +164,67 @@ __device__ inline void load_band(real *x_band, real *dz_band, const real *x, con
     stage<S::F * B::ROWS * S::OW>(dz_band, dz_places<S, B>{dz + (size_t)r * (S::F * S::PIXELS), first});
 }
 
-template <class S, int PER, int ROWS, int PARTS>
-__device__ void direct_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+/* sum (filter, tap) and bias (filter) += of channel c and B::PER filters from f0 on, every SHARES-th row of a band */
+template <class S, class B>
+__device__ inline void add_band(real (&sum)[B::PER][S::AREA], real (&bias)[B::PER], const real *x_band,
+                                const real *dz_band, int c, int f0, int share)
+{
+    for (int oy = share; oy < B::ROWS; oy += B::SHARES) {
+        const real *row = x_band + c * B::X + oy * S::STRIDE * B::WIDTH;
+        #pragma unroll 4
+        for (int ox = 0; ox < S::OW; ox++) {
+            real d[B::PER];
+            #pragma unroll
+            for (int f = 0; f < B::PER; f++) {
+                d[f] = f0 + f < S::F ? dz_band[(f0 + f) * B::DZ + oy * S::OW + ox] : 0;
+                bias[f] += d[f];
+            }
+            #pragma unroll
+            for (int tap = 0; tap < S::AREA; tap++) {
+                real value = row[tap / S::K * B::WIDTH + ox * S::STRIDE + tap % S::K];
+                #pragma unroll
+                for (int f = 0; f < B::PER; f++)
+                    sum[f][tap] += d[f] * value;
+            }
+        }
+    }
+}
+
+/* out = the gradients from the sums of all shares, one tap after another, through the block's memory; channel 0 has the
+ * biases, each behind its filter's taps */
+template <class S, class B>
+__device__ inline void put_shares(real *out, real *memory, const real (&sum)[B::PER][S::AREA],
+                                  const real (&bias)[B::PER], int c, int f0, int share, bool busy)
+{
+    #pragma unroll
+    for (int s = 0; s < B::PER * (S::AREA + 1); s++) {
+        real mine = s % (S::AREA + 1) < S::AREA ? sum[s / (S::AREA + 1)][s % (S::AREA + 1) % S::AREA]
+                                                : bias[s / (S::AREA + 1)];
+        if (B::SHARES > 1) {
+            __syncthreads();
+            memory[threadIdx.x] = mine;
+            __syncthreads();
+            for (int other = 1; share == 0 && other < B::SHARES; other++)
+                mine += memory[other * B::PAIRS + threadIdx.x];
+        }
+        int f = f0 + s / (S::AREA + 1), tap = s % (S::AREA + 1);
+        if (busy && share == 0 && f < S::F) {
+            if (tap < S::AREA)
+                out[f * S::TAPS + c * S::AREA + tap] = mine;
+            else if (c == 0)
+                out[S::F * S::TAPS + f] = mine;
+        }
+    }
+    __syncthreads();
+}
+
+template <class S, int PER, int ROWS, int SPLITS>
+__device__ void direct_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
     typedef bands<S, PER, ROWS> B;
-    enum { SUMS = PER * (S::AREA + 1), CHANNEL = S::C, ROUNDS = (B::PAIRS + THREADS - 1) / THREADS };
+    enum { CHANNEL = S::C, ROUNDS = (B::PAIRS + THREADS - 1) / THREADS };
     real *x_band = (real *)BLOCK_MEMORY, *dz_band = x_band + S::C * B::X;
-    for (int part = t.id; part < PARTS; part += t.count)
+    for (int split = range.id; split < SPLITS; split += range.count)
         #pragma unroll 1
         for (int round = 0; round < ROUNDS; round++) {
             int pair = round * THREADS + threadIdx.x % (B::SHARES > 1 ? (int)B::PAIRS : (int)THREADS);
@@ -176,51 +232,13 @@ __device__ void direct_backward_parameters(real *g, const real *dz, const real *
             int c = pair % CHANNEL, f0 = pair / CHANNEL * PER;
             bool busy = pair < B::PAIRS && share < B::SHARES;
             real sum[PER][S::AREA] = {}, bias[PER] = {};
-            for (int band = part; band < n * B::COUNT; band += PARTS) {
+            for (int band = split; band < n * B::COUNT; band += SPLITS) {
                 __syncthreads();
                 load_band<S, B>(x_band, dz_band, x, dz, band / B::COUNT, band % B::COUNT * ROWS);
                 __syncthreads();
-                for (int oy = share; busy && oy < ROWS; oy += B::SHARES) {
-                    const real *row = x_band + c * B::X + oy * S::STRIDE * B::WIDTH;
-                    #pragma unroll 4
-                    for (int ox = 0; ox < S::OW; ox++) {
-                        real d[PER];
-                        #pragma unroll
-                        for (int f = 0; f < PER; f++) {
-                            d[f] = f0 + f < S::F ? dz_band[(f0 + f) * B::DZ + oy * S::OW + ox] : 0;
-                            bias[f] += d[f];
-                        }
-                        #pragma unroll
-                        for (int tap = 0; tap < S::AREA; tap++) {
-                            real value = row[tap / S::K * B::WIDTH + ox * S::STRIDE + tap % S::K];
-                            #pragma unroll
-                            for (int f = 0; f < PER; f++)
-                                sum[f][tap] += d[f] * value;
-                        }
-                    }
-                }
+                if (busy)
+                    add_band<S, B>(sum, bias, x_band, dz_band, c, f0, share);
             }
-            /* the shares' sums, one tap after another, through the block's memory; the bias is channel 0's business */
-            real *out = g + (size_t)part * (S::F * S::TAPS + S::F);
-            #pragma unroll
-            for (int s = 0; s < SUMS; s++) {
-                real mine = s % (S::AREA + 1) < S::AREA ? sum[s / (S::AREA + 1)][s % (S::AREA + 1) % S::AREA]
-                                                        : bias[s / (S::AREA + 1)];
-                if (B::SHARES > 1) {
-                    __syncthreads();
-                    x_band[threadIdx.x] = mine;
-                    __syncthreads();
-                    for (int other = 1; share == 0 && other < B::SHARES; other++)
-                        mine += x_band[other * B::PAIRS + threadIdx.x];
-                }
-                int f = f0 + s / (S::AREA + 1), tap = s % (S::AREA + 1);
-                if (busy && share == 0 && f < S::F) {
-                    if (tap < S::AREA)
-                        out[f * S::TAPS + c * S::AREA + tap] = mine;
-                    else if (c == 0)
-                        out[S::F * S::TAPS + f] = mine;
-                }
-            }
-            __syncthreads();
+            put_shares<S, B>(g + (size_t)split * (S::F * S::TAPS + S::F), x_band, sum, bias, c, f0, share, busy);
         }
 }

@@ -1,13 +1,11 @@
-/* winograd.cu - convolution with 3 x 3 kernels at stride 1 in 4/9 of the multiplications (Winograd 1980; Lavin and Gray
- * 2016, F(2x2, 3x3)). A tile of 2 x 2 outputs sees 4 x 4 pixels d of the image through a kernel g:
+/* conv_winograd.cu - convolution with 3 x 3 kernels at stride 1 in 4/9 of the multiplications (Winograd 1980; Lavin and
+ * Gray 2016, F(2x2, 3x3)). A tile of 2 x 2 outputs sees 4 x 4 pixels d of the image through a kernel g:
  *     out = A' [(G g G') * (B' d B)] A,   * element by element,   16 multiplications in place of 36.
  * As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G. Summed over channels (for dg: over tiles) the
- * products at each of the 16 places are a matrix product. A block computes all 16 of them for 32 x 32 results: 16 threads
- * a place, each with 8 x 8 sums. Float32 only; the error is about that of the direct sum (csrc/omp/winograd.c takes larger
- * tiles). Same shapes and results as in conv.cu.
+ * products at each of the 16 PLACES are a matrix product. A block computes all 16 of them for BLOCK_SIDE x BLOCK_SIDE
+ * results, DEPTH terms of their sums at a time: 16 threads a place, each with 8 x 8 sums. Float32 only; the error is
+ * about that of the direct sum (the CPU takes larger tiles). Same shapes and results as in conv.cu.
  */
-
-enum { PLACES = 16, BLOCK_SIDE = 32, DEPTH = 8 };       /* of the sums, DEPTH terms at a time */
 
 /* ---- transforms: of one line of values STEP apart, then of a tile ---- */
 
@@ -58,6 +56,39 @@ __device__ inline void transform_image(real (&d)[PLACES])
     #pragma unroll
     for (int i = 0; i < 4; i++)
         image_line<1>(d + 4 * i);
+}
+
+__device__ inline void transform_output(real (&out)[4], const real *m)
+{
+    real lines[8];
+    #pragma unroll
+    for (int i = 0; i < 4; i++)
+        output_line<4>(lines + i, m + i);
+    #pragma unroll
+    for (int i = 0; i < 2; i++)
+        output_line<1>(out + 2 * i, lines + 4 * i);
+}
+
+__device__ inline void transform_gradient(real (&all)[PLACES], const real (&z)[4])
+{
+    real lines[8];
+    #pragma unroll
+    for (int i = 0; i < 2; i++)
+        gradient_line<2>(lines + i, z[i], z[2 + i]);
+    #pragma unroll
+    for (int i = 0; i < 4; i++)
+        gradient_line<1>(all + 4 * i, lines[2 * i], lines[2 * i + 1]);
+}
+
+__device__ inline void transform_weights(real (&weights)[9], const real *m)
+{
+    real lines[12];
+    #pragma unroll
+    for (int i = 0; i < 4; i++)
+        weight_line<4>(lines + i, m + i);
+    #pragma unroll
+    for (int i = 0; i < 3; i++)
+        weight_line<1>(weights + 3 * i, lines + 4 * i);
 }
 
 /* ---- the tiles of a convolution ---- */
@@ -128,7 +159,7 @@ __device__ inline void multiply_places(real (&sum)[8][8], const real *a, const r
 template <class TAKE>
 __device__ inline void each_result(const real (&sum)[8][8], real *memory, const TAKE &take)
 {
-    enum { ROW = BLOCK_SIDE + 8, PLACE = 8 * ROW };     /* 8 more, so that rows lie in different banks */
+    enum { ROW = BLOCK_SIDE + 8, PLACE = 8 * ROW };     /* 8 more, so that rows are in different banks */
     const results mine;
     int row = threadIdx.x / BLOCK_SIDE, column = threadIdx.x % BLOCK_SIDE;
     #pragma unroll
@@ -150,7 +181,7 @@ __device__ inline void each_result(const real (&sum)[8][8], real *memory, const 
     __syncthreads();
 }
 
-/* ---- out = f(x * w + b), and dx as the convolution of dz with the kernels turned round ---- */
+/* ---- out = f(x * w + b), and dx as the convolution of dz with the rotated kernels ---- */
 
 /* u (channels filled up to DEPTH, PLACES, filters filled up to 32): the transformed kernels */
 template <class S>
@@ -159,10 +190,10 @@ struct kernel_places {
 };
 
 template <class S, class KERNELS>
-__device__ inline void transform_kernels(real *u, const KERNELS &kernels, team t)
+__device__ inline void transform_kernels(real *u, const KERNELS &kernels, block_range range)
 {
     typedef kernel_places<S> P;
-    for (int e = t.first(); e < P::CHANNELS * P::FILTERS; e += t.stride()) {
+    for (int e = range.first(); e < P::CHANNELS * P::FILTERS; e += range.stride()) {
         int f = e % P::FILTERS, c = e / P::FILTERS;
         real g[9], lines[12], all[PLACES];
         #pragma unroll
@@ -197,21 +228,52 @@ __device__ inline void copy_kernels(real *to, const real *u, int first, int filt
 {
     enum { VECTORS = DEPTH * PLACES * BLOCK_SIDE / WHOLE, LINE = BLOCK_SIDE / WHOLE };
     #pragma unroll
-    for (int e = threadIdx.x; e < VECTORS; e += THREADS)
-        copy_whole_async(to + e * WHOLE,
-                         u + ((size_t)first * PLACES + e / LINE) * kernel_places<S>::FILTERS + filter + e % LINE * WHOLE);
+    for (int e = threadIdx.x; e < VECTORS; e += THREADS) {
+        size_t line = (size_t)first * PLACES + e / LINE;
+        copy_whole_async(to + e * WHOLE, u + line * kernel_places<S>::FILTERS + filter + e % LINE * WHOLE);
+    }
     copy_group();
+}
+
+/* The outputs of filter f in a tile, from their 16 places m, go where `put` says; with POOL their maximum, of a whole
+ * tile, goes to pooled. */
+template <class S, int POOL, class PUT>
+__device__ inline void finish_tile(real *pooled, const PUT &put, const real *m, int f, int tile)
+{
+    typedef tiles_of<S> tiles;
+    real out[4], extra[4];
+    int at = tile % tiles::EACH, y = at / tiles::ACROSS * 2, column = at % tiles::ACROSS * 2;
+    int output = tile / tiles::EACH * S::PIXELS + y * S::OW + column;
+    transform_output(out, m);
+    #pragma unroll
+    for (int k = 0; k < 4; k++) {
+        bool inside = tiles::WHOLE_TILES || (y + k / 2 < S::OH && column + k % 2 < S::OW);
+        extra[k] = load_or_zero(PUT::EXTRA && inside ? put.extra(f, output + k / 2 * S::OW + k % 2) : 0);
+    }
+    #pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (tiles::WHOLE_TILES || (y + k / 2 < S::OH && column + k % 2 < S::OW))
+            *put.place(f, output + k / 2 * S::OW + k % 2, 0) = out[k] = put.value(out[k], extra[k]);
+    if (POOL && y + 1 < S::OH && column + 1 < S::OW) {
+        real largest = out[0];
+        #pragma unroll
+        for (int k = 1; k < 4; k++)
+            largest = out[k] > largest ? out[k] : largest;
+        int plane = tile / tiles::EACH * S::F + f;
+        pooled[((size_t)plane * (S::OH / 2) + y / 2) * (S::OW / 2) + column / 2] = largest;
+    }
 }
 
 /* pooled: where the maximum of each whole tile goes, in POOL's case */
 template <class S, int POOL, class PUT>
-__device__ inline void winograd_convolve(real *pooled, const real *x, const real *u, const PUT &put, int n, team t)
+__device__ inline void winograd_convolve(real *pooled, const real *x, const real *u, const PUT &put, int n,
+                                         block_range range)
 {
     typedef tiles_of<S> tiles;
     enum { ROW = PLACES * BLOCK_SIDE, BUFFER = DEPTH * ROW, GROUPS = kernel_places<S>::FILTERS / BLOCK_SIDE };
-    real *kernels = (real *)BLOCK_MEMORY, *image = kernels + 2 * BUFFER;        /* kernels twice: one is on its way */
+    real *kernels = (real *)BLOCK_MEMORY, *image = kernels + 2 * BUFFER;        /* kernels twice: one is loading */
     int count = n * tiles::EACH, blocks = (count + BLOCK_SIDE - 1) / BLOCK_SIDE;
-    for (int at = t.id; at < GROUPS * blocks; at += t.count) {
+    for (int at = range.id; at < GROUPS * blocks; at += range.count) {
         int filter = at % GROUPS * BLOCK_SIDE, tile = at / GROUPS * BLOCK_SIDE + threadIdx.x % BLOCK_SIDE;
         int channel = threadIdx.x / BLOCK_SIDE, stage = 0;
         real sum[8][8] = {}, d[PLACES];
@@ -224,7 +286,7 @@ __device__ inline void winograd_convolve(real *pooled, const real *x, const real
                 image[channel * ROW + p * BLOCK_SIDE + threadIdx.x % BLOCK_SIDE] = d[p];
             copy_wait<0>();
             __syncthreads();
-            int next = c + DEPTH + channel;     /* on its way while this is multiplied */
+            int next = c + DEPTH + channel;     /* loads while this is multiplied */
             tiles::load_image(d, x, tile, next, tile < count && next < S::C);
             if (c + DEPTH < S::C)
                 copy_kernels<S>(kernels + (stage ^ 1) * BUFFER, u, c + DEPTH, filter);
@@ -237,89 +299,61 @@ __device__ inline void winograd_convolve(real *pooled, const real *x, const real
             int f = filter + i, here = first + j;
             if (f >= S::F || here >= count)
                 return;
-            real lines[8], out[4], extra[4];
-            int place = here % tiles::EACH, y = place / tiles::ACROSS * 2, column = place % tiles::ACROSS * 2;
-            int output = here / tiles::EACH * S::PIXELS + y * S::OW + column;
-            #pragma unroll
-            for (int k = 0; k < 4; k++)
-                output_line<4>(lines + k, m + k);
-            #pragma unroll
-            for (int k = 0; k < 2; k++)
-                output_line<1>(out + 2 * k, lines + 4 * k);
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                bool inside = tiles::WHOLE_TILES || (y + k / 2 < S::OH && column + k % 2 < S::OW);
-                extra[k] = load_or_zero(PUT::EXTRA && inside ? put.extra(f, output + k / 2 * S::OW + k % 2) : 0);
-            }
-            #pragma unroll
-            for (int k = 0; k < 4; k++)
-                if (tiles::WHOLE_TILES || (y + k / 2 < S::OH && column + k % 2 < S::OW))
-                    *put.place(f, output + k / 2 * S::OW + k % 2, 0) = out[k] = put.value(out[k], extra[k]);
-            if (POOL && y + 1 < S::OH && column + 1 < S::OW) {
-                real largest = out[0];
-                #pragma unroll
-                for (int k = 1; k < 4; k++)
-                    largest = out[k] > largest ? out[k] : largest;
-                int plane = here / tiles::EACH * S::F + f;
-                pooled[((size_t)plane * (S::OH / 2) + y / 2) * (S::OW / 2) + column / 2] = largest;
-            }
+            finish_tile<S, POOL>(pooled, put, m, f, here);
         });
     }
 }
 
 template <class S>
-__device__ void winograd_kernels(real *u, const real *w, team t)
+__device__ void winograd_kernels(real *u, const real *w, block_range range)
 {
-    transform_kernels<S>(u, kernels_forward<S>{w}, t);
+    transform_kernels<S>(u, kernels_forward<S>{w}, range);
 }
 
 /* POOL: the next layer's outputs, too, where that is a max pooling of 2 x 2 outputs */
 template <class S, int ACTIVATION, int POOL>
-__device__ void winograd_forward(real *out, real *pooled, const real *x, const real *u, const real *b, int n, team t)
+__device__ void winograd_forward(real *out, real *pooled, const real *x, const real *u, const real *b, int n,
+                                 block_range range)
 {
     put_conv_output<S, ACTIVATION> put = {out, b};
-    winograd_convolve<S, POOL>(pooled, x, u, put, n, t);
+    winograd_convolve<S, POOL>(pooled, x, u, put, n, range);
 }
 
 template <class S>
-__device__ void winograd_turned_kernels(real *u, const real *w, team t)
+__device__ void winograd_rotated_kernels(real *u, const real *w, block_range range)
 {
-    transform_kernels<turned<S>>(u, kernels_turned<turned<S>>{w}, t);
+    transform_kernels<rotated<S>>(u, kernels_rotated<rotated<S>>{w}, range);
 }
 
 template <class S, int BELOW>
-__device__ void winograd_backward_input(real *dx, const real *dz, const real *u, const real *x, int n, team t)
+__device__ void winograd_backward_input(real *dx, const real *dz, const real *u, const real *x, int n,
+                                        block_range range)
 {
     put_conv_dx<S, BELOW> put = {dx, x};
-    winograd_convolve<turned<S>, 0>(0, dz, u, put, n, t);
+    winograd_convolve<rotated<S>, 0>(0, dz, u, put, n, range);
 }
 
-/* ---- dw and db, in PARTS parts of the tiles: 32 filters and 32 channels a block, DEPTH tiles at a time ---- */
+/* ---- dw and db, the tiles in SPLITS: 32 filters and 32 channels a block, DEPTH tiles at a time ---- */
 
-template <class S, int PARTS>
-__device__ void winograd_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+template <class S, int SPLITS>
+__device__ void winograd_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
     typedef tiles_of<S> tiles;
     enum { FILTERS = (S::F + BLOCK_SIDE - 1) / BLOCK_SIDE, CHANNELS = (S::C + BLOCK_SIDE - 1) / BLOCK_SIDE };
-    enum { PAIRS = FILTERS * CHANNELS, ROW = PLACES * BLOCK_SIDE + 4 };        /* 4 more: tiles lie in different banks */
+    enum { PAIRS = FILTERS * CHANNELS, ROW = PLACES * BLOCK_SIDE + 4 };     /* 4 more: tiles are in different banks */
     real *outputs = (real *)BLOCK_MEMORY, *images = outputs + DEPTH * ROW;
-    int count = n * tiles::EACH, steps = (count + DEPTH - 1) / DEPTH, each = (steps + PARTS - 1) / PARTS;
+    int count = n * tiles::EACH, steps = (count + DEPTH - 1) / DEPTH, each = (steps + SPLITS - 1) / SPLITS;
     int lane = threadIdx.x % DEPTH, line = threadIdx.x / DEPTH;         /* tile of a step, filter and channel */
-    for (int at = t.id; at < PAIRS * PARTS; at += t.count) {
-        int part = at / PAIRS, filter = at % FILTERS * BLOCK_SIDE, channel = at % PAIRS / FILTERS * BLOCK_SIDE;
-        int f = filter + line, c = channel + line, tile = part * each * DEPTH + lane;
-        int end = min((part + 1) * each * DEPTH, count);
+    for (int at = range.id; at < PAIRS * SPLITS; at += range.count) {
+        int split = at / PAIRS, filter = at % FILTERS * BLOCK_SIDE, channel = at % PAIRS / FILTERS * BLOCK_SIDE;
+        int f = filter + line, c = channel + line, tile = split * each * DEPTH + lane;
+        int end = min((split + 1) * each * DEPTH, count);
         real sum[8][8] = {}, bias = 0, d[PLACES], z[4];
         tiles::load_outputs(z, dz, tile, f, tile < end && f < S::F);
         tiles::load_image(d, x, tile, c, tile < end && c < S::C);
-        for (int base = part * each * DEPTH; base < end; base += DEPTH) {
-            real lines[8], all[PLACES];
-            #pragma unroll
-            for (int i = 0; i < 2; i++)
-                gradient_line<2>(lines + i, z[i], z[2 + i]);
-            #pragma unroll
-            for (int i = 0; i < 4; i++)
-                gradient_line<1>(all + 4 * i, lines[2 * i], lines[2 * i + 1]);
+        for (int base = split * each * DEPTH; base < end; base += DEPTH) {
+            real all[PLACES];
+            transform_gradient(all, z);
             bias += (z[0] + z[1]) + (z[2] + z[3]);
             transform_image(d);
             #pragma unroll
@@ -334,17 +368,12 @@ __device__ void winograd_backward_parameters(real *g, const real *dz, const real
             multiply_places<ROW>(sum, outputs, images);
             __syncthreads();
         }
-        real *to = g + (size_t)part * (S::F * S::TAPS + S::F);
+        real *to = g + (size_t)split * (S::F * S::TAPS + S::F);
         each_result(sum, outputs, [&](int i, int j, const real *m) {
             if (filter + i >= S::F || channel + j >= S::C)
                 return;
-            real lines[12], weights[9];
-            #pragma unroll
-            for (int k = 0; k < 4; k++)
-                weight_line<4>(lines + k, m + k);
-            #pragma unroll
-            for (int k = 0; k < 3; k++)
-                weight_line<1>(weights + 3 * k, lines + 4 * k);
+            real weights[9];
+            transform_weights(weights, m);
             #pragma unroll
             for (int tap = 0; tap < 9; tap++)
                 to[(filter + i) * S::TAPS + (channel + j) * 9 + tap] = weights[tap];

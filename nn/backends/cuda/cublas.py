@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import functools
 
-from ..utils import UsageError
-from .gpu import cupy, library_path
+from .device import cuda_major, cupy, load_library
 
 DECLARATIONS = """
 typedef void *handle_t;
@@ -27,30 +26,22 @@ PLAIN, TRANSPOSED = 0, 1
 
 @functools.cache
 def library():
-    """(ffi, lib) of cuBLAS. UsageError, which says what to install, where there is none."""
-    import cffi
-
-    ffi = cffi.FFI()
-    ffi.cdef(DECLARATIONS)
-    major = cupy().cuda.runtime.runtimeGetVersion() // 1000
-    for path in [*library_path("libcublas", "cublas"), f"libcublas.so.{major}", "libcublas.so"]:
-        try:
-            return ffi, ffi.dlopen(path)
-        except OSError:
-            continue
+    """Return (ffi, lib) of cuBLAS. Raise UsageError, which says what to install, where there is none."""
+    major = cuda_major()
     package = "nvidia-cublas" if major >= 13 else f"nvidia-cublas-cu{major}"
-    raise UsageError(f"--backend cuda: cuBLAS is not there; pip install {package}, or use --backend omp")
+    missing = f"--backend cuda: cuBLAS is not installed; pip install {package}, or use --backend omp"
+    return load_library(DECLARATIONS, "libcublas", "cublas", [f"libcublas.so.{major}", "libcublas.so"], missing)[:2]
 
 
 def check(code: int, what: str) -> None:
-    """Raise UsageError if a call of cuBLAS failed."""
+    """Raise RuntimeError if a call of cuBLAS failed."""
     if code:
         raise RuntimeError(f"cuBLAS: {what} failed with status {code}")
 
 
 class Cublas:
-    """What program.py's builder hands over: dense layers' large products. tf32: their float32 products may be taken
-    by tensor cores with 10 bits of mantissa."""
+    """The library of engine `cuda`: takes over dense layers' large products. tf32: tensor cores may compute their
+    float32 products with 10 bits of mantissa."""
 
     SMALLEST = 2**30  # operations; below, our own kernels are as fast and take the bias and activation along
 
@@ -70,23 +61,23 @@ class Cublas:
         check(self.lib.cublasSetMathMode(self.handle, TF32_MATH if tf32 else DEFAULT_MATH), "cublasSetMathMode")
 
     def pointer(self, address: int):
-        """A C pointer from a number."""
+        """Return a C pointer from a number."""
         return self.ffi.cast("void *", address)
 
     def wants_product(self, m: int, n: int, k: int) -> bool:
-        """A product (m, k) (k, n) is large enough for this library."""
+        """Return whether a product (m, k) (k, n) is large enough for this library."""
         return 2 * m * n * k >= self.SMALLEST
 
     def convolves(self, layer) -> bool:
-        """A convolution is this library's."""
+        """Return whether this library computes a convolution."""
         return False
 
     def pools(self, layer) -> bool:
-        """Pooling is this library's."""
+        """Return whether this library computes a pooling layer."""
         return False
 
     def product(self, c: int, a: int, b: int, m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> None:
-        """c (m, n) = a (m, k) b (k, n) at these addresses, row by row; a transposed factor lies as its transpose.
+        """Compute c (m, n) = a (m, k) b (k, n) at these addresses, row by row; a transposed factor is stored so.
 
         cuBLAS counts column by column, where these are c' = b' a'."""
 
@@ -103,21 +94,21 @@ class Cublas:
     # ---- ops, as functions of the runner and the rows of the batch
 
     def dense_forward(self, s):
-        """out (n,o) = x (n,i) w'"""
+        """Return the op out (n,o) = x (n,i) w'."""
         i, o = s.layer.inputs, s.layer.outputs
         return lambda r, n: self.product(
-            r.address(s.out), r.address(s.x), r.parameter(s.at), n, o, i, False, True
+            r.address(s.out), r.address(s.x), r.address(s.weight), n, o, i, False, True
         )
 
     def dense_backward_input(self, s):
-        """dx (n,i) = dz (n,o) w"""
+        """Return the op dx (n,i) = dz (n,o) w."""
         i, o = s.layer.inputs, s.layer.outputs
         return lambda r, n: self.product(
-            r.address(s.dx), r.address(s.dz), r.parameter(s.at), n, i, o, False, False
+            r.address(s.dx), r.address(s.dz), r.address(s.weight), n, i, o, False, False
         )
 
     def dense_backward_parameters(self, s):
-        """dw (o,i) = dz' x"""
+        """Return the op dw (o,i) = dz' x."""
         i, o = s.layer.inputs, s.layer.outputs
         return lambda r, n: self.product(
             r.address(s.gradient), r.address(s.dz), r.address(s.x), o, i, n, True, False

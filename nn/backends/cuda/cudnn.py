@@ -1,4 +1,4 @@
-"""The engine `cudnn`: convolution and pooling by cuDNN, its C library called through cffi; all else as in cuda.py.
+"""The engine `cudnn`: convolution and pooling by cuDNN, its C library called through cffi; all else as in engine.py.
 
 What stays with our own kernels: a `same` convolution that needs an odd number of zeros, since cuDNN pads both sides
 alike; the backward pass of pooling, since cuDNN does not say which of several equal maxima gets the gradient; and the
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import functools
 
-from ..layers import Layer
-from ..utils import UsageError
+from ...layers import Layer
+from ...utils import UsageError
 from .cublas import Cublas
-from .cuda import CudaEngine
-from .gpu import cupy, library_path
+from .device import cuda_major, cupy, load_library
+from .engine import CudaEngine
 from .program import Purpose
 
 DECLARATIONS = """
@@ -64,26 +64,17 @@ ALGORITHMS = 8  # how many to ask for
 
 @functools.cache
 def library():
-    """(ffi, lib) of cuDNN 9. UsageError, which says what to install, where there is none."""
-    import cffi
-
-    ffi = cffi.FFI()
-    ffi.cdef(DECLARATIONS)
-    major = cupy().cuda.runtime.runtimeGetVersion() // 1000
-    install = f"pip install nvidia-cudnn-cu{major}, or use --backend cuda"
-    for path in [*library_path("libcudnn", "cudnn"), "libcudnn.so.9", "libcudnn.so"]:
-        try:
-            lib = ffi.dlopen(path)
-        except OSError:
-            continue
-        if lib.cudnnGetVersion() < OLDEST:
-            raise UsageError(f"--backend cudnn: {path} is older than version 9; {install}")
-        return ffi, lib
-    raise UsageError(f"--backend cudnn: cuDNN is not there; {install}")
+    """Return (ffi, lib) of cuDNN 9. Raise UsageError, which says what to install, where there is none."""
+    install = f"pip install nvidia-cudnn-cu{cuda_major()}, or use --backend cuda"
+    missing = f"--backend cudnn: cuDNN is not installed; {install}"
+    ffi, lib, path = load_library(DECLARATIONS, "libcudnn", "cudnn", ["libcudnn.so.9", "libcudnn.so"], missing)
+    if lib.cudnnGetVersion() < OLDEST:
+        raise UsageError(f"--backend cudnn: {path} is older than version 9; {install}")
+    return ffi, lib
 
 
 class Cudnn(Cublas):
-    """What program.py's builder hands over: convolutions, pooling, and cuBLAS's products."""
+    """The library of engine `cudnn`: takes over convolutions, pooling, and cuBLAS's products."""
 
     def __init__(self, dtype, stream, tf32: bool = False):
         super().__init__(dtype, stream, tf32)
@@ -119,13 +110,13 @@ class Cudnn(Cublas):
 
     @functools.cached_property
     def _factors(self):
-        """alpha = 1, beta = 0"""
+        """Return alpha = 1 and beta = 0."""
         return self.dnn.new(f"{self.real} *", 1), self.dnn.new(f"{self.real} *", 0)
 
     # ---- what is whose
 
     def convolves(self, layer: Layer) -> bool:
-        """cuDNN's padding, the same on both sides, gives this layer's output."""
+        """Return whether cuDNN's padding, the same on both sides, gives this layer's output."""
         pads = (layer.pad_top, layer.pad_left)
         return all(
             (side + 2 * pad - layer.kernel) // layer.stride + 1 == out
@@ -133,7 +124,7 @@ class Cudnn(Cublas):
         )
 
     def pools(self, layer: Layer) -> bool:
-        """Every pooling layer's forward pass is cuDNN's."""
+        """Return True: cuDNN computes the forward pass of every pooling layer."""
         return True
 
     # ---- convolution
@@ -144,27 +135,27 @@ class Cudnn(Cublas):
         return self.plans[layer, rows]
 
     def conv_forward(self, s):
-        """out = x * w, without the bias"""
+        """Return the op out = x * w, without the bias."""
 
         def run(r, n):
             p, (one, zero) = self._plan(s.layer, n), self._factors
             algorithm, workspace = p.choice("Forward", p.x, p.w, p.conv, p.out)
             self._call(
                 "cudnnConvolutionForward", self.context, one, p.x, self._at(r.address(s.x)), p.w,
-                self._at(r.parameter(s.at)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
+                self._at(r.address(s.weight)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
                 p.out, self._at(r.address(s.out)),
             )  # fmt: skip
 
         return run
 
     def conv_backward_input(self, s):
-        """dx from dz and w"""
+        """Return the op that gives dx from dz and w."""
 
         def run(r, n):
             p, (one, zero) = self._plan(s.layer, n), self._factors
             algorithm, workspace = p.choice("BackwardData", p.w, p.out, p.conv, p.x)
             self._call(
-                "cudnnConvolutionBackwardData", self.context, one, p.w, self._at(r.parameter(s.at)), p.out,
+                "cudnnConvolutionBackwardData", self.context, one, p.w, self._at(r.address(s.weight)), p.out,
                 self._at(r.address(s.dz)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
                 p.x, self._at(r.address(s.dx)),
             )  # fmt: skip
@@ -174,7 +165,7 @@ class Cudnn(Cublas):
     # ---- pooling
 
     def pool_forward(self, s):
-        """out = the maximum or mean of each window of x"""
+        """Return the op out = the maximum or mean of each window of x."""
 
         def run(r, n):
             key, (one, zero) = (s.layer, n), self._factors
@@ -212,8 +203,8 @@ class _Plan:
         self.choices: dict = {}
 
     def choice(self, direction: str, *descriptors):
-        """(algorithm, workspace) for a direction: cuDNN's first that is deterministic, and whose workspace is not
-        too large."""
+        """Return (algorithm, workspace) for a direction: the first of cuDNN's list that is deterministic and needs no
+        large workspace."""
         if direction not in self.choices:
             owner = self.owner
             found = owner.dnn.new("int *")
@@ -227,19 +218,19 @@ class _Plan:
                 and (r.math == FULL_MATH or owner.math == TF32_MATH or owner.type == 1)
             ]  # fmt: skip
             if not fitting:
-                raise UsageError("--backend cudnn: cuDNN has no way to compute this convolution; use --backend cuda")
+                raise UsageError("--backend cudnn: cuDNN cannot compute this convolution; use --backend cuda")
             chosen = fitting[0]
             self.choices[direction] = chosen.algo, cupy().empty(max(1, chosen.memory), "uint8")
         return self.choices[direction]
 
 
 class CudnnEngine(CudaEngine):
-    """See the top of this file."""
+    """A network on a GPU, convolutions and pooling by cuDNN; see the top of this file."""
 
     library = Cudnn
 
     def calls_library(self, purpose: Purpose) -> bool:
-        """Convolutions and pooling are cuDNN's, whatever their size."""
+        """Return whether the network has convolutions or pooling, which cuDNN computes whatever their size."""
         return any(layer.kind in ("conv", "maxpool", "avgpool") for layer in self.layers)
 
     def __init__(self, backend: str, layers, loss: str, dtype: str, **options):

@@ -1,16 +1,16 @@
 /* dense.cu - the fully connected layer. x (n,I), weight w (O,I), bias b (O), out (n,O). */
 
-/* Parts of the sums, (SPLITS, n, WIDTH), to be added up. */
+/* Partial sums, (SPLITS, n, WIDTH), to be added up. */
 template <int WIDTH>
-struct put_part {
+struct put_partial_sum {
     enum { VECTOR = WIDTH % WHOLE == 0 };
-    real *parts;
+    real *partial_sums;
     int n;
     __device__ int last(int size) const { return size; }
     enum { EXTRA = 0 };
     __device__ const real *extra(int, int) const { return 0; }
     __device__ real value(real sum, real) const { return sum; }
-    __device__ real *place(int r, int k, int split) const { return parts + ((size_t)split * n + r) * WIDTH + k; }
+    __device__ real *place(int r, int k, int split) const { return partial_sums + ((size_t)split * n + r) * WIDTH + k; }
 };
 
 /* ---- out = f(x w' + b) ---- */
@@ -28,31 +28,32 @@ struct put_dense_output {
 };
 
 template <class T, int SPLITS, int I, int O, int ALIGNED, int ACTIVATION>
-__device__ void dense_forward(real *out, real *parts, const real *x, const real *w, const real *b, int n, team t)
+__device__ void dense_forward(real *out, real *partial_sums, const real *x, const real *w, const real *b, int n,
+                              block_range range)
 {
     by_rows<I> rows = {x};
     by_rows<I, ALIGNED> columns = {w};
     put_dense_output<O, ACTIVATION> whole = {out, b};
-    put_part<O> part = {parts, n};
+    put_partial_sum<O> split = {partial_sums, n};
     if (SPLITS == 1)
-        gemm<T, 1>(rows, columns, whole, n, O, I, t);
+        gemm<T, 1>(rows, columns, whole, n, O, I, range);
     else
-        gemm<T, SPLITS>(rows, columns, part, n, O, I, t);
+        gemm<T, SPLITS>(rows, columns, split, n, O, I, range);
 }
 
-/* out = f(the sum of the parts + b); SPLITS 0: of what stands in out, as a library left it */
+/* out = f(the sum of the partial sums + b); SPLITS 0: of what stands in out, as a library left it */
 template <int SPLITS, int O, int ACTIVATION>
-__device__ void dense_finish(real *out, const real *parts, const real *b, int n, team t)
+__device__ void dense_finish(real *out, const real *partial_sums, const real *b, int n, block_range range)
 {
     enum { LENGTH = O % WHOLE == 0 ? (int)WHOLE : 1 };  /* side by side */
     struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
-    for (int e = t.first(); e < n * O / LENGTH; e += t.stride()) {
+    for (int e = range.first(); e < n * O / LENGTH; e += range.stride()) {
         side sum = SPLITS == 0 ? ((side *)out)[e] : side();
         for (int s = 0; s < SPLITS; s++) {
-            side part = ((const side *)(parts + (size_t)s * n * O))[e];
+            side partial = ((const side *)(partial_sums + (size_t)s * n * O))[e];
             #pragma unroll
             for (int v = 0; v < LENGTH; v++)
-                sum.v[v] += part.v[v];
+                sum.v[v] += partial.v[v];
         }
         #pragma unroll
         for (int v = 0; v < LENGTH; v++)
@@ -71,52 +72,53 @@ struct put_dense_dx {
     __device__ int last(int size) const { return size; }
     enum { EXTRA = BELOW != LINEAR };
     __device__ const real *extra(int r, int i) const { return x + (size_t)r * I + i; }
-    __device__ real value(real sum, real below) const { return sum * slope<BELOW>(below); }
+    __device__ real value(real sum, real below) const { return sum * derivative<BELOW>(below); }
     __device__ real *place(int r, int i, int) const { return dx + (size_t)r * I + i; }
 };
 
 template <class T, int SPLITS, int I, int O, int ALIGNED, int BELOW>
-__device__ void dense_backward_input(real *dx, real *parts, const real *dz, const real *w, const real *x, int n, team t)
+__device__ void dense_backward_input(real *dx, real *partial_sums, const real *dz, const real *w, const real *x,
+                                     int n, block_range range)
 {
     by_rows<O> rows = {dz};
     by_columns<I, ALIGNED> columns = {w};
     put_dense_dx<I, BELOW> whole = {dx, x};
-    put_part<I> part = {parts, n};
+    put_partial_sum<I> split = {partial_sums, n};
     if (SPLITS == 1)
-        gemm<T, 1>(rows, columns, whole, n, I, O, t);
+        gemm<T, 1>(rows, columns, whole, n, I, O, range);
     else
-        gemm<T, SPLITS>(rows, columns, part, n, I, O, t);
+        gemm<T, SPLITS>(rows, columns, split, n, I, O, range);
 }
 
-/* dx = the sum of the parts times the derivative below; SPLITS 0: of what stands in dx */
+/* dx = the sum of the partial sums times the derivative below; SPLITS 0: of what stands in dx */
 template <int SPLITS, int I, int BELOW>
-__device__ void input_finish(real *dx, const real *parts, const real *x, int n, team t)
+__device__ void input_finish(real *dx, const real *partial_sums, const real *x, int n, block_range range)
 {
     enum { LENGTH = I % WHOLE == 0 ? (int)WHOLE : 1 };  /* side by side */
     struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
-    for (int e = t.first(); e < n * I / LENGTH; e += t.stride()) {
+    for (int e = range.first(); e < n * I / LENGTH; e += range.stride()) {
         side sum = SPLITS == 0 ? ((side *)dx)[e] : side(), below = ((const side *)x)[e];
         for (int s = 0; s < SPLITS; s++) {
-            side part = ((const side *)(parts + (size_t)s * n * I))[e];
+            side partial = ((const side *)(partial_sums + (size_t)s * n * I))[e];
             #pragma unroll
             for (int v = 0; v < LENGTH; v++)
-                sum.v[v] += part.v[v];
+                sum.v[v] += partial.v[v];
         }
         #pragma unroll
         for (int v = 0; v < LENGTH; v++)
-            sum.v[v] *= slope<BELOW>(below.v[v]);
+            sum.v[v] *= derivative<BELOW>(below.v[v]);
         ((side *)dx)[e] = sum;
     }
 }
 
 /* ---- dw = dz' x, db = column sums of dz: x has a further column of ones ---- */
 
-/* Gradients of a layer: parts of (O,I) weights and then O biases, one after the other. */
+/* Gradients of a layer, partial sums one after the other: (O,I) weights and then O biases. */
 template <int I, int O>
 struct put_gradient {
     enum { SIZE = O * I + O, VECTOR = I % WHOLE == 0 && SIZE % WHOLE == 0 };
     real *g;
-    __device__ int last(int) const { return I; }        /* beside the last weight lies another row's first */
+    __device__ int last(int) const { return I; }        /* beside the last weight is another row's first */
     enum { EXTRA = 0 };
     __device__ const real *extra(int, int) const { return 0; }
     __device__ real value(real sum, real) const { return sum; }
@@ -127,23 +129,23 @@ struct put_gradient {
 };
 
 template <class T, int SPLITS, int I, int O>
-__device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+__device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
     by_columns<O> rows = {dz};
     by_columns_and_ones<I> columns = {x};
     put_gradient<I, O> gradient = {g};
-    gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, t);
+    gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, range);
 }
 
-/* dz (n,O) below a last layer of one output, worked out as d[r] w[j] f'(a[r][j]) from that layer's dz d (n), its weights w
- * (O) and its input a (n,O). */
+/* dz (n,O) below a last layer of one output, computed as d[r] w[j] f'(a[r][j]) from that layer's dz d (n), its weights
+ * w (O) and its input a (n,O). */
 template <int O, int BELOW>
 struct dz_of_one_output {
     enum { ALONG_K = 0, VECTOR = O % WHOLE == 0 ? (int)WHOLE : 1 };
     struct place {
         const real *a;
         real w[VECTOR];
-        __device__ real value(int v, real a, real d) const { return d * w[v] * slope<BELOW>(a); }
+        __device__ real value(int v, real a, real d) const { return d * w[v] * derivative<BELOW>(a); }
     };
     const real *a, *w, *d;
     __device__ place find(int j) const
@@ -159,35 +161,36 @@ struct dz_of_one_output {
 };
 
 template <int O, int BELOW>
-struct worked_out<dz_of_one_output<O, BELOW>> {
+struct computed<dz_of_one_output<O, BELOW>> {
     enum { YES = 1 };
 };
 
 template <class T, int SPLITS, int I, int O, int BELOW>
-__device__ void dense_backward_parameters(real *g, const real *a, const real *w, const real *d, const real *x, int n, team t)
+__device__ void dense_backward_parameters(real *g, const real *a, const real *w, const real *d, const real *x, int n,
+                                          block_range range)
 {
     dz_of_one_output<O, BELOW> rows = {a, w, d};
     by_columns_and_ones<I> columns = {x};
     put_gradient<I, O> gradient = {g};
-    gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, t);
+    gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, range);
 }
 
 /* db = column sums of dz (n,O), where a library computes dw. 32 columns a block, 8 threads a column, whose sums are
  * added up in order. */
 template <int O>
-__device__ void dense_backward_bias(real *db, const real *dz, int n, team t)
+__device__ void dense_backward_bias(real *db, const real *dz, int n, block_range range)
 {
-    real *part = (real *)BLOCK_MEMORY;
+    real *sums = (real *)BLOCK_MEMORY;
     int column = threadIdx.x % 32, share = threadIdx.x / 32;
-    for (int first = t.id * 32; first < O; first += t.count * 32) {
+    for (int first = range.id * 32; first < O; first += range.count * 32) {
         real sum = 0;
         for (int r = share; first + column < O && r < n; r += THREADS / 32)
             sum += dz[(size_t)r * O + first + column];
-        part[threadIdx.x] = sum;
+        sums[threadIdx.x] = sum;
         __syncthreads();
         if (share == 0 && first + column < O) {
             for (int s = 1; s < THREADS / 32; s++)
-                sum += part[s * 32 + column];
+                sum += sums[s * 32 + column];
             db[first + column] = sum;
         }
         __syncthreads();
@@ -198,10 +201,10 @@ __device__ void dense_backward_bias(real *db, const real *dz, int n, team t)
 
 /* out = f(x w' + b), a warp a row */
 template <int I, int O, int ACTIVATION>
-__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n, team t)
+__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
 {
     int lane = threadIdx.x % 32;
-    for (int r = t.first() / 32; r < n; r += t.stride() / 32) {
+    for (int r = range.first() / 32; r < n; r += range.stride() / 32) {
         real sum[O] = {};
         #pragma unroll 8
         for (int i = lane; i < I; i += 32) {
@@ -221,12 +224,12 @@ __device__ void narrow_forward(real *out, const real *x, const real *w, const re
 
 /* dx = dz w, times the derivative below; a thread LENGTH values side by side */
 template <int I, int O, int BELOW>
-__device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, team t)
+__device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, block_range range)
 {
     enum { LENGTH = I % WHOLE == 0 ? (int)WHOLE : 1 };
     struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
     #pragma unroll 2
-    for (int e = t.first() * LENGTH; e < n * I; e += t.stride() * LENGTH) {
+    for (int e = range.first() * LENGTH; e < n * I; e += range.stride() * LENGTH) {
         int r = e / I, i = e % I;
         side below = BELOW == LINEAR ? side() : *(const side *)(x + e), sum = {};
         #pragma unroll
@@ -238,19 +241,19 @@ __device__ void narrow_backward_input(real *dx, const real *dz, const real *w, c
         }
         #pragma unroll
         for (int v = 0; v < LENGTH; v++)
-            sum.v[v] *= slope<BELOW>(below.v[v]);
+            sum.v[v] *= derivative<BELOW>(below.v[v]);
         *(side *)(dx + e) = sum;
     }
 }
 
-/* dw = dz' x and db, in SPLITS parts of the rows: 32 columns a block, 8 threads each, whose sums are added up in order */
+/* dw = dz' x and db, the rows in SPLITS: 32 columns a block, 8 threads each, whose sums are added up in order */
 template <int SPLITS, int I, int O>
-__device__ void narrow_backward_parameters(real *g, const real *dz, const real *x, int n, team t)
+__device__ void narrow_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
     enum { SHARES = THREADS / 32, COLUMNS = (I + 1 + 31) / 32 };
-    real *part = (real *)BLOCK_MEMORY;
+    real *sums = (real *)BLOCK_MEMORY;
     int column = threadIdx.x % 32, share = threadIdx.x / 32, rows = (n + SPLITS - 1) / SPLITS;
-    for (int at = t.id; at < COLUMNS * SPLITS; at += t.count) {
+    for (int at = range.id; at < COLUMNS * SPLITS; at += range.count) {
         int i = at % COLUMNS * 32 + column, split = at / COLUMNS, last = min(n, (split + 1) * rows);
         real sum[O] = {};
         #pragma unroll 8
@@ -262,12 +265,12 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
         }
         #pragma unroll
         for (int j = 0; j < O; j++)
-            part[j * THREADS + threadIdx.x] = sum[j];
+            sums[j * THREADS + threadIdx.x] = sum[j];
         __syncthreads();
         if (share < O && i <= I) {      /* as many shares as outputs add up, one each */
             real whole_sum = 0;
             for (int s = 0; s < SHARES; s++)
-                whole_sum += part[share * THREADS + s * 32 + column];
+                whole_sum += sums[share * THREADS + s * 32 + column];
             *put_gradient<I, O>{g}.place(share, i, split) = whole_sum;
         }
         __syncthreads();
@@ -286,49 +289,63 @@ __device__ inline void row_barrier()
         __syncthreads();
 }
 
-/* The row's loss, dz (n,O), and dx (n,I) if DX. With PARTS x still comes in that many parts, to be added up to
- * x = f(their sum + under_bias). */
-template <int LOSS, int ACTIVATION, int LABELS, int WARPS, int I, int O, int PARTS, int UNDER, int DX, int BELOW>
-__device__ void last_layer(real *dx, real *dz, real *x, const real *parts, const real *under_bias, const real *w,
-                           const real *bias, const control &c, const batch &b, team t)
+/* Warps share a row's outputs, or with fewer outputs than warps its inputs. */
+template <int WARPS, int O>
+struct row_share {
+    enum { LANES = WARPS * 32, INPUTS = O < WARPS };
+    enum { MINE = INPUTS ? O : (O + WARPS - 1) / WARPS, STEP = INPUTS ? 1 : WARPS };
+};
+
+/* z (O) = row w' + bias; z has room for O values a warp */
+template <int WARPS, int I, int O>
+__device__ inline void row_outputs(real *z, const real *row, const real *w, const real *bias, int lane, int warp)
 {
-    /* warps share the outputs, or with fewer of those than warps the inputs */
-    enum { LANES = WARPS * 32, SHARE = O < WARPS, MINE = SHARE ? O : (O + WARPS - 1) / WARPS, STEP = SHARE ? 1 : WARPS };
+    typedef row_share<WARPS, O> S;
+    real sum[S::MINE] = {};
+    int first = S::INPUTS ? 0 : warp;
+    #pragma unroll 8
+    for (int i = S::INPUTS ? lane : lane % 32; i < I; i += S::INPUTS ? (int)S::LANES : 32) {
+        real value = row[i];
+        #pragma unroll
+        for (int m = 0; m < S::MINE; m++)
+            if (first + m * S::STEP < O)
+                sum[m] += value * w[(first + m * S::STEP) * I + i];
+    }
+    #pragma unroll
+    for (int m = 0; m < S::MINE; m++) {
+        real whole_sum = lanes_sum<32>(sum[m]);
+        int j = first + m * S::STEP;
+        if (lane % 32 == 0 && j < O)
+            z[(S::INPUTS ? warp * O : 0) + j] = whole_sum + (warp == 0 || !S::INPUTS ? bias[j] : 0);
+    }
+    row_barrier<WARPS>();
+    if (S::INPUTS && lane < O)
+        for (int other = 1; other < WARPS; other++)
+            z[lane] += z[other * O + lane];
+    if (S::INPUTS)
+        row_barrier<WARPS>();
+}
+
+/* The row's loss, dz (n,O), and dx (n,I) if DX. With K_SPLITS x still comes in that many partial sums, to be added up
+ * to x = f(their sum + bias_below), f the activation BELOW. */
+template <int LOSS, int ACTIVATION, int LABELS, int WARPS, int I, int O, int K_SPLITS, int DX, int BELOW>
+__device__ void last_layer(real *dx, real *dz, real *x, const real *partial_sums, const real *bias_below, const real *w,
+                           const real *bias, const control &c, const batch &b, block_range range)
+{
+    enum { LANES = WARPS * 32 };
     real *z = (real *)BLOCK_MEMORY + threadIdx.x / LANES * (WARPS * O);
     int lane = threadIdx.x % LANES, warp = lane / 32;
-    for (int r = t.first() / LANES; r < b.n; r += t.stride() / LANES) {
+    for (int r = range.first() / LANES; r < b.n; r += range.stride() / LANES) {
         real *row = x + (size_t)r * I;
         int64 from = data_row(c, b, r);
-        if (PARTS) {
+        if (K_SPLITS) {
             for (int i = lane; i < I; i += LANES) {
-                real sum = strided_sum(parts + (size_t)r * I + i, 0, 1, PARTS, (int64)b.n * I);
-                row[i] = activate<UNDER>(sum + under_bias[i]);
+                real sum = strided_sum(partial_sums + (size_t)r * I + i, 0, 1, K_SPLITS, (int64)b.n * I);
+                row[i] = activate<BELOW>(sum + bias_below[i]);
             }
             row_barrier<WARPS>();
         }
-        real sum[MINE] = {};
-        int first = SHARE ? 0 : warp;
-        #pragma unroll 8
-        for (int i = SHARE ? lane : lane % 32; i < I; i += SHARE ? LANES : 32) {
-            real value = row[i];
-            #pragma unroll
-            for (int m = 0; m < MINE; m++)
-                if (first + m * STEP < O)
-                    sum[m] += value * w[(first + m * STEP) * I + i];
-        }
-        #pragma unroll
-        for (int m = 0; m < MINE; m++) {
-            real whole_sum = lanes_sum<32>(sum[m]);
-            int j = first + m * STEP;
-            if (lane % 32 == 0 && j < O)
-                z[(SHARE ? warp * O : 0) + j] = whole_sum + (warp == 0 || !SHARE ? bias[j] : 0);
-        }
-        row_barrier<WARPS>();
-        if (SHARE && lane < O)
-            for (int other = 1; other < WARPS; other++)
-                z[lane] += z[other * O + lane];
-        if (SHARE)
-            row_barrier<WARPS>();
+        row_outputs<WARPS, I, O>(z, row, w, bias, lane, warp);
         if (warp == 0) {
             real loss = loss_row<LOSS, ACTIVATION, O, LABELS, 32>(z, c, from, lane);
             if (lane == 0)
@@ -342,7 +359,7 @@ __device__ void last_layer(real *dx, real *dz, real *x, const real *parts, const
             #pragma unroll
             for (int j = 0; j < O; j++)
                 back += z[j] * w[j * I + i];
-            dx[(size_t)r * I + i] = back * slope<BELOW>(row[i]);
+            dx[(size_t)r * I + i] = back * derivative<BELOW>(row[i]);
         }
         row_barrier<WARPS>();
     }

@@ -1,16 +1,16 @@
 /* dropout.cu - while training, sets a share of the values to 0 and scales the others by 1 / (1 - share).
  *
- * Which values: the rule of csrc/dropout.c, a function of the value's number in the whole batch, the step and the layer.
- * The backward pass draws the same mask again. A thread takes the four values that one Philox block decides, or those of
- * them that are in this member's share of the batch.
+ * Which values: the rule of the C core's dropout.c, a function of the value's number in the whole batch, the step and
+ * the layer. The backward pass draws the same mask again. A thread takes the four values that one Philox block decides,
+ * or those of them that are in this member's share of the batch.
  */
 
 template <int WIDTH, int LAYER, class F>
-__device__ inline void for_each_kept(double rate, const batch &b, team t, const F &f)
+__device__ inline void for_each_kept(double rate, const batch &b, block_range range, const F &f)
 {
     const double threshold = rate * 4294967296.0;
     const int64 begin = b.first * WIDTH, end = begin + (int64)b.n * WIDTH;
-    for (int64 block = begin / 4 + t.first(); block < (end + 3) / 4; block += t.stride()) {
+    for (int64 block = begin / 4 + range.first(); block < (end + 3) / 4; block += range.stride()) {
         unsigned word[4];
         philox(word, b.seed, (unsigned)block, (unsigned)(block >> 32), b.step, LAYER);
         for (int i = 0; i < 4; i++) {
@@ -34,35 +34,36 @@ struct drop_backward {
     real *dx;
     const real *dz, *x;
     real scale;
-    __device__ void take(int e, bool kept) const { dx[e] = (kept ? dz[e] * scale : 0) * slope<BELOW>(x[e]); }
+    __device__ void take(int e, bool kept) const { dx[e] = (kept ? dz[e] * scale : 0) * derivative<BELOW>(x[e]); }
 };
 
 template <int WIDTH, int LAYER, int ACTIVATION>
-__device__ void dropout_forward(real *out, const real *x, double rate, const batch &b, team t)
+__device__ void dropout_forward(real *out, const real *x, double rate, const batch &b, block_range range)
 {
     drop_forward<ACTIVATION> f = {out, x, (real)(1 / (1 - rate))};
-    for_each_kept<WIDTH, LAYER>(rate, b, t, f);
+    for_each_kept<WIDTH, LAYER>(rate, b, range, f);
 }
 
 template <int WIDTH, int LAYER, int BELOW>
-__device__ void dropout_backward(real *dx, const real *dz, const real *x, double rate, const batch &b, team t)
+__device__ void dropout_backward(real *dx, const real *dz, const real *x, double rate, const batch &b,
+                                 block_range range)
 {
     drop_backward<BELOW> f = {dx, dz, x, (real)(1 / (1 - rate))};
-    for_each_kept<WIDTH, LAYER>(rate, b, t, f);
+    for_each_kept<WIDTH, LAYER>(rate, b, range, f);
 }
 
 /* ---- layers that only pass on: flatten with an activation, dropout when nothing is being learnt ---- */
 
 template <int WIDTH, int ACTIVATION>
-__device__ void pass_forward(real *out, const real *x, int n, team t)
+__device__ void pass_forward(real *out, const real *x, int n, block_range range)
 {
-    for (int e = t.first(); e < n * WIDTH; e += t.stride())
+    for (int e = range.first(); e < n * WIDTH; e += range.stride())
         out[e] = activate<ACTIVATION>(x[e]);
 }
 
 template <int WIDTH, int BELOW>
-__device__ void pass_backward(real *dx, const real *dz, const real *x, int n, team t)
+__device__ void pass_backward(real *dx, const real *dz, const real *x, int n, block_range range)
 {
-    for (int e = t.first(); e < n * WIDTH; e += t.stride())
-        dx[e] = dz[e] * slope<BELOW>(x[e]);
+    for (int e = range.first(); e < n * WIDTH; e += range.stride())
+        dx[e] = dz[e] * derivative<BELOW>(x[e]);
 }

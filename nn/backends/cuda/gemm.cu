@@ -2,11 +2,11 @@
  *
  * A block computes a tile of TM x TN results at a time. It walks along k in steps of TK; each step's slices of a and b
  * go to shared memory, where every value is used TN or TM times. Each of the 16 x 16 threads keeps
- * TM/16 x TN/16 sums in registers. Where a and b lie in memory is up to them:
+ * TM/16 x TN/16 sums in registers. Where a and b are in memory is up to them:
  * they say the address of each value, or NULL for a 0, so that a convolution is a product whose matrix is never stored.
  */
 
-/* Values of a thread that lie side by side in shared memory, read 16 bytes at once. */
+/* Values of a thread side by side in shared memory, read 16 bytes at once. */
 template <int R>
 struct run {
     enum { LENGTH = R * (int)sizeof(real) > 16 ? 16 / (int)sizeof(real) : R, RUNS = R / LENGTH };
@@ -28,21 +28,21 @@ struct run {
 template <int TM, int TN, int TK>
 struct tile {
     enum { M = TM, N = TN, K = TK, RM = TM / 16, RN = TN / 16 };
-    enum { GAP = 16 / (int)sizeof(real) };      /* keeps 16-byte alignment and spreads columns over banks */
+    enum { GAP = TILE_GAP / (int)sizeof(real) };        /* keeps 16-byte alignment and spreads columns over banks */
     struct buffers {
-        real a[2][TK][TM + GAP], b[2][TK][TN + GAP];
+        real a[TILE_STAGES][TK][TM + GAP], b[TILE_STAGES][TK][TN + GAP];
     };
 };
 
-/* Whether a matrix's values are worked out from what lies in memory, and from one more value for each step along k. */
+/* Whether a matrix's values are computed from what is in memory, and from one more value for each step along k. */
 template <class MATRIX>
-struct worked_out {
+struct computed {
     enum { YES = 0 };
 };
 
 /* This thread's share of SIZE x TK values of a matrix on their way to shared memory, in registers. Neighbouring threads
  * take neighbouring addresses: along k or across it, as the matrix says, VECTOR values each. What stays the same from
- * one step along k to the next is worked out once, in `places`. */
+ * one step along k to the next is computed once, in `places`. */
 template <int SIZE, int TK, class MATRIX>
 struct slice {
     enum { V = MATRIX::VECTOR, ALONG_K = MATRIX::ALONG_K, SIDE = (ALONG_K ? TK : SIZE) / V, RUNS = SIZE * TK / V };
@@ -71,14 +71,14 @@ struct slice {
                 load_whole_or_zero(values[i], from);
             else
                 values[i][0] = load_or_zero(from);
-            if constexpr (worked_out<MATRIX>::YES)
+            if constexpr (computed<MATRIX>::YES)
                 factors[i] = load_or_zero(there ? a.factor(k + step(i)) : 0);
         }
     }
 
     __device__ real value(int i, int v) const
     {
-        if constexpr (worked_out<MATRIX>::YES)
+        if constexpr (computed<MATRIX>::YES)
             return places[i].value(v, values[i][v], factors[i]);
         else
             return values[i][v];
@@ -106,7 +106,8 @@ struct slice {
 
 /* sums += a b over one slice */
 template <class T>
-__device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename T::buffers &s, int stage, int ty, int tx)
+__device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename T::buffers &s, int stage, int ty,
+                                      int tx)
 {
     typedef run<T::RM> run_m;
     typedef run<T::RN> run_n;
@@ -123,7 +124,7 @@ __device__ inline void multiply_slice(real (&sum)[T::RM][T::RN], const typename 
     }
 }
 
-/* LENGTH results side by side: in one instruction where they lie side by side in memory too. */
+/* LENGTH results side by side: in one instruction where they are side by side in memory too. */
 template <int LENGTH, class C>
 __device__ inline void put_run(const C &c, const real *sum, const real *extra, int m, int n, int n_size, int split)
 {
@@ -142,7 +143,7 @@ __device__ inline void put_run(const C &c, const real *sum, const real *extra, i
 }
 
 /* One tile, k from k_first to k_end. c says what becomes of a sum and an extra value from memory, a bias or what a
- * derivative is taken from, and where it goes. While one slice is multiplied, the next one is on its way from global
+ * derivative is taken from, and where it goes. While one slice is multiplied, the next one is loaded from global
  * memory. */
 template <class T, class A, class B, class C>
 __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int n0, int m_size, int n_size,
@@ -185,24 +186,24 @@ __device__ inline void gemm_tile(const A &a, const B &b, const C &c, int m0, int
     }
 }
 
-/* The whole product, tiles shared among the team. The sum over k may be split in SPLITS parts, for products with few
- * results and long sums; c gets each part by itself, and somebody adds them up in order. */
+/* The whole product, tiles shared among the range's blocks. The sum over k may be split in SPLITS, for products with
+ * few results and long sums; c gets each partial sum by itself, and a later op adds them up in order. */
 template <class T, int SPLITS, class A, class B, class C>
-__device__ void gemm(const A &a, const B &b, const C &c, int m_size, int n_size, int k_size, team t)
+__device__ void gemm(const A &a, const B &b, const C &c, int m_size, int n_size, int k_size, block_range range)
 {
     int down = (m_size + T::M - 1) / T::M, across = (n_size + T::N - 1) / T::N;
-    int slices = (k_size + T::K - 1) / T::K, part = (slices + SPLITS - 1) / SPLITS * T::K;
-    for (int at = t.id; at < down * across * SPLITS; at += t.count) {
+    int slices = (k_size + T::K - 1) / T::K, each = (slices + SPLITS - 1) / SPLITS * T::K;
+    for (int at = range.id; at < down * across * SPLITS; at += range.count) {
         int split = at / (down * across), place = at % (down * across);
-        int k_first = split * part, k_end = k_first + part < k_size ? k_first + part : k_size;
+        int k_first = split * each, k_end = k_first + each < k_size ? k_first + each : k_size;
         gemm_tile<T>(a, b, c, place % down * T::M, place / down * T::N, m_size, n_size, k_first, k_end, split);
     }
 }
 
-/* ---- matrices as they lie in memory ----
+/* ---- matrices as stored ----
  *
  * find(m) is what at(place, k), the address of (m, k), needs to know of m. VECTOR values along k (ALONG_K) or across
- * it lie side by side, from addresses that are multiples of 16 bytes on.
+ * it are side by side, from addresses that are multiples of 16 bytes on.
  */
 
 struct address {

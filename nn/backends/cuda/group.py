@@ -1,7 +1,7 @@
 """Several GPUs that train one network: each computes its share of every batch, and NCCL adds up what they have learned.
 
 A member is a GPU with its engine (cuda.py), driven by a thread of its own (Group), or by a process of its own where a
-launcher started one for each GPU. What the members say to each other beside the GPUs, they say through their Team
+launcher started one for each GPU. What the members say to each other beside the GPUs, they say through their RankGroup
 (cluster.py): how a chunk of batches went, and whether to stop.
 """
 
@@ -18,36 +18,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cluster import ALONE, Team, join
-from ..utils import UsageError
-from . import Step, nccl
+from ...cluster import ALONE, RankGroup, join
+from ...utils import UsageError
+from ..engine import EpochSettings, TimedStep
+from . import device, nccl
 
 FEWEST_ROWS = 256  # of a forward pass that are worth another GPU
 
 
 @dataclass
 class Member:
-    """A GPU's place in a group."""
+    """A GPU of a group: its rank, device and communicator."""
 
-    team: Team
+    rank_group: RankGroup
     distribute: str  # mirrored, central
     device: int
-    lines: list = field(default_factory=lambda: [None])  # the communicator, or all of a process, by `place`
+    communicators: list = field(default_factory=lambda: [None])  # one, or those of all members, by `place`
     place: int = 0
 
     @property
-    def steps(self) -> bool:
-        """Whether the parameters take their step here: of `central`, on member 0 alone, which then has the moments."""
-        return self.distribute == "mirrored" or self.team.rank == 0
+    def updates_weights(self) -> bool:
+        """Return whether parameters are updated here; with `central` on member 0 alone, which has the moments."""
+        return self.distribute == "mirrored" or self.rank_group.rank == 0
 
     def communicator(self):
-        """This member's, made together with all others' when they first ask for it."""
-        if self.lines[self.place] is None:
-            team = self.team
-            nccl.library()  # a missing one is told before the others are waited for
-            unique = team.broadcast(nccl.unique_id() if team.rank == 0 else None)
-            self.lines[self.place] = nccl.Communicator(unique, team.rank, team.size, self.device)
-        return self.lines[self.place]
+        """Return this member's communicator; all members make theirs together, at the first call."""
+        if self.communicators[self.place] is None:
+            rank_group = self.rank_group
+            nccl.library()  # a missing NCCL is reported before this member waits for the others
+            unique = rank_group.broadcast(nccl.unique_id() if rank_group.rank == 0 else None)
+            self.communicators[self.place] = nccl.Communicator(unique, rank_group.rank, rank_group.size, self.device)
+        return self.communicators[self.place]
 
 
 members_engines: weakref.WeakSet = weakref.WeakSet()
@@ -55,29 +56,29 @@ members_engines: weakref.WeakSet = weakref.WeakSet()
 
 @atexit.register
 def _close() -> None:
-    """NCCL wants to be closed, and waits for the graphs that were captured with it."""
+    """Close NCCL, which waits for the graphs that were captured with it."""
     for engine in list(members_engines):
         engine.forget_programs()
     nccl.close_all()
 
 
-def own_rows(order: np.ndarray, batch: int, team: Team) -> np.ndarray:
-    """The rows of an order that a member takes: of each batch its share, one after the other."""
-    if team.size == 1:
+def own_rows(order: np.ndarray, batch: int, rank_group: RankGroup) -> np.ndarray:
+    """Return the rows of an order that a member takes: its share of each batch, one after the other."""
+    if rank_group.size == 1:
         return order
     whole = len(order) // batch * batch
     rest = order[whole:]
-    full = order[:whole].reshape(-1, batch)[:, team.share(batch)].ravel()
-    return np.concatenate([full, rest[team.share(len(rest))]])
+    full = order[:whole].reshape(-1, batch)[:, rank_group.share(batch)].ravel()
+    return np.concatenate([full, rest[rank_group.share(len(rest))]])
 
 
-def most_rows(rows: int, batch: int, team: Team) -> int:
-    """The rows of a member's largest share of a batch, when so many rows are taken."""
-    shares = (team.share(size) for size in (min(batch, rows), rows % batch))
+def most_rows(rows: int, batch: int, rank_group: RankGroup) -> int:
+    """Return the rows of a member's largest share of a batch, of that many rows in all."""
+    shares = (rank_group.share(size) for size in (min(batch, rows), rows % batch))
     return max(share.stop - share.start for share in shares)
 
 
-# ---------------------------------------------------------------- threads that are a team
+# ---------------------------------------------------------------- threads as ranks
 
 
 class _Meeting:
@@ -88,7 +89,7 @@ class _Meeting:
         self.barrier = threading.Barrier(size)
 
 
-class ThreadTeam(Team):
+class ThreadGroup(RankGroup):
     """A thread's place among those of its group; values may be any object."""
 
     def __init__(self, meeting: _Meeting, rank: int):
@@ -97,22 +98,22 @@ class ThreadTeam(Team):
         self.size = len(meeting.values)
 
     def gather(self, value) -> list:
-        """See Team. Raises Left where another member has failed."""
+        """See RankGroup. Raises Left where another member has failed."""
         meeting = self._meeting
         meeting.values[self.rank] = value
         try:
             meeting.barrier.wait()
             values = list(meeting.values)
-            meeting.barrier.wait()  # before somebody writes there again
+            meeting.barrier.wait()  # before a member writes there again
         except threading.BrokenBarrierError:
             raise nccl.Left from None
         return values
 
 
-def thread_teams(size: int) -> list[ThreadTeam]:
-    """The teams of so many threads."""
+def thread_groups(size: int) -> list[ThreadGroup]:
+    """Return the groups of `size` threads, one for each."""
     meeting = _Meeting(size)
-    return [ThreadTeam(meeting, rank) for rank in range(size)]
+    return [ThreadGroup(meeting, rank) for rank in range(size)]
 
 
 # ---------------------------------------------------------------- the engine
@@ -127,13 +128,13 @@ class GroupData:
         self._parts: list = [None] * size
 
     def whole(self, rank: int, engine):
-        """All of it, as member `rank` has it."""
+        """Return all of it, on the GPU of member `rank`."""
         if self._whole[rank] is None:
             self._whole[rank] = engine.load(self.x, self.y)
         return self._whole[rank]
 
     def part(self, rank: int, engine, rows: slice):
-        """These rows of it: (data, rows in it or None for all)."""
+        """Return these rows of it: (data, their numbers in it or None for all)."""
         if self._whole[rank] is not None:
             return self._whole[rank], np.arange(rows.start, rows.stop)
         if self._parts[rank] is None or self._parts[rank][0] != rows:
@@ -142,21 +143,21 @@ class GroupData:
         return self._parts[rank][1], None
 
 
-_kept: dict[tuple[int, ...], list[list]] = {}  # communicators that nobody uses: making them takes a second
+_kept: dict[tuple[int, ...], list[list]] = {}  # unused communicators: making them takes a second
 
 
-def _keep(gpus: tuple[int, ...], lines: list) -> None:
-    if all(lines):
-        _kept.setdefault(gpus, []).append(lines)
+def _keep(gpus: tuple[int, ...], communicators: list) -> None:
+    if all(communicators):
+        _kept.setdefault(gpus, []).append(communicators)
 
 
 class Group:
-    """Several GPUs of this process as one engine; the interface of backends/__init__.py.
+    """Several GPUs of this process as one engine; the interface is backends/engine.py.
 
     kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more numbers.
     """
 
-    team = ALONE
+    rank_group = ALONE
     threads = 1
 
     def __init__(
@@ -166,12 +167,12 @@ class Group:
         _check_gpus(gpus)
         gc.collect()  # what networks of before still have on GPUs goes now, not while members wait for each other
         self.gpus, self.distribute = gpus, distribute or "mirrored"
-        lines = _kept[gpus].pop() if _kept.get(gpus) else [None] * len(gpus)
-        self._teams, self._lines = thread_teams(len(gpus)), lines
+        communicators = _kept[gpus].pop() if _kept.get(gpus) else [None] * len(gpus)
+        self._rank_groups, self._communicators = thread_groups(len(gpus)), communicators
         self._threads = [ThreadPoolExecutor(1, f"gpu{number}") for number in gpus]
         members = [
-            Member(team, self.distribute, device, lines, team.rank)
-            for team, device in zip(self._teams, gpus, strict=True)
+            Member(rank_group, self.distribute, device, communicators, rank_group.rank)
+            for rank_group, device in zip(self._rank_groups, gpus, strict=True)
         ]
         self.engines: list = [None] * len(gpus)
         self.engines = self._all(
@@ -180,13 +181,13 @@ class Group:
         first = self.engines[0]
         self.name, self.dtype, self.size = first.name, first.dtype, first.size
         self.inputs, self.outputs = first.inputs, first.outputs
-        weakref.finalize(self, _keep, gpus, lines)
+        weakref.finalize(self, _keep, gpus, communicators)
 
     # ---- the members' threads
 
     def _all(self, call) -> list:
-        """call(rank, engine) of all members at once, each on its own thread; what they return. Raises the first error,
-        whose consequences the others are, after all have ended."""
+        """Return call(rank, engine) of all members, each on its own thread. Raise the first error after all have ended:
+        the others follow from it."""
         futures = [
             thread.submit(call, rank, engine)
             for rank, (thread, engine) in enumerate(zip(self._threads, self.engines, strict=True))
@@ -201,37 +202,41 @@ class Group:
         return [future.result() for future in futures]
 
     def _break_off(self) -> None:
-        """A member has failed: nobody is to wait for it, neither here nor on a GPU."""
-        self._teams[0]._meeting.barrier.abort()
-        for communicator in filter(None, self._lines):
+        """Let no thread and no GPU wait for a member that has failed."""
+        self._rank_groups[0]._meeting.barrier.abort()
+        for communicator in filter(None, self._communicators):
             communicator.abort()
 
     def _start_afresh(self) -> None:
-        """After all members have ended: what was captured with the old communicators goes with them."""
+        """Drop the old communicators, and the graphs captured with them, after all members have ended."""
         for engine in filter(None, self.engines):
             engine.forget_programs()
-        self._lines[:] = [None] * len(self._lines)
-        self._teams[0]._meeting.barrier.reset()
+        self._communicators[:] = [None] * len(self._communicators)
+        self._rank_groups[0]._meeting.barrier.reset()
 
     # ---- what it is
 
     def describe(self) -> str:
-        """Backend and the GPUs' names, as the first line of a run says them."""
-        names = Counter(engine.gpu_name() for engine in self.engines)
+        """Return backend and the GPUs' names; see Engine.describe."""
+        names = Counter(engine.device_name() for engine in self.engines)
         gpus = " + ".join(f"{count} x {name}" for name, count in names.items())
         return f"{self.name} ({gpus}, {self.distribute})"
 
-    def gpu_name(self) -> str:
-        """What their maker calls these GPUs, however many they are."""
-        return " + ".join(dict.fromkeys(engine.gpu_name() for engine in self.engines))
+    def device_name(self) -> str:
+        """Return the maker's names of these GPUs, each once."""
+        return " + ".join(dict.fromkeys(engine.device_name() for engine in self.engines))
 
     def threads_for(self, rows: int) -> int:
-        """Threads of the processor that a batch is worth."""
+        """Return 1: the processor only starts kernels."""
         return 1
 
     def bytes(self) -> int:
-        """Memory on all GPUs that the network holds beside the data set."""
+        """Return the memory on all GPUs that the network takes beside the data set."""
         return sum(engine.bytes() for engine in self.engines)
+
+    def routes(self, rows: int) -> list[str]:
+        """Return how member 0 computes its share of a training step of that many rows."""
+        return self.engines[0].routes(rows)
 
     # ---- parameters and data
 
@@ -244,51 +249,47 @@ class Group:
         return self.engines[0].get(what)
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None) -> GroupData:
-        """Rows as the engines take them; they go to a GPU when it needs them."""
+        """Return the rows as the engines take them; they go to a GPU when it needs them."""
         return GroupData(*self.engines[0].checked(x, y), len(self.engines))
 
     # ---- training
 
-    def training(self, **options):
-        """The settings of one epoch; `optimizer` by its name."""
-        return self.engines[0].training(**options)
-
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
-        """Where an epoch stands."""
+        """Return a counter for `epoch`."""
         return self.engines[0].progress(row, step, loss)
 
-    def epoch(self, data: GroupData, order: np.ndarray, training, progress) -> None:
+    def epoch(self, data: GroupData, order: np.ndarray, settings: EpochSettings, progress) -> None:
         """Train on data's rows order[progress.row:]; blocks until the end or `progress.stop`, without the GIL."""
         if len(order) < len(self.gpus):
             raise UsageError(f"--gpus: {len(self.gpus)} GPUs are more than the {len(order)} rows; use fewer")
         others = (self.progress(progress.row, progress.step, progress.loss) for _ in self.engines[1:])
         own = [progress, *others]
-        self._all(lambda rank, engine: engine.epoch(data.whole(rank, engine), order, training, own[rank]))
+        self._all(lambda rank, engine: engine.epoch(data.whole(rank, engine), order, settings, own[rank]))
 
     def record(self, batches: int) -> None:
-        """From now on note when the steps of training's batches begin and end, of so many batches."""
+        """Time the steps of the next `batches` batches of training."""
         for engine in self.engines:
             engine.record(batches)
 
-    def recorded(self) -> list[list[Step]]:
-        """The steps of each batch since `record`, member 0's first."""
+    def recorded(self) -> list[list[TimedStep]]:
+        """Return the steps of each batch since `record`, member 0's first."""
         batches = zip(*(engine.recorded() for engine in self.engines), strict=True)
         return [[step for steps in batch for step in steps] for batch in batches]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
-        """(mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
+        """Return (mean loss, gradient vector, dx) of one batch; see Engine.gradients."""
         return self._all(lambda _, engine: engine.gradients(x, y, seed, step))[0]
 
     # ---- forward passes
 
     def _shares(self, rows: int) -> list[slice]:
-        """Which of so many rows each member takes; few are one's alone."""
+        """Return which of that many rows each member takes; few rows are all member 0's."""
         if rows < FEWEST_ROWS * len(self.engines):
             return [slice(0, rows)]
-        return [team.share(rows) for team in self._teams]
+        return [rank_group.share(rows) for rank_group in self._rank_groups]
 
     def _forward(self, data: GroupData, rows: np.ndarray | None, call) -> np.ndarray:
-        """call(engine, data, rows) of each member for its share of the rows (None: all); one after the other."""
+        """Return call(engine, data, rows) of each member for its share of the rows (None: all), joined."""
         shares = self._shares(data.rows if rows is None else len(rows))
 
         def own(rank, engine):
@@ -301,28 +302,26 @@ class Group:
         return np.concatenate(self._all(own))
 
     def predict(self, data: GroupData, rows: np.ndarray | None = None) -> np.ndarray:
-        """Outputs (rows, outputs) of data's rows, all of them by default."""
+        """Return outputs (rows, outputs) of the rows with these indices, by default all."""
         return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which))
 
     def loss(self, data: GroupData, rows: np.ndarray) -> float:
-        """Mean loss of data's rows."""
+        """Return the mean loss of the rows with these indices."""
         losses = self._forward(data, rows, lambda engine, own, which: engine.row_losses(own, which))
         return float(np.cumsum(losses)[-1]) / len(rows)
 
 
 def _check_gpus(gpus: tuple[int, ...]) -> None:
-    from . import gpu
-
     twice = [number for number, times in Counter(gpus).items() if times > 1]
     if twice:
-        raise UsageError(f"--gpus {','.join(map(str, gpus))}: GPU {twice[0]} is named twice; name each once")
-    count = gpu.device_count()
+        raise UsageError(f"--gpus {','.join(map(str, gpus))}: GPU {twice[0]} is listed twice; list each GPU once")
+    count = device.device_count()
     missing = [number for number in gpus if not 0 <= number < count]
     if missing:
         there = "one GPU, 0" if count == 1 else f"{count} GPUs, 0 to {count - 1}"
         wanted = ", ".join(map(str, missing))
         raise UsageError(
-            f"--gpus: this machine has {there}, and not GPU {wanted}; use --gpus {count}, or check nvidia-smi and "
+            f"--gpus: no GPU {wanted}, this machine has {there}; use --gpus {count}, or check nvidia-smi and "
             "CUDA_VISIBLE_DEVICES"
         )
 
@@ -331,28 +330,26 @@ def _check_gpus(gpus: tuple[int, ...]) -> None:
 
 
 def create(kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int, ...], distribute, tf32: bool):
-    """The engine for these GPUs: a group, one GPU's, or a member's where a launcher has started a process for each GPU.
-    Arguments as Group's. Raises UsageError for GPUs that are not there."""
-    team = join() if distribute else ALONE
-    if team.size > 1:
-        member = Member(team, distribute, _device_of_rank(gpus, team))
+    """Return the engine for these GPUs: a group's, one GPU's, or a member's where a launcher started a process per GPU.
+    Arguments as Group's. Raise UsageError for GPUs that the machine lacks."""
+    rank_group = join() if distribute else ALONE
+    if rank_group.size > 1:
+        member = Member(rank_group, distribute, _device_of_rank(gpus, rank_group))
         return kind(backend, layers, loss, dtype, device=member.device, tf32=tf32, member=member)
     if len(gpus) > 1:
         return Group(kind, backend, layers, loss, dtype, gpus=gpus, distribute=distribute, tf32=tf32)
     return kind(backend, layers, loss, dtype, device=gpus[0] if gpus else 0, tf32=tf32)
 
 
-def _device_of_rank(gpus: tuple[int, ...], team: Team) -> int:
-    """The GPU of this process. A launcher may have left it one alone, or all of its host; no two share one."""
-    from . import gpu
-
-    gpus, local = gpus or tuple(range(gpu.device_count())), team.local_rank
-    device = gpus[0] if len(gpus) == 1 else gpus[local] if local < len(gpus) else None
-    place = None if device is None else gpu.place_of(device)
-    places = team.gather([platform.node(), place])
+def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
+    """Return the GPU of this process. A launcher may show it one GPU or all of its host; no two ranks share one."""
+    gpus, local = gpus or tuple(range(device.device_count())), rank_group.local_rank
+    number = gpus[0] if len(gpus) == 1 else gpus[local] if local < len(gpus) else None
+    place = None if number is None else device.place_of(number)
+    places = rank_group.gather([platform.node(), place])
     for rank, where in enumerate(places):
         first = places.index(where)
         if where[1] is None or first < rank:
-            why = f"its GPU is that of rank {first} too" if where[1] else "its host has fewer GPUs than ranks"
-            raise UsageError(f"rank {rank}: {why}; start one rank a GPU, and name the GPUs of a host by --gpus")
-    return device
+            why = f"it uses the same GPU as rank {first}" if where[1] else "its host has fewer GPUs than ranks"
+            raise UsageError(f"rank {rank}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus")
+    return number

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import threading
 
-from ..rendezvous import limit_seconds
-from ..utils import NnError, UsageError
-from .gpu import cupy, library_path
+from ...cluster.rendezvous import limit_seconds
+from ...utils import NnError
+from .device import cuda_major, cupy, load_library
 
 DECLARATIONS = """
 typedef struct { char internal[128]; } unique_t;
@@ -37,18 +37,9 @@ class Left(NnError):
 
 @functools.cache
 def library():
-    """(ffi, lib) of NCCL. UsageError, which says what to install, where there is none."""
-    import cffi
-
-    ffi = cffi.FFI()
-    ffi.cdef(DECLARATIONS)
-    major = cupy().cuda.runtime.runtimeGetVersion() // 1000
-    for path in [*library_path("libnccl", "nccl"), "libnccl.so.2"]:
-        try:
-            return ffi, ffi.dlopen(path)
-        except OSError:
-            continue
-    raise UsageError(f"--gpus: NCCL is not there; pip install nvidia-nccl-cu{major}, or use one GPU")
+    """Return (ffi, lib) of NCCL. Raise UsageError, which says what to install, where there is none."""
+    missing = f"--gpus: NCCL is not installed; pip install nvidia-nccl-cu{cuda_major()}, or use one GPU"
+    return load_library(DECLARATIONS, "libnccl", "nccl", ["libnccl.so.2"], missing)[:2]
 
 
 def _check(result: int, call: str, comm=None) -> None:
@@ -57,11 +48,11 @@ def _check(result: int, call: str, comm=None) -> None:
         text = ffi.string(lib.ncclGetErrorString(result)).decode()
         last = lib.ncclGetLastError(ffi.NULL if comm is None else comm)
         more = " ".join(ffi.string(last).decode().split()) if last != ffi.NULL else ""
-        raise NnError(f"NCCL: {call}: {text}{f' ({more})' if more else ''}; NCCL_DEBUG=INFO tells more")
+        raise NnError(f"NCCL: {call}: {text}{f' ({more})' if more else ''}; set NCCL_DEBUG=INFO for details")
 
 
 def unique_id() -> str:
-    """What the members of a new group know each other by, as hexadecimal text."""
+    """Return the identifier that the members of a new group share, as hexadecimal text."""
     ffi, lib = library()
     unique = ffi.new("unique_t *")
     _check(lib.ncclGetUniqueId(unique), "ncclGetUniqueId")
@@ -69,7 +60,7 @@ def unique_id() -> str:
 
 
 class Communicator:
-    """A member's end of the lines between the GPUs of a group."""
+    """A member's NCCL communicator."""
 
     def __init__(self, unique: str, rank: int, size: int, device: int):
         """Waits for the other members. NnError if they do not come within rendezvous.limit_seconds."""
@@ -91,7 +82,7 @@ class Communicator:
         if not outcome:
             seconds = limit_seconds()
             who = f"GPU {device}, {rank + 1} of {size}"
-            raise NnError(f"{who}: the others have not come within {seconds:g} s; see their output, and nvidia-smi")
+            raise NnError(f"{who}: the others did not connect within {seconds:g} s; see their output and nvidia-smi")
         if outcome[0] is not None:
             raise outcome[0]
 
@@ -127,7 +118,7 @@ class Communicator:
         _check(getattr(self.lib, name)(*arguments, self._comm, self._at(stream.ptr)), name, self._comm)
 
     def abort(self) -> threading.Thread | None:
-        """End what is under way, here and so that the others do not wait for it; the communicator is of no more use.
+        """End what is under way, so that no other member waits for it; the communicator is then unusable.
 
         A thread does it, which is returned: it ends when no graph is left that was captured with the communicator."""
         comm, self._comm = self._comm, None
@@ -143,7 +134,7 @@ _made: set[Communicator] = set()
 
 
 def close_all() -> None:
-    """Before the program ends: NCCL's threads would be at work when the libraries that they need are gone."""
+    """End NCCL's threads before the program unloads the libraries that they need."""
     threads = [communicator.abort() for communicator in list(_made)]
     for thread in filter(None, threads):
         thread.join(CLOSE_SECONDS)

@@ -4,41 +4,42 @@
 template <int OPTIMIZER>
 __device__ inline real stepped(real w, real g, real *m, real *v, real decay, const update &u)
 {
-    if (OPTIMIZER == SGD)
-        return w - (decay * w + g * u.rate);
     real mean = g * u.inv_rows;
-    if (OPTIMIZER == MOMENTUM) {
+    if constexpr (OPTIMIZER == SGD) {
+        return w - (decay * w + g * u.rate);
+    } else if constexpr (OPTIMIZER == MOMENTUM) {
         *m = u.momentum * *m + mean;
         return w - (decay * w + u.rate * *m);
+    } else if constexpr (OPTIMIZER == ADAM) {
+        *m += u.gain1 * (mean - *m);
+        *v += u.gain2 * (mean * mean - *v);
+        return w - (decay * w + u.rate * *m / (sqrt(*v) * u.root_scale + u.epsilon));
+    } else {
+        static_assert(OPTIMIZER < 0, "optimizer.cu: stepped() has no formula for this optimiser");
     }
-    *m += u.gain1 * (mean - *m);
-    *v += u.gain2 * (mean * mean - *v);
-    return w - (decay * w + u.rate * *m / (sqrt(*v) * u.root_scale + u.epsilon));
 }
 
-enum { FEW_SPLITS = 16 };               /* parts that one thread adds up; as in layer_ops.py */
-
-/* take(i, sum) for each of SIZE parameters: its gradient's SPLITS parts at g, added up in order; one thread each, or where
- * there are many parts 32 parameters a block, 8 threads each, whose sums are added up in order. */
+/* take(i, sum) for each of SIZE parameters: its gradient's SPLITS partial sums at g, added up in order; one thread
+ * each, or with more than FEW_SPLITS of them 32 parameters a block, 8 threads each, whose sums are added up too. */
 template <int SPLITS, int SIZE, class TAKE>
-__device__ inline void each_gradient(const real *g, team t, const TAKE &take)
+__device__ inline void each_gradient(const real *g, block_range range, const TAKE &take)
 {
     if (SPLITS <= FEW_SPLITS) {
-        for (int64 i = t.first(); i < SIZE; i += t.stride())
+        for (int64 i = range.first(); i < SIZE; i += range.stride())
             take(i, SPLITS == 1 ? g[i] : strided_sum(g + i, 0, 1, SPLITS, SIZE));
         return;
     }
     enum { SHARES = THREADS / 32 };
-    real *part = (real *)BLOCK_MEMORY;
+    real *sums = (real *)BLOCK_MEMORY;
     int column = threadIdx.x % 32, share = threadIdx.x / 32;
-    for (int first = t.id * 32; first < SIZE; first += t.count * 32) {
+    for (int first = range.id * 32; first < SIZE; first += range.count * 32) {
         int i = first + column;
         real sum = i < SIZE ? strided_sum(g + i, share, SHARES, SPLITS, SIZE) : 0;
-        part[threadIdx.x] = sum;
+        sums[threadIdx.x] = sum;
         __syncthreads();
         if (share == 0 && i < SIZE) {
             for (int s = 1; s < SHARES; s++)
-                sum += part[s * 32 + column];
+                sum += sums[s * 32 + column];
             take(i, sum);
         }
         __syncthreads();
@@ -57,18 +58,18 @@ __device__ inline void update_parameter(int64 at, int64 i, real g, const control
         c.moment2[at + i] = v;
 }
 
-/* A layer's parameters from `at` on, WEIGHTS weights and then biases, SIZE in all; its gradients' parts at g. */
+/* A layer's parameters from `at` on, WEIGHTS weights and then biases, SIZE in all; its gradients' partial sums at g. */
 template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
-__device__ void update_layer(int64 at, const real *g, const control &c, const batch &b, team t)
+__device__ void update_layer(int64 at, const real *g, const control &c, const batch &b, block_range range)
 {
     const update u = *b.u;
     each_gradient<SPLITS, SIZE>(
-        g, t, [&](int64 i, real sum) { update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u); });
+        g, range, [&](int64 i, real sum) { update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u); });
 }
 
 /* to[i] = the layer's gradient i, a sum over the batch: for the host, or for the other members of a group */
 template <int SPLITS, int SIZE>
-__device__ void put_gradients(real *to, const real *g, team t)
+__device__ void put_gradients(real *to, const real *g, block_range range)
 {
-    each_gradient<SPLITS, SIZE>(g, t, [&](int64 i, real sum) { to[i] = sum; });
+    each_gradient<SPLITS, SIZE>(g, range, [&](int64 i, real sum) { to[i] = sum; });
 }

@@ -1,5 +1,5 @@
-/* pool.cu - max and average pooling, and zeros around an image. A thread a value: backward passes gather what
- * reaches a pixel instead of scattering it, so that no two threads add to one sum. C channels, n images.
+/* pool.cu - max and average pooling. A thread a value: backward passes gather what reaches a pixel instead of
+ * scattering it, so that no two threads add to one sum. C channels, n images.
  */
 
 template <int C_, int IH_, int IW_, int OH_, int OW_, int K_, int STRIDE_>
@@ -50,9 +50,9 @@ struct whole_window {
 };
 
 template <class S, int ACTIVATION>
-__device__ void maxpool_forward(real *out, const real *x, int n, team t)
+__device__ void maxpool_forward(real *out, const real *x, int n, block_range range)
 {
-    for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
+    for (int e = range.first(); e < n * S::C * S::OH * S::OW; e += range.stride()) {
         int p = e % (S::OH * S::OW), y = p / S::OW * S::STRIDE, column = p % S::OW * S::STRIDE, first;
         const real *plane = x + (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW);
         real value;
@@ -65,9 +65,9 @@ __device__ void maxpool_forward(real *out, const real *x, int n, team t)
 }
 
 template <class S, int ACTIVATION>
-__device__ void avgpool_forward(real *out, const real *x, int n, team t)
+__device__ void avgpool_forward(real *out, const real *x, int n, block_range range)
 {
-    for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
+    for (int e = range.first(); e < n * S::C * S::OH * S::OW; e += range.stride()) {
         int p = e % (S::OH * S::OW);
         const real *window = x + (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW)
                            + p / S::OW * S::STRIDE * S::IW + p % S::OW * S::STRIDE;
@@ -105,23 +105,23 @@ __device__ inline real gathered(const real *d, const real *image, int y, int x)
 }
 
 template <class S, int MAX, int BELOW>
-__device__ void pool_backward(real *dx, const real *dz, const real *x, int n, team t)
+__device__ void pool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
 {
-    for (int e = t.first(); e < n * S::C * S::IH * S::IW; e += t.stride()) {
+    for (int e = range.first(); e < n * S::C * S::IH * S::IW; e += range.stride()) {
         int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW);
         const real *image = x + (size_t)plane * (S::IH * S::IW), *d = dz + (size_t)plane * (S::OH * S::OW);
         real sum = gathered<S, MAX>(d, image, p / S::IW, p % S::IW);
-        dx[e] = BELOW == LINEAR ? sum : sum * slope<BELOW>(x[e]);
+        dx[e] = BELOW == LINEAR ? sum : sum * derivative<BELOW>(x[e]);
     }
 }
 
 /* The same where windows do not overlap: a thread a square of STRIDE x STRIDE pixels, which has one window in its
  * corner, or none at the far edges; each maximum is looked for once. */
 template <class S, int MAX, int BELOW>
-__device__ void pool_backward_apart(real *dx, const real *dz, const real *x, int n, team t)
+__device__ void pool_backward_apart(real *dx, const real *dz, const real *x, int n, block_range range)
 {
     enum { DOWN = (S::IH + S::STRIDE - 1) / S::STRIDE, ACROSS = (S::IW + S::STRIDE - 1) / S::STRIDE };
-    for (int e = t.first(); e < n * S::C * DOWN * ACROSS; e += t.stride()) {
+    for (int e = range.first(); e < n * S::C * DOWN * ACROSS; e += range.stride()) {
         int plane = e / (DOWN * ACROSS), oy = e % (DOWN * ACROSS) / ACROSS, ox = e % ACROSS;
         const real *image = x + (size_t)plane * (S::IH * S::IW);
         real *to = dx + (size_t)plane * (S::IH * S::IW);
@@ -130,21 +130,22 @@ __device__ void pool_backward_apart(real *dx, const real *dz, const real *x, int
         int best = MAX && there ? first_maximum<S>(image, oy * S::STRIDE, ox * S::STRIDE) : 0;
         #pragma unroll
         for (int i = 0; i < S::STRIDE * S::STRIDE; i++) {
-            int dy = i / S::STRIDE, column = i % S::STRIDE, y = oy * S::STRIDE + dy, at = y * S::IW + ox * S::STRIDE + column;
+            int dy = i / S::STRIDE, column = i % S::STRIDE, y = oy * S::STRIDE + dy;
+            int at = y * S::IW + ox * S::STRIDE + column;
             if (y >= S::IH || ox * S::STRIDE + column >= S::IW)
                 continue;
             real sum = MAX ? (at == best ? d : 0) : dy < S::K && column < S::K ? d / (S::K * S::K) : 0;
-            to[at] = BELOW == LINEAR ? sum : sum * slope<BELOW>(image[at]);
+            to[at] = BELOW == LINEAR ? sum : sum * derivative<BELOW>(image[at]);
         }
     }
 }
 
 /* The same where they cover the whole image: each pixel is read once, and a row of a window written at once. */
 template <class S, int MAX, int BELOW>
-__device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int n, team t)
+__device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int n, block_range range)
 {
     typedef whole_window<S> window;
-    for (int e = t.first(); e < n * S::C * S::OH * S::OW; e += t.stride()) {
+    for (int e = range.first(); e < n * S::C * S::OH * S::OW; e += range.stride()) {
         int p = e % (S::OH * S::OW), best;
         size_t corner = (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW) + p / S::OW * S::K * S::IW + p % S::OW * S::K;
         window values(x + corner);
@@ -155,7 +156,7 @@ __device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int
             #pragma unroll
             for (int j = 0; j < S::K; j++) {
                 real sum = MAX && i * S::K + j != best ? 0 : d;
-                values.lines[i].v[j] = sum * slope<BELOW>(values.lines[i].v[j]);
+                values.lines[i].v[j] = sum * derivative<BELOW>(values.lines[i].v[j]);
             }
             *(typename window::line *)(dx + corner + i * S::IW) = values.lines[i];
         }
@@ -163,45 +164,24 @@ __device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int
 }
 
 template <class S, int MAX, int BELOW>
-__device__ inline void pool_backward_any(real *dx, const real *dz, const real *x, int n, team t)
+__device__ inline void pool_backward_any(real *dx, const real *dz, const real *x, int n, block_range range)
 {
     if constexpr (whole_window<S>::TILED)
-        pool_backward_tiled<S, MAX, BELOW>(dx, dz, x, n, t);
+        pool_backward_tiled<S, MAX, BELOW>(dx, dz, x, n, range);
     else if constexpr (S::STRIDE >= S::K)
-        pool_backward_apart<S, MAX, BELOW>(dx, dz, x, n, t);
+        pool_backward_apart<S, MAX, BELOW>(dx, dz, x, n, range);
     else
-        pool_backward<S, MAX, BELOW>(dx, dz, x, n, t);
+        pool_backward<S, MAX, BELOW>(dx, dz, x, n, range);
 }
 
 template <class S, int BELOW>
-__device__ void maxpool_backward(real *dx, const real *dz, const real *x, int n, team t)
+__device__ void maxpool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
 {
-    pool_backward_any<S, 1, BELOW>(dx, dz, x, n, t);
+    pool_backward_any<S, 1, BELOW>(dx, dz, x, n, range);
 }
 
 template <class S, int BELOW>
-__device__ void avgpool_backward(real *dx, const real *dz, const real *x, int n, team t)
+__device__ void avgpool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
 {
-    pool_backward_any<S, 0, BELOW>(dx, dz, x, n, t);
-}
-
-/* ---- pad: (C,IH,IW) in the middle of (C,OH,OW) ---- */
-
-template <int IH, int IW, int OH, int OW, int TOP, int LEFT, int C, int ACTIVATION>
-__device__ void pad_forward(real *out, const real *x, int n, team t)
-{
-    for (int e = t.first(); e < n * C * OH * OW; e += t.stride()) {
-        int y = e % (OH * OW) / OW - TOP, column = e % OW - LEFT;
-        bool inside = (unsigned)y < IH && (unsigned)column < IW;
-        out[e] = activate<ACTIVATION>(inside ? x[(size_t)(e / (OH * OW)) * (IH * IW) + y * IW + column] : 0);
-    }
-}
-
-template <int IH, int IW, int OH, int OW, int TOP, int LEFT, int C, int BELOW>
-__device__ void pad_backward(real *dx, const real *dz, const real *x, int n, team t)
-{
-    for (int e = t.first(); e < n * C * IH * IW; e += t.stride()) {
-        int y = e % (IH * IW) / IW + TOP, column = e % IW + LEFT;
-        dx[e] = dz[(size_t)(e / (IH * IW)) * (OH * OW) + y * OW + column] * slope<BELOW>(x[e]);
-    }
+    pool_backward_any<S, 0, BELOW>(dx, dz, x, n, range);
 }

@@ -1,8 +1,8 @@
 """What a GPU does with one batch, as a list of phases: from layers to calls of the functions in the .cu files.
 
 An op is such a call. The ops of one phase do not wait for each other; a phase waits for the one before it. The same
-list becomes one kernel that runs whole epochs, its blocks meeting at a barrier after each phase, or a kernel a
-phase, replayed as a graph, beside calls of a library (gpu.py).
+list becomes one kernel that runs whole epochs, its blocks meeting at a barrier after each phase (runner.WholeEpochs),
+or a kernel a phase, replayed as a graph, beside calls of a library (runner.Phases).
 """
 
 from __future__ import annotations
@@ -12,37 +12,62 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from ..layers import Layer
+from ...layers import Layer
+from .abi import declarations
 
 SOURCES = [
-    "common", "activation", "gemm", "dense", "conv", "direct", "winograd", "pool", "dropout", "rows", "optimizer",
+    "common", "activation", "loss", "gemm", "dense", "conv", "conv_direct", "conv_winograd", "pool", "pad", "dropout",
+    "gather", "optimizer",
 ]  # fmt: skip
-THREADS = 256
 LINE = 32  # values; buffers begin at multiples of it
 
 
 @dataclass(frozen=True)
-class Op:
-    """A call of a device function by `blocks` blocks ({team}: which ones), or of a library: host(memory, rows)."""
+class Buffer:
+    """Values in the GPU's memory, from value `at` of an array on.
 
-    call: str = ""
+    The array is a member of struct control for the kernels, an attribute of the runner for libraries. Of `rows`, value
+    `at` of a row stands for all rows of a batch; `out_rows` is `out` from the batch's first row on, `at` values a row.
+    """
+
+    array: str  # parameters, gradients, rows, partial_sums, input_gradient, out, out_rows
+    at: int = 0
+
+    def __str__(self) -> str:
+        """Return its address in CUDA source; {batch} stands for the batch's name."""
+        if self.array == "rows":
+            return f"c.rows + c.capacity * {self.at}LL"
+        if self.array == "out_rows":
+            return f"c.out + {{batch}}.row * {self.at}LL"
+        return f"c.{self.array} + {self.at}LL"
+
+    def plus(self, values: int) -> Buffer:
+        """Return the place that many values further on."""
+        return Buffer(self.array, self.at + values)
+
+
+PARTIAL_SUMS = Buffer("partial_sums")  # of sums that several blocks share, until the next phase
+CONTROL, BATCH, ROWS = "c", "{batch}", "{batch}.n"  # arguments of an op: struct control, struct batch, its rows
+
+
+@dataclass(frozen=True)
+class Op:
+    """A call of a function of the .cu files by `blocks` blocks, or a call of a library: host(runner, rows)."""
+
+    function: str  # its name, or the library's
+    settings: tuple = ()  # template arguments
+    arguments: tuple = ()  # Buffers, numbers, None for NULL, and the above; a block_range comes last by itself
     blocks: int = 1
     host: Callable[[object, int], None] | None = None
-    learns: bool = False  # gives gradients of parameters: the others of its phase can wait where these are to be sent
-    step: tuple[str, int | None] = ("", None)  # what it is part of, as backends.Step names it
+    writes: tuple[Buffer, ...] = ()  # what other ops read
+    gives_gradients: bool = False  # of parameters: the other ops of its phase can wait until these are sent
+    step: tuple[str, int | None] = ("", None)  # what it is part of in a profile: (name, layer)
 
-
-class Buffer(str):
-    """A place in the GPU's memory: the text is its address in CUDA source, `of` and `at` say the same to the host:
-    rows, gradients or parameters, and the value in them (for rows: a row's value, times the rows of a batch)."""
-
-    of: str
-    at: int
-
-    def __new__(cls, text: str, of: str, at: int):
-        self = super().__new__(cls, text)
-        self.of, self.at = of, at
-        return self
+    def call(self, batch: str, first_block: int) -> str:
+        """Return the call in CUDA source, for the batch of that name, by the blocks from `first_block` on."""
+        arguments = ["0" if argument is None else str(argument) for argument in self.arguments]
+        text = ", ".join([*arguments, f"block_range_from({first_block})"])
+        return f"{self.function}<{', '.join(map(str, self.settings))}>({text.format(batch=batch)});"
 
 
 Phase = list[Op]
@@ -60,35 +85,45 @@ class Purpose:
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
     timed: bool = False  # every op is a phase of its own, so that it can be timed
     distribute: str = ""  # mirrored, central: the batch is shared by the members of a group; "": it is not
-    steps: bool = True  # the parameters take their step here, not on another member
+    updates_weights: bool = True  # the parameters take their step here, not on another member
 
     @property
     def backward(self) -> bool:
-        """Gradients are wanted."""
+        """Return whether the program has a backward pass."""
         return self.kind in ("train", "gradients")
 
 
 @dataclass
-class Step:
-    """A layer in the program: its place in the parameter vector, its activation here, its buffers."""
+class LayerNode:
+    """A layer in the program: its neighbours, its place in the parameter vector, its activation here, its buffers."""
 
     layer: Layer
     index: int  # in the network, flatten counted: the layer of dropout's masks
     at: int  # of its weights in a parameter vector
     activation: str  # of its op; linear where the loss applies it
-    x: Buffer | str = ""
-    out: Buffer | str = ""
-    dz: Buffer | str = ""
-    dx: Buffer | str = ""  # "": not wanted
-    below: str = "linear"
-    gradient: Buffer | str = ""
-    splits: int = 1  # parts that its gradients come in
-    last: bool = False  # its outputs, the loss and dx are one op (layer_ops.Last)
-    under: Step | None = None  # the step below
-    above: Step | None = None
-    parts: int = 0  # that the sums of its outputs come in, which the last layer adds up
-    turned: Buffer | str = ""  # where its kernels, turned round, stand ready
-    sum: Buffer | str = ""  # of these parts, where members of a group add theirs up
+    node_below: LayerNode | None = None
+    node_above: LayerNode | None = None
+    activation_below: str = "linear"  # that gave x
+    x: Buffer | None = None
+    out: Buffer | None = None
+    dz: Buffer | None = None
+    dx: Buffer | None = None  # None: not needed
+    gradient: Buffer | None = None
+    row_splits: int = 1  # partial sums over rows that its gradient comes in
+    gradient_sum: Buffer | None = None  # the sum of these, where members of a group add theirs up
+    k_splits: int = 0  # partial sums that its outputs come in and that the layer above adds up
+    loss_fused: bool = False  # its outputs, the loss and dx are one op: last_layer in dense.cu
+    rotated: Buffer | None = None  # its kernels, rotated and transformed, where conv_winograd.cu computes dx
+
+    @property
+    def weight(self) -> Buffer:
+        """Return the place of its weights."""
+        return Buffer("parameters", self.at)
+
+    @property
+    def bias(self) -> Buffer:
+        """Return the place of its biases, behind the weights."""
+        return self.weight.plus(self.layer.parameters - self.layer.biases)
 
 
 @dataclass
@@ -96,23 +131,41 @@ class Program:
     """Phases, and the memory that they need: values a row of the batch, and gradient values."""
 
     purpose: Purpose
+    layers: list[Layer] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     row_values: int = 0
     gradient_values: int = 0
-    part_values: int = 0
+    partial_sum_values: int = 0
     shared_bytes: int = 0
     sum_values: int = 0  # of the gradients, at their beginning: what members of a group add up
     sent: list[tuple[str, int]] = field(default_factory=list)  # how members communicate, and how many values at a time
 
     @property
     def only_kernels(self) -> bool:
-        """No phase calls a library."""
+        """Return whether no phase calls a library."""
         return not any(op.host for phase in self.phases for op in phase)
 
 
 def lanes_of(width: int) -> int:
-    """Threads that share a row of that many outputs: a warp, or one."""
+    """Return how many threads share a row of that many outputs: a warp, or one."""
     return 32 if width > 2 else 1
+
+
+def layer_routes(program: Program) -> list[str]:
+    """Return a line for each layer that computes something: the functions of its forward and backward pass."""
+    functions: dict[tuple[int, str], list[str]] = {}
+    for op in (op for phase in program.phases for op in phase):
+        name, layer = op.step
+        if layer is not None and name in ("forward", "backward"):
+            functions.setdefault((layer, name), []).append(op.function)
+    lines = []
+    for index, layer in enumerate(program.layers):
+        passes = [
+            f"{name} {', '.join(dict.fromkeys(functions[index, name]))}"
+            for name in ("forward", "backward") if (index, name) in functions
+        ]  # fmt: skip
+        lines += [f"layer {index} {layer.item or layer.kind}: {'; '.join(passes)}"] if passes else []
+    return lines
 
 
 # ---------------------------------------------------------------- source text
@@ -120,9 +173,10 @@ def lanes_of(width: int) -> int:
 
 @cache
 def sources(*names: str) -> str:
-    """The text of the .cu files of these names, or of all that programs need."""
+    """Return the declarations of abi.py and the .cu files of these names, or of all that programs need."""
     folder = files(__package__)
-    return "\n".join((folder / f"{name}.cu").read_text(encoding="utf-8") for name in names or SOURCES)
+    texts = [(folder / f"{name}.cu").read_text(encoding="utf-8") for name in names or SOURCES]
+    return "\n".join([declarations(), *texts])
 
 
 PRELUDE = """
@@ -133,23 +187,23 @@ extern __shared__ __align__(16) char block_memory[];
 
 
 def phases_source(program: Program) -> str:
-    """CUDA source of a program, a kernel a phase: phase0, phase1, ..., and advance, which goes on to the next batch."""
+    """Return CUDA source of a program: kernels phase0, phase1, ..., and advance, which goes on to the next batch."""
     kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
     return shared_or_not(program.purpose) + PRELUDE + sources() + "\n".join(kernels) + ADVANCE
 
 
 def shared_or_not(purpose: Purpose) -> str:
-    """What tells common.cu that a batch is shared by the members of a group."""
+    """Return the line that tells common.cu whether members of a group share a batch."""
     return "#define SHARED\n" if purpose.distribute else ""
 
 
 def losses_source(purpose: Purpose) -> str:
-    """CUDA source of batch_losses."""
-    return shared_or_not(purpose) + PRELUDE + sources("common", "losses")
+    """Return CUDA source of batch_losses."""
+    return shared_or_not(purpose) + PRELUDE + sources("common", "batch_loss")
 
 
 def epoch_source(program: Program) -> str:
-    """CUDA source of a program as one kernel, epoch, for programs that need no library."""
+    """Return CUDA source of a program as one kernel, epoch, for programs that need no library."""
     return PRELUDE + sources() + _epoch_kernel(program)
 
 
@@ -162,19 +216,19 @@ extern "C" __global__ void advance(control *where)
 """
 
 
-def _calls(phase: Phase, indent: str, start: int = 0) -> str:
-    """The phase's calls; each op's blocks begin where those of the one before it end."""
+def _calls(phase: Phase, indent: str, batch: str = "b", first_block: int = 0) -> str:
+    """Return the phase's calls; each op's blocks begin where those of the op before it end."""
     lines = []
     for op in phase:
-        if op.call:
-            lines.append(f"{indent}{op.call.format(team=f'team_from({start})')};")
-            start += op.blocks
+        if not op.host:
+            lines.append(indent + op.call(batch, first_block))
+            first_block += op.blocks
     return "\n".join(lines)
 
 
 def blocks_of(phase: Phase) -> int:
-    """Blocks that a phase's own ops can keep busy."""
-    return sum(op.blocks for op in phase if op.call)
+    """Return the blocks that a phase's kernels can keep busy."""
+    return sum(op.blocks for op in phase if not op.host)
 
 
 def _phase_kernel(index: int, phase: Phase) -> str:
@@ -191,13 +245,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) phase{index}(const cont
 
 
 def _epoch_kernel(program: Program) -> str:
-    """Batches one after the other. While the last phase of one updates the parameters, other blocks gather the rows
-    of the next: nothing reads the old ones any more."""
+    """Return a kernel that runs batches one after the other. While the last phase of a batch updates the parameters,
+    other blocks gather the rows of the next batch: nothing reads the old rows any more."""
     gather, *phases = program.phases
     body = "\n        grid_barrier(c.arrivals, target);\n".join(
         _calls(phase, " " * 8) for phase in phases
     )
-    next_gather = _calls(gather, " " * 12, blocks_of(phases[-1])).replace(", b,", ", next,")
+    next_gather = _calls(gather, " " * 12, "next", blocks_of(phases[-1]))
     return f"""
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 epoch(const control *where, int64 row, int64 index, int64 batches)

@@ -1,232 +1,73 @@
-"""The GPU itself: finding it and its libraries, memory, and running programs (program.py) on it.
-
-CuPy is imported here and nowhere else, and not before somebody wants a GPU.
-"""
+"""Running programs (program.py) on the GPU: their memory, their kernels, graphs of them."""
 
 from __future__ import annotations
 
 import functools
 import gc
-import importlib.util
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
-from ..cluster import ALONE, Team
-from ..utils import NnError, UsageError
-from .program import THREADS, Program, blocks_of, epoch_source, losses_source, phases_source
-
-CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of this package
-OLDEST = 12
-
-CONTROL = np.dtype(  # struct control in common.cu
-    [
-        (name, np.int64)
-        for name in (
-            "parameters", "gradients", "moment1", "moment2", "rows", "capacity", "x", "y", "order", "count", "batch",
-            "row_loss", "updates", "parts", "out", "input_gradient", "arrivals", "seed", "step", "rank",
-            "size", "row", "index",
-        )
-    ]
-)  # fmt: skip
-
-
-# ---------------------------------------------------------------- finding a GPU
-
-
-@functools.cache
-def _driver():
-    """(ffi, lib) of the NVIDIA driver. OSError where there is none."""
-    import cffi
-
-    ffi = cffi.FFI()
-    ffi.cdef(DRIVER)
-    return ffi, ffi.dlopen("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-
-
-DRIVER = """
-int cuDriverGetVersion(int *version);
-int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags);
-int cuGraphUpload(void *executable, void *stream);
-int cuGraphLaunch(void *executable, void *stream);
-int cuGraphDestroy(void *graph);
-int cuGraphExecDestroy(void *executable);
-"""
-
-
-@functools.cache
-def _driver_version() -> int | None:
-    """The CUDA version that the driver can run, e.g. 13000; None without a driver."""
-    try:
-        ffi, library = _driver()
-    except OSError:
-        return None
-    version = ffi.new("int *")
-    return version[0] if library.cuDriverGetVersion(version) == 0 else None
-
-
-def missing(instead: str = "use --backend omp") -> str | None:
-    """Why no GPU can be used, in words that say what to do; None if one can be tried. Does not import CuPy.
-
-    instead: what to do without one.
-    """
-    version = _driver_version()
-    if version is None:
-        return f"there is no NVIDIA driver; install one, or {instead}"
-    if version < OLDEST * 1000:
-        return (
-            f"the NVIDIA driver can run CUDA {version // 1000}.{version % 1000 // 10}, {OLDEST}.0 is the oldest that "
-            f"will do; update the driver, or {instead}"
-        )
-    if importlib.util.find_spec("cupy") is None:
-        return f'CuPy is not installed; pip install "nn-trainer[{_extra(version)}]"'
-    return None
-
-
-def _extra(version: int) -> str:
-    return CUPY[min(max(version // 1000, min(CUPY)), max(CUPY))]
-
-
-@functools.cache
-def cupy():
-    """The CuPy module, with a GPU behind it. UsageError, which says what to do, where there is none."""
-    if reason := missing():
-        raise UsageError(f"--backend cuda: {reason}")
-    try:
-        import cupy as module
-    except ImportError as error:
-        reinstall = f'pip install --force-reinstall "nn-trainer[{_extra(_driver_version())}]"'
-        raise UsageError(f"--backend cuda: CuPy cannot be loaded ({_line(error)}); {reinstall}") from error
-    try:
-        count = module.cuda.runtime.getDeviceCount()
-    except module.cuda.runtime.CUDARuntimeError as error:
-        raise UsageError(
-            f"--backend cuda: no GPU can be used ({_line(error)}); check nvidia-smi and the driver, "
-            f'pip install "nn-trainer[{_extra(_driver_version())}]", or use --backend omp'
-        ) from error
-    if not count:
-        raise UsageError("--backend cuda: there is no GPU; check nvidia-smi, or use --backend omp")
-    return module
-
-
-def _line(error: BaseException) -> str:
-    """The first line of an error's text that says something, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip(" =\t")]
-    return lines[0] if lines else type(error).__name__
-
-
-def device_count() -> int:
-    """GPUs that this process may use."""
-    return cupy().cuda.runtime.getDeviceCount()
-
-
-def check_device(number: int) -> None:
-    """Raise UsageError if there is no GPU of that number."""
-    count = device_count()
-    if not 0 <= number < count:
-        there = f"this machine has 0 to {count - 1}"
-        raise UsageError(f"GPU {number}: there is no such GPU; {there}; change --gpus, or see CUDA_VISIBLE_DEVICES")
-
-
-def place_of(number: int) -> str:
-    """Where in its machine that GPU is: no other has the same. Raises UsageError if there is none of that number."""
-    check_device(number)
-    return cupy().cuda.runtime.deviceGetPCIBusId(number)
-
-
-def library_path(name: str, package: str) -> list[str]:
-    """Where a CUDA library may be, the likeliest first: wheels of NVIDIA, the toolkit, the system's own search."""
-    found = []
-    for root in map(Path, sys.path):
-        whole_toolkits = sorted((root / "nvidia").glob("cu[0-9]*/lib"), reverse=True)
-        for folder in (root / "nvidia" / package / "lib", *whole_toolkits):
-            found += sorted(map(str, folder.glob(f"{name}.so*")), reverse=True)
-    for toolkit in filter(None, (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
-        for folder in ("lib64", "lib", "targets/x86_64-linux/lib"):
-            found += sorted(map(str, Path(toolkit, folder).glob(f"{name}.so*")), reverse=True)
-    return found
-
-
-# ---------------------------------------------------------------- errors
-
-
-@contextmanager
-def told(what: str, remedy: str):
-    """Turn CuPy's errors inside into NnError: memory runs out while making `what`; the remedy is what to do then."""
-    module = cupy()
-    try:
-        yield
-    except module.cuda.memory.OutOfMemoryError as error:
-        raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
-    except (module.cuda.runtime.CUDARuntimeError, module.cuda.driver.CUDADriverError) as error:
-        if "memory" in str(error).lower() and "illegal" not in str(error).lower():
-            raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
-        raise NnError(f"the GPU failed at {what} ({_line(error)}); check nvidia-smi, or use --backend omp") from error
-
-
-# ---------------------------------------------------------------- programs on the GPU
+from ...cluster import ALONE, RankGroup
+from ..engine import TimedStep
+from .abi import CONTROL_TYPE, THREADS
+from .device import cupy, driver, processors
+from .program import Buffer, Program, blocks_of, epoch_source, losses_source, phases_source
 
 
 class Runner:
     """A program ready to run: its memory, its kernels. Everything happens on the stream that is current."""
 
+    about = ""  # what it is, in a line
     cooperative = True  # all blocks of a launch are resident, so that they can meet
 
     def __init__(self, program: Program, dtype: np.dtype, parameters, code: str):
         self.program, self.dtype, self.parameters = program, dtype, parameters
-        self.team = ALONE  # whose members share each batch
+        self.rank_group = ALONE  # whose members share each batch
         cp, rows = cupy(), program.purpose.rows
         self.rows = cp.zeros(max(1, rows * program.row_values), dtype)
         self.gradients = cp.zeros(max(1, program.gradient_values), dtype)
-        self.parts = cp.zeros(max(1, program.part_values), dtype)
-        self.control = cp.empty(CONTROL.itemsize, np.uint8)
+        self.partial_sums = cp.zeros(max(1, program.partial_sum_values), dtype)
+        self.control = cp.empty(CONTROL_TYPE.itemsize, np.uint8)
         self.arrivals = cp.zeros(1, np.uint32)
         self.input_gradient = None
         self.module = compiled(code, dtype.name, self.cooperative)
         self.graphs: dict[int, object] = {}
 
     def bytes(self) -> int:
-        """Memory it holds."""
-        return self.rows.nbytes + self.gradients.nbytes + self.parts.nbytes + self.control.nbytes
+        """Return the memory that it takes."""
+        return self.rows.nbytes + self.gradients.nbytes + self.partial_sums.nbytes + self.control.nbytes
 
-    def address(self, buffer) -> int:
-        """Of a Buffer, for libraries."""
-        at = buffer.at * (self.program.purpose.rows if buffer.of == "rows" else 1)
-        return getattr(self, buffer.of).data.ptr + at * self.dtype.itemsize
-
-    def parameter(self, at: int) -> int:
-        """Address of value `at` of the parameter vector."""
-        return self.parameters.data.ptr + at * self.dtype.itemsize
+    def address(self, buffer: Buffer) -> int:
+        """Return a buffer's address, for libraries."""
+        at = buffer.at * (self.program.purpose.rows if buffer.array == "rows" else 1)
+        return getattr(self, buffer.array).data.ptr + at * self.dtype.itemsize
 
     def set(self, **members: int) -> None:
         """Fill in the control structure; members that are not named are 0."""
         cp = cupy()
-        control = np.zeros((), CONTROL)
+        control = np.zeros((), CONTROL_TYPE)
         own = {
-            "parameters": self.parameters, "gradients": self.gradients, "rows": self.rows, "parts": self.parts,
-            "arrivals": self.arrivals,
+            "parameters": self.parameters, "gradients": self.gradients, "rows": self.rows,
+            "partial_sums": self.partial_sums, "arrivals": self.arrivals,
         }  # fmt: skip
         for name, array in own.items():
             control[name] = array.data.ptr
         control["capacity"] = self.program.purpose.rows
-        control["rank"], control["size"] = self.team.rank, self.team.size
+        control["rank"], control["size"] = self.rank_group.rank, self.rank_group.size
         for name, value in members.items():
             control[name] = value
         self.control.set(np.frombuffer(control.tobytes(), np.uint8), stream=cp.cuda.get_current_stream())
         self.batch, self.count = members["batch"], members["count"]
 
     def run(self, first: int, batches: int) -> None:
-        """Batches first .. first + batches - 1 of those that `set` described, one after the other."""
+        """Run batches first .. first + batches - 1 of those that `set` described, one after the other."""
         raise NotImplementedError
 
     def batch_losses(self, first: int, batches: int) -> np.ndarray:
-        """The sums of so many batches' row losses, of this member's rows; waits for them."""
+        """Return the sums of that many batches' row losses, of this member's rows; waits for them."""
         sums = cupy().empty(batches)
         module = compiled(losses_source(self.program.purpose), "float64", False)
         arguments = (sums, self.control, np.int64(first))
@@ -236,6 +77,8 @@ class Runner:
 
 class WholeEpochs(Runner):
     """Batches in one cooperative launch: for programs whose phases are about as short as starting a kernel."""
+
+    about = "runner WholeEpochs: whole epochs in one launch, a barrier of the grid between phases"
 
     def __init__(self, program: Program, dtype: np.dtype, parameters):
         super().__init__(program, dtype, parameters, epoch_source(program))
@@ -258,16 +101,17 @@ class Phases(Runner):
     meanwhile; it begins with `send` and is waited for by `meet`.
     """
 
+    about = "runner Phases: a kernel or library calls a phase, replayed as a graph"
     cooperative = False
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters, team: Team = ALONE, communicator=None):
+    def __init__(self, program: Program, dtype: np.dtype, parameters, rank_group: RankGroup = ALONE, communicator=None):
         super().__init__(program, dtype, parameters, phases_source(program))
         self.kernels = [
             self.module.get_function(f"phase{index}") if blocks_of(phase) else None
             for index, phase in enumerate(program.phases)
         ]
         self.advance = self.module.get_function("advance")
-        self.team, self.communicator = team, communicator
+        self.rank_group, self.communicator = rank_group, communicator
         self._connected = False
         if communicator is not None:
             cuda = cupy().cuda
@@ -285,23 +129,23 @@ class Phases(Runner):
                 self.graphs[rows].launch()
 
     def prepare(self) -> None:
-        """Of a member, before the first of the batches that `set` described: whatever may take memory or load code.
+        """Take memory and load code, for a member before the first of the batches that `set` described.
 
         CUDA lets that wait for all GPUs of the process, and for ever where one of them waits for what another member
         has yet to send. So all of it is done before any member sends, and none of it before all have received.
         """
         for rows in sorted({min(self.batch, self.count), self.count % self.batch or self.batch}):
             if rows not in self.graphs:
-                self._try(rows, lambda name: name not in TOGETHER)
+                self._rehearse(rows, lambda name: name not in TOGETHER)
                 if not self._connected:
-                    self.team.gather(None)
-                    self._try(rows, lambda name: name == "communication")
+                    self.rank_group.gather(None)
+                    self._rehearse(rows, lambda name: name == "communication")
                     self._connected = True
                 self.graphs[rows] = self._capture(rows)
 
-    def _try(self, rows: int, wanted: Callable[[str], bool]) -> None:
-        """The wanted steps of a batch, which will be taken again: only what they leave in libraries is of use."""
-        own_rows = self._own(rows)
+    def _rehearse(self, rows: int, wanted: Callable[[str], bool]) -> None:
+        """Run the wanted steps of a batch for what libraries set up at their first call; the results are not used."""
+        own_rows = self._own_rows(rows)
         for index, phase in enumerate(self.program.phases):
             if wanted(phase[0].step[0]):
                 self._launch_phase(index, own_rows)
@@ -314,14 +158,14 @@ class Phases(Runner):
             self._launch(rows)
             return stream.end_capture() if self.communicator is None else Graph(stream)
 
-    def _own(self, rows: int) -> int:
-        """A member's share of a batch of that many rows."""
-        own = self.team.share(rows)
+    def _own_rows(self, rows: int) -> int:
+        """Return a member's share of a batch of that many rows."""
+        own = self.rank_group.share(rows)
         return own.stop - own.start
 
     def _launch(self, rows: int) -> None:
-        """One batch of that many rows, of which a member takes its share."""
-        own_rows = self._own(rows)
+        """Start one batch of that many rows, of which a member takes its share."""
+        own_rows = self._own_rows(rows)
         if not own_rows:
             self.gradients.data.memset_async(0, self.gradients.nbytes)
         for index in range(len(self.program.phases)):
@@ -349,7 +193,7 @@ class Phases(Runner):
         getattr(self.communicator, how)(address, values, self.dtype, self.second)
 
     def meet(self) -> None:
-        """What is started from now on waits for all that was sent."""
+        """Let what is started from now on wait for everything sent."""
         self.sent.record(self.second)
         cupy().cuda.get_current_stream().wait_event(self.sent)
 
@@ -388,7 +232,7 @@ class Graph:
     while a product fills the GPU, not after it."""
 
     def __init__(self, stream):
-        self.ffi, self.driver = _driver()
+        self.ffi, self.driver = driver()
         graph = self.ffi.cast("void *", cupy().cuda.runtime.streamEndCapture(stream.ptr))
         pointer = self.ffi.new("void **")
         try:
@@ -417,6 +261,8 @@ NODE_PRIORITIES = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
 class TimedPhases(Phases):
     """The same without graphs, an event after each phase, and on the second stream before and after what is sent."""
 
+    about = "runner TimedPhases: each op by itself, timed by events"
+
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self.room = 0  # batches still to be timed
@@ -441,7 +287,7 @@ class TimedPhases(Phases):
                 self._sent.pop()
 
     def _capture(self, rows: int) -> None:
-        """There are no graphs."""
+        """Capture nothing: each op is timed."""
 
     def _event(self, stream=None):
         event = cupy().cuda.Event()
@@ -459,9 +305,23 @@ class TimedPhases(Phases):
         if self._timing:
             self._sent[-1].append((before, self._event(self.second)))
 
+    def steps(self, lane: str) -> list[list[TimedStep]]:
+        """Return the steps of each timed batch, in the order of time: on the lane, and on `lane nccl` what was sent."""
+        names = [phase[0].step for phase in self.program.phases]
+        messages = [step for step in names if step[0] == "communication" and step[1] is not None]
+
+        def step_of(step, begin: float, end: float, lane: str) -> TimedStep:
+            return TimedStep(*step, self.began + begin, self.began + end, lane)
+
+        return [
+            [step_of(*step, lane) for step in zip(names, stamps, stamps[1:], strict=False)]
+            + [step_of(step, *when, f"{lane} nccl") for step, when in zip(messages, sent, strict=False)]
+            for stamps, sent in self.times()
+        ]
+
     def times(self) -> list[tuple[list[float], list[tuple[float, float]]]]:
-        """For each timed batch the seconds since the first one began at its beginning and after each phase, and those
-        at the beginning and end of each message."""
+        """Return for each timed batch the seconds, since the first one began, at its beginning and after each phase,
+        and at the beginning and end of each message."""
 
         def at(event) -> float:
             return cupy().cuda.get_elapsed_time(self._phases[0][0], event) / 1e3
@@ -472,14 +332,9 @@ class TimedPhases(Phases):
         ]
 
 
-def processors() -> int:
-    """Multiprocessors of the current GPU."""
-    return cupy().cuda.Device().attributes["MultiProcessorCount"]
-
-
 @functools.cache
 def compiled(code: str, dtype: str, cooperative: bool):
-    """A module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next run."""
+    """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next run."""
     real = {"float32": "float", "float64": "double"}[dtype]
     return cupy().RawModule(
         code=code, options=("-std=c++17", f"-DREAL={real}"), enable_cooperative_groups=cooperative

@@ -5,7 +5,7 @@
  * and dz are filled up with zeros to whole vectors of 16 bytes, so that no loop has a rest. A block computes
  * ROWS rows, always all of them: rows that a short batch lacks have dz = 0.
  *
- * In every product neighbouring threads take neighbouring weights, which lie in different banks of the memory, and
+ * In every product neighbouring threads take neighbouring weights, which are in different banks, and
  * the same values of x or dz, which are read once for all; each thread keeps several sums at once.
  */
 
@@ -31,7 +31,7 @@ __device__ inline real total(const vector &s)
     return VECTOR == 4 ? (s.v[0] + s.v[1]) + (s.v[VECTOR - 2] + s.v[VECTOR - 1]) : s.v[0] + s.v[1];
 }
 
-/* out = f(x w), bias included; EACH rows a thread, a vector of sums each, so that additions need not wait for another */
+/* out = f(x w), bias included; EACH rows a thread, a vector of sums each, so that additions need not wait for others */
 template <class L, int EACH, int ACTIVATION>
 __device__ inline void small_forward(real *out, const real *x, const real *w)
 {
@@ -97,7 +97,7 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
         }
         #pragma unroll
         for (int r = 0; r < EACH; r++)
-            dx[(first + r) * L::DX + i] = total(sum[r]) * slope<BELOW>(x[(first + r) * L::X + i]);
+            dx[(first + r) * L::DX + i] = total(sum[r]) * derivative<BELOW>(x[(first + r) * L::X + i]);
     }
 }
 
@@ -105,8 +105,8 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
 template <class L, class TAKE>
 __device__ inline void small_backward_parameters(const real *dz, const real *x, const TAKE &take)
 {
-    enum { INPUTS = 2 * VECTOR, PARTS = (L::I + INPUTS) / INPUTS };
-    for (int e = threadIdx.x; e < PARTS * L::O; e += blockDim.x) {
+    enum { INPUTS = 2 * VECTOR, GROUPS = (L::I + INPUTS) / INPUTS };
+    for (int e = threadIdx.x; e < GROUPS * L::O; e += blockDim.x) {
         int j = e % L::O, first = e / L::O * INPUTS;
         bool both = first + VECTOR < L::X;
         real sum[INPUTS] = {};
@@ -143,23 +143,24 @@ struct step_at_once {
     }
 };
 
-/* Several blocks compute parts of the batch: gradients go to global memory, a part a block. */
+/* Several blocks share the batch: gradients go to global memory, a partial sum a block. */
 template <class L>
-struct keep_part {
-    real *part;
-    __device__ void gradient(int i, int j, real value) const { part[i * L::O + j] = value; }
+struct keep_partial_sum {
+    real *partial_sum;
+    __device__ void gradient(int i, int j, real value) const { partial_sum[i * L::O + j] = value; }
 };
 
-/* The parts of all blocks, SIZE values each, are added up in order, and the parameters in global memory take their
- * step: 32 parameters at a time, 8 threads each. `sums` is the block's own memory. */
-template <class L, int OPTIMIZER, int PARTS, int SIZE>
-__device__ inline void small_update(int64 at, const real *parts, real *sums, const control &c, const update &u, team t)
+/* The partial sums of all blocks, SIZE values each, are added up in order, and the parameters in global memory take
+ * their step: 32 parameters at a time, 8 threads each. `sums` is the block's own memory. */
+template <class L, int OPTIMIZER, int SPLITS, int SIZE>
+__device__ inline void small_update(int64 at, const real *partial_sums, real *sums, const control &c,
+                                    const update &u, block_range range)
 {
     enum { COUNT = (L::I + 1) * L::O };
     int column = threadIdx.x % 32, share = threadIdx.x / 32, shares = blockDim.x / 32;
-    for (int first = t.id * 32; first < COUNT; first += t.count * 32) {
+    for (int first = range.id * 32; first < COUNT; first += range.count * 32) {
         int e = first + column;
-        real sum = e < COUNT ? strided_sum(parts + e, share, shares, PARTS, SIZE) : 0;
+        real sum = e < COUNT ? strided_sum(partial_sums + e, share, shares, SPLITS, SIZE) : 0;
         sums[threadIdx.x] = sum;
         __syncthreads();
         if (share == 0 && e < COUNT) {

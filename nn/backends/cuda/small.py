@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..layers import Layer
-from .gpu import Runner, cupy, processors
+from ...layers import Layer
+from .abi import MOMENTS, THREADS
+from .device import cupy, processors
 from .program import PRELUDE, Program, Purpose, lanes_of, sources
+from .runner import Runner
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
-THREADS = 256
 ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 MOST_WORK = 3_000  # parameters a block can take through its few rows in a few microseconds
 MOST_EACH = 8  # rows a thread computes at once
@@ -22,14 +23,14 @@ LEAST_ROWS = 5  # of a block, where there are several
 
 
 def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
-    """A network and batch are for this kernel."""
+    """Return whether this kernel suits a network and batch."""
     if purpose.kind != "train" or any(layer.kind != "dense" for layer in layers):
         return False
     return Plan(layers, "", purpose, dtype).fits()
 
 
 class Plan:
-    """Blocks, rows a block, and where everything lies in shared memory."""
+    """Blocks, rows a block, and where everything is in shared memory."""
 
     def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype):
         self.layers, self.loss, self.purpose, self.dtype = layers, loss, purpose, np.dtype(dtype)
@@ -47,23 +48,23 @@ class Plan:
         self._lay_out()
 
     def fits(self) -> bool:
-        """The GPU has the shared memory, and a block's work is short enough."""
+        """Return whether the GPU has the shared memory, and a block's work is short enough."""
         limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
         return self.bytes <= limit and self.parameters * self.rows <= max(ONE_BLOCK_WORK, MOST_WORK * self.rows)
 
     def each(self, width: int) -> int:
-        """Rows a thread computes at once, so that there is a thread for every value of the others."""
+        """Return the rows that a thread computes at once: as few as give every value a thread."""
         enough = (each for each in range(1, MOST_EACH) if -(-self.rows // each) * width <= THREADS)
         return min(next(enough, MOST_EACH), self.rows)
 
     # ---- layout; sizes as in small.cu
 
     def filled(self, n: int) -> int:
-        """n values in whole vectors."""
+        """Return n values filled up to whole vectors."""
         return -(-n // self.vector) * self.vector
 
     def weights(self, layer: Layer) -> int:
-        """Values of a layer's weights in shared memory."""
+        """Return the values of a layer's weights in shared memory."""
         stride = self.filled(layer.outputs)
         stride += 0 if stride // self.vector % 2 else self.vector
         return self.filled(layer.inputs + 1) * stride
@@ -74,11 +75,11 @@ class Plan:
 
     def _lay_out(self) -> None:
         first, last = self.layers[0], self.layers[-1]
-        moments = {"SGD": 0, "MOMENTUM": 1, "ADAM": 2}.get(self.purpose.optimizer, 0) if self.blocks == 1 else 0
+        moments = MOMENTS[self.purpose.optimizer] if self.blocks == 1 else 0
         for index, layer in enumerate(self.layers):
             for name in ("w", "m", "v")[: 1 + moments]:
                 self._place(f"{name}{index}", self.weights(layer))
-        for parity in (0, 1):  # two batches: one at work, one on its way
+        for parity in (0, 1):  # two batches: one is computed, one is loading
             self._place(f"x{parity}", self.padded * self.filled(first.inputs + 1))
             self._place(f"y{parity}", self.padded * last.outputs)
         for index, layer in enumerate(self.layers):
@@ -91,19 +92,23 @@ class Plan:
     # ---- source
 
     def at(self, name: str) -> str:
-        """A buffer's address in CUDA source."""
+        """Return a buffer's address in CUDA source."""
         return f"(memory + {self.places[name]})"
 
     def type(self, index: int) -> str:
-        """The template argument that names a layer's sizes."""
+        """Return the template argument that names a layer's sizes."""
         layer = self.layers[index]
         return f"small_layer<{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}>"
 
     def source(self) -> str:
-        """CUDA source of the kernel `epoch`."""
+        """Return CUDA source of the kernel `epoch`."""
         layers, optimizer = range(len(self.layers)), self.purpose.optimizer
         first, last = self.layers[0], self.layers[-1]
         each_layer = [(i, self.type(i), self._parameter_at(i)) for i in layers]
+        sizes = "\n".join(
+            f'static_assert({t}::X * {t}::W == {self.weights(layer)}, "small.py lays out sizes other than small.cu");'
+            for layer, (_, t, _) in zip(self.layers, each_layer, strict=True)
+        )
         imports = "\n".join(f"small_import<{t}>({self.at(f'w{i}')}, c.parameters + {at});" for i, t, at in each_layer)
         kinds = f"{int(self.purpose.bytes)}, {int(self.purpose.labels)}"
         data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {kinds}>"
@@ -124,19 +129,27 @@ class Plan:
             ahead, between = "unsigned target = 0;", ""
             updates = "\n".join(
                 f"small_update<{t}, {optimizer}, {self.blocks}, {self.parameters}>"
-                f"({at}, c.parts + {at}, {self.at('sums')}, c, *b.u, team_from({at // 32 + i}));"
+                f"({at}, c.partial_sums + {at}, {self.at('sums')}, c, *b.u, block_range_from({at // 32 + i}));"
                 for i, t, at in each_layer
             )
             meet = "grid_barrier(c.arrivals, target);"
             after = f"{meet}\n{updates}\n{meet}\n{imports}\n__syncthreads();"
         ones = [(f"x{p}", first.inputs) for p in (0, 1)] + [(f"out{i}", self.layers[i].outputs) for i in layers]
-        return PRELUDE + sources("common", "activation", "optimizer", "small") + EPOCH.format(
-            threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded, rows=self.rows,
+        return PRELUDE + sources("common", "activation", "loss", "optimizer", "small") + EPOCH.format(
+            sizes=sizes, threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded, rows=self.rows,
             ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, filled({w} + 1), {w});" for n, w in ones),
             imports=imports, ahead=ahead, between=between, enter=enter, leave=leave, data=data, after=after,
             x0=self.at("x0"), x1=self.at("x1"), y0=self.at("y0"), y1=self.at("y1"),
             forward=self._forward(), backward=gradients,
         )  # fmt: skip
+
+    def routes(self) -> list[str]:
+        """Return the runner and each layer's kernels, in a line each."""
+        lines = [f"{Small.about}, {self.blocks} block{'s' * (self.blocks > 1)}"]
+        for index, layer in enumerate(self.layers):
+            backward = "small_backward_input, small_backward_parameters" if index else "small_backward_parameters"
+            lines.append(f"layer {index} {layer.item or layer.kind}: forward small_forward; backward {backward}")
+        return lines
 
     def _parameter_at(self, index: int) -> int:
         return sum(layer.parameters for layer in self.layers[:index])
@@ -187,13 +200,14 @@ class Plan:
 
     def _parts(self) -> str:
         def take(index):
-            part = f"c.parts + (size_t)blockIdx.x * {self.parameters} + {self._parameter_at(index)}"
-            return f"keep_part<{self.type(index)}>{{{part}}}"
+            part = f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {self._parameter_at(index)}"
+            return f"keep_partial_sum<{self.type(index)}>{{{part}}}"
 
         return self._backward(take)
 
 
 EPOCH = """
+{sizes}
 extern "C" __global__ void __launch_bounds__({threads})
 epoch(const control *where, int64 row, int64 index, int64 batches)
 {{
@@ -242,12 +256,14 @@ epoch(const control *where, int64 row, int64 index, int64 batches)
 
 
 class Small(Runner):
-    """The kernel, ready to run; see gpu.Runner."""
+    """The kernel, ready to run; see runner.Runner."""
+
+    about = "runner Small: whole epochs in one launch, weights in shared memory"
 
     def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, parameters):
         plan = Plan(layers, loss, purpose, dtype)
         self.blocks, self.shared_bytes = plan.blocks, plan.bytes
-        program = Program(purpose, part_values=plan.blocks * plan.parameters if plan.blocks > 1 else 0)
+        program = Program(purpose, partial_sum_values=plan.blocks * plan.parameters if plan.blocks > 1 else 0)
         super().__init__(program, dtype, parameters, plan.source())
         self.kernel = self.module.get_function("epoch")
         self.kernel.max_dynamic_shared_size_bytes = plan.bytes

@@ -1,4 +1,4 @@
-"""Which tile a matrix product on the GPU is computed in, and in how many parts its sums: a model of the time."""
+"""Which tile a matrix product on the GPU is computed in, and how its sums are split: a model of the time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from functools import cache
 from math import inf
 
-BUFFERS = 2  # as in gemm.cu
-GAP = 16  # bytes between columns, as in gemm.cu
+from .abi import TILE_GAP, TILE_STAGES
+
 SQUARE = 16  # threads along each side of a block
 SHARED_LIMIT = 48 << 10  # bytes a block gets without asking for more
-LATENCY = 800  # cycles: no step is faster, since its values come from the second-level cache
+LATENCY = 800  # cycles: no step is faster, since its values come from the L2 cache
 START = 2500  # cycles before the first and after the last step of a tile
 MOST_SPLITS = 256
 CYCLES = 1800  # a microsecond
-CROWD = (1.0, 1.4)  # times as long as one block's step those of one and of two blocks on a multiprocessor take
+SLOWDOWN = (1.0, 1.4)  # relative time of a step when 1 or 2 blocks share a multiprocessor
 
 
 @dataclass(frozen=True)
 class Tile:
-    """m x n results at a time, k values of their sums a step; the sums in `splits` parts."""
+    """m x n results at a time, k values of their sums a step; the sums in `splits` partial sums."""
 
     m: int
     n: int
@@ -30,15 +30,15 @@ class Tile:
         return f"tile<{self.m}, {self.n}, {self.k}>"
 
     def count(self, m: int, n: int) -> int:
-        """Tiles of a whole product, its parts counted."""
+        """Return the tiles of a whole product, times its splits."""
         return -(-m // self.m) * -(-n // self.n) * self.splits
 
     def bytes(self, itemsize: int) -> int:
-        """Shared memory a block needs."""
-        return BUFFERS * self.k * ((self.m + self.n) * itemsize + 2 * GAP)
+        """Return the bytes of shared memory that a block needs."""
+        return TILE_STAGES * self.k * ((self.m + self.n) * itemsize + 2 * TILE_GAP)
 
     def step_cycles(self, itemsize: int) -> float:
-        """Cycles of one step on a multiprocessor of 128 float lanes: products, reads of shared memory, loads."""
+        """Return the cycles of a step on a multiprocessor of 128 float lanes: products, shared memory, loads."""
         rm, rn = self.m / SQUARE, self.n / SQUARE
         products = 2 * rm * rn * (itemsize / 4)
         loads = (self.m + self.n) * self.k / 256 * 16
@@ -61,11 +61,11 @@ def _candidates(itemsize: int):
 
 @cache
 def choose(
-    m: int, n: int, k: int, itemsize: int, processors: int, fixed: float, part: float, resident: int = 1
+    m: int, n: int, k: int, itemsize: int, processors: int, fixed: float, split: float, resident: int = 1
 ) -> Tile:
-    """The tile and splits of the product (m, k) (k, n) that should take the shortest time.
+    """Return the tile and splits of the product (m, k) (k, n) with the shortest time by the model.
 
-    fixed, part: microseconds that splitting the sums costs at all (infinite: they must stay whole), and each part.
+    fixed, split: microseconds that splitting the sums costs at all (infinite: they must stay whole), and each split.
     resident: blocks that a multiprocessor runs side by side.
     """
     best, shortest = None, inf
@@ -76,7 +76,7 @@ def choose(
             chosen = Tile(tile.m, tile.n, tile.k, splits)
             time = _cycles(chosen, m, n, steps, itemsize, processors, resident)
             if splits > 1:
-                time += CYCLES * (fixed + part * splits)
+                time += CYCLES * (fixed + split * splits)
             if time < shortest:
                 best, shortest = chosen, time
             if fixed == inf or chosen.count(m, n) >= 4 * processors:
@@ -86,11 +86,11 @@ def choose(
 
 
 def _cycles(tile: Tile, m: int, n: int, steps: int, itemsize: int, processors: int, resident: int) -> float:
-    """A multiprocessor takes its tiles one after the other, `resident` side by side; a step is no shorter than its
-    loads take."""
+    """Return the cycles of a product: a multiprocessor takes its tiles one after the other, `resident` side by side; a
+    step is no shorter than its loads."""
     rounds, rest = divmod(-(-tile.count(m, n) // processors), resident)
 
     def time(blocks: int) -> float:
-        return -(-steps // tile.splits) * max(CROWD[blocks - 1] * tile.step_cycles(itemsize), LATENCY) + START
+        return -(-steps // tile.splits) * max(SLOWDOWN[blocks - 1] * tile.step_cycles(itemsize), LATENCY) + START
 
     return rounds * time(resident) + (time(rest) if rest else 0)

@@ -1,0 +1,39 @@
+/* layer_common.c - what layers of both builds share: weights in the caller's layout, and operation counts. */
+#include "core.h"
+
+/* ---- weights ---- */
+
+static void weights_in(const layer *l, real *to, const real *weight)
+{
+    memcpy(to, weight, (size_t)l->weight_size * sizeof(real));
+}
+
+static void weights_out(const layer *l, real *weight, const real *from)
+{
+    memcpy(weight, from, (size_t)l->weight_size * sizeof(real));
+}
+
+/* (out, in, kh, kw) */
+static int64_t conv_weights(const nn_layer *spec)
+{
+    return (int64_t)spec->out[0] * spec->in[0] * spec->kernel * spec->kernel;
+}
+
+/* ---- operations of one row's forward pass ---- */
+
+static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
+
+static double conv_flops(const nn_layer *spec)
+{
+    return 2.0 * (double)conv_weights(spec) * spec->out[1] * spec->out[2];
+}
+
+static double pool_flops(const nn_layer *spec) { return (double)values(spec->out) * spec->kernel * spec->kernel; }
+static double pad_flops(const nn_layer *spec) { return (double)values(spec->in); }
+static double flatten_flops(const nn_layer *spec) { return (double)values(spec->in); }
+
+/* An exponential is some twenty operations. */
+static double activation_flops(const nn_layer *spec) { return 20.0 * (double)values(spec->in); }
+
+/* A Philox block is some forty operations for four values. */
+static double dropout_flops(const nn_layer *spec) { return 10.0 * (double)values(spec->in); }

@@ -1,0 +1,212 @@
+/* pass.c - one batch through the network: gather, forward, loss, backward, update.
+ *
+ * All threads run all of it side by side. Each step divides its outputs among them and ends at a barrier.
+ * uses: buffers.c (last_layer), fused.c (forward_fused, backward_fused)
+ */
+#include "core.h"
+
+/* ---- stamps ---- */
+
+/* The batch's row of the profile, for the first thread; NULL for others, and without a profile. */
+static double *stamps_of(const nn_net *net, const batch *b)
+{
+    nn_profile *p = net->profile;
+    return p && b->team.id == 0 && p->batches < p->capacity ? p->stamps + p->batches * stamps_in_all(net->count) : NULL;
+}
+
+static void stamp(const nn_net *net, const batch *b, int place)
+{
+    double *stamps = stamps_of(net, b);
+    if (stamps)
+        stamps[place] = nn_seconds();
+}
+
+/* ---- gather ---- */
+
+/* Prefetches a row of the next batch: rows are read in random order, which no processor foresees. */
+static void prefetch_row(const nn_data *data, int64_t row, int64_t inputs)
+{
+    const int64_t most = 64 * ALIGNMENT;
+    int64_t bytes = inputs * (data->x_type == NN_BYTES ? 1 : (int64_t)sizeof(real));
+    const char *from = (const char *)data->x + row * bytes;
+    for (int64_t at = 0; at < min_i64(bytes, most); at += ALIGNMENT)
+        __builtin_prefetch(from + at);
+    __builtin_prefetch(from + bytes - 1);       /* a row begins anywhere in a cache line */
+}
+
+/* The rows of the data set that the next batch reads; none where it is unknown. */
+typedef struct {
+    const int64_t *rows;
+    int64_t count;
+} next_rows;
+
+/* Row `from` of the data as one row x of the batch. */
+static inline void gather_input(real *x, const nn_data *data, int64_t from, const layer *l)
+{
+    switch (data->x_type) {
+    case NN_BYTES: image_in_bytes(x, (const uint8_t *)data->x + from * l->inputs, l->spec.in); return;
+    case NN_SAME_TYPE: image_in(x, (const real *)data->x + from * l->inputs, l->spec.in); return;
+    }
+    NOT_REACHED;
+}
+
+/* The same of the targets; labels become one-hot rows. */
+static inline void gather_target(real *y, const nn_data *data, int64_t from, const layer *l)
+{
+    if (!data->labels)
+        image_in(y, (const real *)data->y + from * l->outputs, l->spec.out);
+    else
+        for (int64_t k = 0; k < l->outputs; k++)
+            y[image_place(k, l->spec.out)] = k == data->labels[from];
+}
+
+/* x (n, inputs) and, with `targets`, y (n, outputs) of the given rows; of those from first_row on if rows is NULL. */
+static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, next_rows next,
+                   int targets, const batch *b)
+{
+    int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, first, last;
+    thread_share(b->team, b->n, 1, &first, &last);
+    for (int64_t r = first; r < last; r++) {
+        int64_t from = rows ? rows[r] : first_row + r;
+        if (r < next.count)
+            prefetch_row(data, next.rows[r], inputs);
+        gather_input(net->buffers.x + r * row_stride(inputs), data, from, &net->layers[0]);
+        if (targets)
+            gather_target(net->buffers.y + r * row_stride(outputs), data, from, last_layer(net));
+    }
+    barrier_wait(b->team);
+}
+
+/* ---- forward and loss ---- */
+
+static const real *input_of(const nn_net *net, int i) { return i == 0 ? net->buffers.x : net->layers[i - 1].out; }
+
+static void prepare(layer *l, int backward, const batch *b)
+{
+    if (l->kind->fast.prepare) {
+        l->kind->fast.prepare(l, backward, b);
+        barrier_wait(b->team);
+    }
+}
+
+/* The layers that run fused in the forward pass. With fewer rows than threads none do: all threads share each row. */
+static int fused_forward(const nn_net *net, const batch *b)
+{
+    return b->n >= b->team.count ? net->buffers.fused_layers : 0;
+}
+
+static void feedforward(nn_net *net, const batch *b)
+{
+    int fused = fused_forward(net, b);
+    if (fused)
+        forward_fused(net, b);
+    for (int i = fused; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        prepare(l, 0, b);
+        l->kind->forward(l, l->out, input_of(net, i), b);
+        barrier_wait(b->team);
+        stamp(net, b, stamp_forward(i));
+    }
+}
+
+/* Replaces the last layer's values before their activation by the gradient of the loss. */
+static void loss_of_batch(nn_net *net, const batch *b, nn_activation activation)
+{
+    layer *l = last_layer(net);
+    int64_t first, last;
+    thread_share(b->team, b->n, 1, &first, &last);
+    loss_backward(l->out, net->buffers.row_loss, net->buffers.y, net->loss, activation, first, last, l->outputs);
+    barrier_wait(b->team);
+}
+
+/* ---- backward and update ---- */
+
+static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int decays, const batch *b)
+{
+    int64_t first, last;
+    thread_share(b->team, n, ALIGNMENT, &first, &last);
+    optimizer_step(w + first, g + first, m ? m + first : NULL, v ? v + first : NULL, last - first, decays, b->update);
+}
+
+static void step_layer(layer *l, const batch *b)
+{
+    step_share(l->w, l->dw, l->m, l->v, l->weight_size, 1, b);
+    step_share(l->b, l->db, l->bm, l->bv, l->bias_size, 0, b);
+}
+
+static void apply_update(layer *l, const batch *b)
+{
+    step_layer(l, b);
+    barrier_wait(b->team);
+}
+
+/* The lowest trainable layer: the layers below it need no gradients. */
+static int first_trainable(const nn_net *net)
+{
+    int i = 0;
+    while (i < net->count && !net->layers[i].weight_size)
+        i++;
+    return i;
+}
+
+/* Gradients of layer i, and of its input unless `below` is NULL. Returns whether the layer has taken its step. */
+static int backward_layer(nn_net *net, int i, real *below, const batch *b)
+{
+    layer *l = &net->layers[i];
+    const real *x = input_of(net, i);
+    int updated = 1;
+    /* the input's gradient first: it needs the weights from before the update */
+    if (below) {
+        prepare(l, 1, b);
+        l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
+        barrier_wait(b->team);
+    }
+    if (l->weight_size) {
+        updated = l->kind->parameters.gradient(l, l->dz, x, b);
+        barrier_wait(b->team);
+    }
+    return updated;
+}
+
+/* Whether one backward_pair computes the gradients of layer i and of the lowest trainable layer below it. */
+static int is_paired(const nn_net *net, int i, int lowest, const real *dx)
+{
+    const layer *l = &net->layers[i];
+    return i == lowest + 1 && lowest >= net->buffers.fused_layers && !dx && l->kind->fast.pairs
+        && l->kind->fast.pairs(&l->spec, &l[-1].spec);
+}
+
+/* Gradients of all layers, and of the input unless dx is NULL; with b->update each layer takes its step at once. */
+static void backpropagate(nn_net *net, const batch *b, real *dx)
+{
+    int lowest = dx ? 0 : first_trainable(net), fused = net->buffers.fused_layers;
+    int updated = 1, paired = 0;
+    for (int i = net->count - 1; i >= max_i64(lowest, fused); i--) {
+        layer *l = &net->layers[i];
+        if (is_paired(net, i, lowest, dx)) {
+            updated = l->kind->fast.backward_pair(l, l - 1, input_of(net, lowest), b);
+            barrier_wait(b->team);
+            paired = 1;
+        } else if (!paired) {
+            updated = backward_layer(net, i, i > lowest ? net->layers[i - 1].dz : dx, b);
+        }
+        stamp(net, b, stamp_gradients(net->count, i));
+        if (b->update && !updated)
+            apply_update(l, b);
+        stamp(net, b, stamp_update(net->count, i));
+    }
+    if (lowest < fused)
+        backward_fused(net, b, dx, lowest);
+}
+
+static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, next_rows next, const batch *b,
+                        nn_activation activation)
+{
+    stamp(net, b, STAMP_BEGIN);
+    gather(net, data, rows, 0, next, 1, b);
+    stamp(net, b, STAMP_GATHERED);
+    feedforward(net, b);
+    loss_of_batch(net, b, activation);
+    stamp(net, b, stamp_loss(net->count));
+    backpropagate(net, b, NULL);
+}

@@ -1,0 +1,97 @@
+"""What host code and kernels must agree on, each written once: constants, names, structures. `declarations` writes them
+as CUDA source, in front of the .cu files; the host reads the same tables.
+
+A name that a table gains and no formula knows does not compile: see the static_asserts of activation.cu, loss.cu and
+optimizer.cu.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...nn_aux import ACTIVATIONS, LOSSES
+from ...utils import UsageError
+
+THREADS = 256  # of every block; ops that tile count on a square of 16 x 16
+TILE_STAGES = 2  # slices of a tile in shared memory: one is multiplied while the next one comes (gemm.cu)
+TILE_GAP = 16  # bytes between a slice's columns
+FEW_SPLITS = 16  # partial gradients that one thread adds up; more are shared among 8 (optimizer.cu)
+WINOGRAD_SIDE = 32  # filters, and channels or tiles, of a block (conv_winograd.cu)
+WINOGRAD_DEPTH = 8  # terms of their sums at a time
+WINOGRAD_PLACES = 16  # of a transformed tile, 4 x 4
+
+CONSTANTS = {
+    "THREADS": THREADS, "TILE_STAGES": TILE_STAGES, "TILE_GAP": TILE_GAP, "FEW_SPLITS": FEW_SPLITS,
+    "BLOCK_SIDE": WINOGRAD_SIDE, "DEPTH": WINOGRAD_DEPTH, "PLACES": WINOGRAD_PLACES,
+}  # fmt: skip
+
+MOMENTS = {"SGD": 0, "MOMENTUM": 1, "ADAM": 2}  # update rule of optimizer.cu -> moment vectors that it keeps
+
+UPDATE = (  # struct update, members of type real: what the optimiser does in one batch
+    "rate",  # SGD: learning rate / n, MOMENTUM: learning rate, ADAM: that / (1 - beta1^t)
+    "inv_rows",  # gradients are sums over the batch; this makes them means
+    "decay",  # learning rate * weight decay
+    "root_scale",  # ADAM: 1 / sqrt(1 - beta2^t)
+    "momentum",
+    "gain1",  # 1 - beta1; 0.999 as a float would be off visibly
+    "gain2",  # 1 - beta2
+    "epsilon",
+)
+
+CONTROL = {  # struct control: member -> C type, of eight bytes
+    "parameters": "real *",
+    "gradients": "real *",
+    "moment1": "real *",
+    "moment2": "real *",
+    "rows": "real *",  # activations and their gradients: a buffer is at `rows + capacity * place`
+    "capacity": "int64",  # rows there is room for
+    "x": "const void *",  # the data set: inputs,
+    "y": "const void *",  # targets or int labels
+    "order": "const int64 *",  # its rows in the order to take them; NULL: as stored
+    "count": "int64",  # rows of that order, those of all members of a group
+    "batch": "int64",  # rows of a batch; the last one has what is left
+    "row_loss": "double *",  # one a row of the order
+    "updates": "const update *",  # one a batch
+    "partial_sums": "real *",  # of sums that several blocks share, until the next phase
+    "out": "real *",  # results that the host asked for
+    "input_gradient": "real *",  # and the gradient of the inputs
+    "arrivals": "unsigned *",  # of the grid's barrier
+    "seed": "int64",  # of dropout
+    "step": "int64",  # of the first batch, for dropout
+    "rank": "int64",  # which member, with SHARED only,
+    "size": "int64",  # of how many that share each batch
+    "row": "int64",  # the batch at hand begins there
+    "index": "int64",  # and its number since the host filled this in
+}
+CONTROL_TYPE = np.dtype([(name, np.int64) for name in CONTROL])
+
+
+def update_rule(optimizer: str, momentum: float) -> str:
+    """Return the update rule of optimizer.cu for an optimiser. Raise UsageError for an unknown one."""
+    rules = {"adam": "ADAM", "sgd": "MOMENTUM" if momentum else "SGD"}
+    if optimizer not in rules:
+        raise UsageError(f"--optimizer {optimizer}: the GPU has no such update rule; use {' or '.join(rules)}")
+    return rules[optimizer]
+
+
+def _enum(names) -> str:
+    return f"enum {{ {', '.join(names)} }};"
+
+
+def declarations() -> str:
+    """Return the tables as CUDA source."""
+    members = "".join(f"    {kind}{'' if kind.endswith('*') else ' '}{name};\n" for name, kind in CONTROL.items())
+    return f"""
+typedef REAL real;                      /* float or double, by the compiler's option */
+typedef long long int64;
+{_enum(f"{name} = {value}" for name, value in CONSTANTS.items())}
+{_enum(name.upper() for name in ACTIVATIONS)}
+{_enum(name.upper() for name in LOSSES)}
+{_enum(MOMENTS)}
+struct update {{
+    real {", ".join(UPDATE)};
+}};
+struct control {{
+{members}}};
+static_assert(sizeof(control) == {CONTROL_TYPE.itemsize}, "abi.py: a member of struct control has not eight bytes");
+"""

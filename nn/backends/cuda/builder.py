@@ -1,0 +1,229 @@
+"""Writes the program of a network: layers in, phases and the memory that they need out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...layers import Layer
+from ...utils import UsageError
+from . import activation, conv, dense, dropout, pad, pool
+from .abi import FEW_SPLITS, THREADS
+from .memory import Workspace, whole_lines
+from .program import BATCH, CONTROL, ROWS, Buffer, LayerNode, Op, Phase, Program, Purpose, lanes_of
+
+BUCKET_BYTES = 4 << 20  # of gradients that are sent at a time, or more: a message of this size costs about what its
+# bytes do (some 20 us of delay, 400 GB/s between GPUs)
+
+KINDS = {  # layer kind -> the file with its forward(workspace, node) and backward(workspace, node)
+    "dense": dense,
+    "conv": conv,
+    "maxpool": pool,
+    "avgpool": pool,
+    "pad": pad,
+    "dropout": dropout,
+    "flatten": dropout,
+    "activation": activation,
+}
+
+
+def kind_of(layer: Layer):
+    """Return the file of a layer's kind. Raise UsageError for a kind that has none on the GPU."""
+    if layer.kind not in KINDS:
+        there = ", ".join(KINDS)
+        raise UsageError(f"--backend cuda: the GPU has no {layer.kind} layers, only {there}; use --backend omp")
+    return KINDS[layer.kind]
+
+
+class Builder:
+    """Writes the program of a network for a purpose. `library` may take over ops: see memory.Workspace."""
+
+    def __init__(self, layers: list[Layer], loss: str, itemsize: int, processors: int, library=None):
+        self.layers, self.loss, self.itemsize, self.processors = layers, loss, itemsize, processors
+        self.library = library
+
+    def build(self, purpose: Purpose) -> Program:
+        """Return the phases of one batch."""
+        self.purpose, self.program = purpose, Program(purpose, self.layers)
+        self.ws = Workspace(self.program, self.loss, self.itemsize, self.processors, self.library)
+        nodes = self._nodes(self.ws.buffer(self.layers[0].inputs))
+        self._add("gather", None, self._gather(nodes[0].x))
+        self._forward(nodes)
+        if purpose.backward:
+            if purpose.distribute:
+                self._backward_together(nodes)
+            else:
+                self._backward(nodes)
+            self._step(nodes)
+        if purpose.timed:
+            self.program.phases = [[op] for phase in self.program.phases for op in phase]
+        return self.program
+
+    def _add(self, name: str, layer: int | None, phases: list[Phase]) -> None:
+        self.program.phases += [[replace(op, step=(name, layer)) for op in phase] for phase in phases]
+
+    # ---- a batch, from its rows to the step
+
+    def _forward(self, nodes: list[LayerNode]) -> None:
+        """Add the layers' forward passes, and the loss or what the host asked for."""
+        begin, last = len(self.program.phases), nodes[-1]
+        for node in nodes:
+            self._add("forward", node.index, kind_of(node.layer).forward(self.ws, node))
+        if any(op.step[1] == nodes[0].index for op in self.ws.ready):
+            self.program.phases.insert(begin, self.ws.ready)
+        elif self.ws.ready:
+            self.program.phases[begin] += self.ws.ready
+        if self.purpose.kind == "predict":
+            self._add("forward", last.index, self._softmax(last) + self._keep(last))
+        elif last.loss_fused:
+            self._add("forward", last.index, dense.fused_forward(self.ws, last))
+        else:
+            self._add("loss", None, self._loss(last))
+
+    def _backward(self, nodes: list[LayerNode]) -> None:
+        """Add the layers' backward passes, from the last one down. A last layer that is fused with the loss has its
+        dx already: its gradients may be computed beside what comes next."""
+        phases, begin, last = self.program.phases, len(self.program.phases), nodes[-1]
+        for node in reversed(nodes[:-1] if last.loss_fused else nodes):
+            self._add("backward", node.index, kind_of(node.layer).backward(self.ws, node))
+        if last.loss_fused:
+            self._add("backward", last.index, kind_of(last.layer).backward(self.ws, last))
+            own = phases.pop()
+            if len(phases) == begin or not dense.is_beside(self.ws, last):
+                phases.insert(begin, own)
+            else:
+                phases[begin] += own
+
+    def _step(self, nodes: list[LayerNode]) -> None:
+        """Add all layers' steps in one phase, or their gradients for the host."""
+        purpose = self.purpose
+        if purpose.updates_weights:
+            updates = [replace(self._update(node), step=("update", node.index)) for node in nodes if node.gradient]
+            self.program.phases += [updates] if updates else []
+        if purpose.distribute == "central" and purpose.kind == "train":
+            self._send("broadcast", 0, Buffer("parameters"), sum(layer.parameters for layer in self.layers))
+            self._meet()
+
+    # ---- nodes
+
+    def _nodes(self, x: Buffer) -> list[LayerNode]:
+        """Return the layers that do something, with their buffers: a flatten passes its input on in place."""
+        nodes = self._active_nodes()
+        below, activation_below = x, "linear"
+        for node in nodes:
+            node.x, node.activation_below = below, activation_below
+            node.out = below = self.ws.buffer(node.layer.outputs)
+            activation_below = node.layer.activation
+        last = nodes[-1]
+        if self.purpose.kind == "predict" and not self.library:
+            last.out = Buffer("out_rows", last.layer.outputs)
+        for below, node in zip(nodes, nodes[1:], strict=False):
+            node.node_below, below.node_above = below, node
+        last.loss_fused = self.purpose.kind != "predict" and dense.fuses_loss(self.ws, last.layer)
+        if self.purpose.backward:
+            last.dz = last.out  # the loss turns one into the other
+            for below, node in zip(nodes, nodes[1:], strict=False):
+                below.dz = node.dx = self.ws.buffer(below.layer.outputs)
+            if self.purpose.kind == "gradients":
+                nodes[0].dx = Buffer("input_gradient")
+        return nodes
+
+    def _active_nodes(self) -> list[LayerNode]:
+        nodes, at, last = [], 0, len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            idle = layer.kind == "dropout" and not self.purpose.dropout
+            if (layer.kind == "flatten" or idle) and layer.activation == "linear" and index < last:
+                continue
+            by_loss = index == last and self.purpose.kind != "predict"
+            activation = "linear" if by_loss or layer.activation == "softmax" else layer.activation
+            nodes.append(LayerNode(layer, index, at, activation))
+            at += layer.parameters
+        return nodes
+
+    # ---- ops that belong to no layer
+
+    def _gather(self, x: Buffer) -> list[Phase]:
+        width = self.layers[0].inputs
+        blocks = self.ws.elementwise(self.purpose.rows * width)
+        return [[Op("gather", (width, int(self.purpose.bytes)), (x, CONTROL, BATCH), blocks, writes=(x,))]]
+
+    def _softmax(self, node: LayerNode) -> list[Phase]:
+        if node.layer.activation != "softmax":
+            return []
+        settings, blocks = ("SOFTMAX", node.layer.outputs), self.ws.elementwise(self.purpose.rows * 32)
+        return [[Op("activation_forward", settings, (node.out, ROWS), blocks, writes=(node.out,))]]
+
+    def _keep(self, node: LayerNode) -> list[Phase]:
+        """Return the phase that copies the outputs row by row, where a library may have computed them."""
+        if not self.library:
+            return []
+        blocks = self.ws.elementwise(self.purpose.rows * node.layer.outputs)
+        return [[Op("keep_rows", (node.layer.outputs,), (node.out, CONTROL, BATCH), blocks)]]
+
+    def _loss(self, node: LayerNode) -> list[Phase]:
+        lanes = lanes_of(node.layer.outputs)
+        names = self.loss.upper(), node.layer.activation.upper()
+        settings = *names, node.layer.outputs, int(self.purpose.labels), lanes
+        blocks = self.ws.elementwise(self.purpose.rows * lanes)
+        return [[Op("loss_backward", settings, (node.out, CONTROL, BATCH), blocks, writes=(node.out,))]]
+
+    def _update(self, node: LayerNode) -> Op:
+        """Return the op of a layer's step, or of its gradients for the host."""
+        size = node.layer.parameters
+        splits, gradient = (1, node.gradient_sum) if node.gradient_sum else (node.row_splits, node.gradient)
+        if self.purpose.kind == "gradients":
+            return self._put_gradients(Buffer("out", node.at), gradient, splits, size)
+        settings = self.purpose.optimizer, splits, size - node.layer.biases, size
+        arguments = f"{node.at}LL", gradient, CONTROL, BATCH
+        return Op("update_layer", settings, arguments, self._gradient_blocks(splits, size), writes=(node.weight,))
+
+    def _put_gradients(self, to: Buffer, gradient: Buffer, splits: int, size: int) -> Op:
+        blocks = self._gradient_blocks(splits, size)
+        return Op("put_gradients", (splits, size), (to, gradient), blocks, writes=(to,))
+
+    def _gradient_blocks(self, splits: int, size: int) -> int:
+        """Return the blocks of an op over a layer's gradients (each_gradient in optimizer.cu); share their memory."""
+        self.ws.share(THREADS)
+        return -(-size // 32) if splits > FEW_SPLITS else self.ws.elementwise(size)
+
+    # ---- what members of a group do together
+
+    def _backward_together(self, nodes: list[LayerNode]) -> None:
+        """Add the backward pass; meanwhile members add up their gradients: a bucket of them is sent as soon as it is
+        complete. Buckets are in memory in the order in which they become complete."""
+        how = "reduce" if self.purpose.distribute == "central" and self.purpose.kind == "train" else "all_reduce"
+        trainable = [node for node in reversed(nodes) if node.layer.parameters]
+        self.program.gradient_values = sum(whole_lines(node.layer.parameters) for node in trainable)
+        bucket, begin = [], 0
+        for node in reversed(nodes):
+            phases = kind_of(node.layer).backward(self.ws, node)
+            bucket += [node] if node.gradient else []
+            full = (self.program.sum_values - begin) * self.itemsize >= BUCKET_BYTES
+            if bucket and (full or node is trainable[-1]):
+                self._add("backward", node.index, [[op for op in phases[0] if op.gives_gradients]])
+                phases[0] = [op for op in phases[0] if not op.gives_gradients]  # goes on while the bucket is on its way
+                self._add_partial_sums(bucket)
+                self._send(how, node.index, Buffer("gradients", begin), self.program.sum_values - begin)
+                bucket, begin = [], self.program.sum_values
+            self._add("backward", node.index, [phase for phase in phases if phase])
+        self._meet()
+
+    def _add_partial_sums(self, nodes: list[LayerNode]) -> None:
+        """Add up the partial sums of these layers' gradients."""
+        ops = [
+            replace(
+                self._put_gradients(node.gradient_sum, node.gradient, node.row_splits, node.layer.parameters),
+                step=("backward", node.index),
+            )
+            for node in nodes if node.row_splits > 1
+        ]  # fmt: skip
+        self.program.phases += [ops] if ops else []
+
+    def _send(self, how: str, layer: int | None, buffer: Buffer, values: int) -> None:
+        """Begin to communicate; the next phases are computed meanwhile."""
+        self.program.sent.append((how, values))
+        op = Op(f"NCCL {how}", host=lambda r, n: r.send(how, r.address(buffer), values), writes=(buffer,))
+        self._add("communication", layer, [[op]])
+
+    def _meet(self) -> None:
+        """Wait for everything sent."""
+        self._add("communication", None, [[Op("wait for NCCL", host=lambda r, n: r.meet())]])

@@ -1,0 +1,256 @@
+"""Convolution on the GPU: which kernel of conv.cu, conv_direct.cu or conv_winograd.cu, or which library, and how the
+work is shared out.
+
+A training step has three products, named by what they give: `forward` (out), `input` (dx) and `parameters` (dw, db).
+`choose_conv` says by which route each is computed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...layers import Layer
+from .abi import THREADS, WINOGRAD_DEPTH, WINOGRAD_PLACES, WINOGRAD_SIDE
+from .dense import input_finish
+from .memory import NEVER, PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, Workspace
+from .program import ROWS, Buffer, LayerNode, Op, Phase
+from .tiles import SHARED_LIMIT
+
+WINOGRAD_CHANNELS = 16  # and filters that pay, of WINOGRAD_SIDE that are computed at once
+DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5  # the largest convolutions that are computed without a product,
+DIRECT_WORK = 8  # and the most filters times blocks of pixels for each multiprocessor, from 4 channels on
+
+
+def choose_conv(ws: Workspace, layer: Layer, product: str) -> str:
+    """Return the route of a product (forward, input, parameters): library, winograd, direct or gemm."""
+    if product != "parameters" and ws.library and ws.library.convolves(layer):
+        return "library"
+    if uses_winograd(ws, layer):
+        return "winograd"
+    if product == "parameters":
+        return "direct" if _bands(ws, layer) else "gemm"
+    return "direct" if _group(ws, layer, product) else "gemm"
+
+
+def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    """Return the phases of the forward pass."""
+    return FORWARD[choose_conv(ws, node.layer, "forward")](ws, node)
+
+
+def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    """Return the phases of the backward pass: dx and the gradients side by side, then what completes dx."""
+    phases = INPUT[choose_conv(ws, node.layer, "input")](ws, node) if node.dx else [[]]
+    phases[0].append(PARAMETERS[choose_conv(ws, node.layer, "parameters")](ws, node))
+    return phases
+
+
+def shape(layer: Layer) -> str:
+    """Return the template argument that names the layer's sizes."""
+    (c, ih, iw), (f, oh, ow) = layer.in_shape, layer.out_shape
+    sizes = c, ih, iw, f, oh, ow, layer.kernel, layer.stride, layer.pad_top, layer.pad_left
+    return f"conv_shape<{', '.join(map(str, sizes))}>"
+
+
+def _pixels(shape: tuple[int, int, int]) -> int:
+    return math.prod(shape[1:])
+
+
+# ---------------------------------------------------------------- library: cuDNN, for out and dx
+
+
+def _library_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    settings = node.layer.out_shape[0], _pixels(node.layer.out_shape), node.activation.upper()
+    blocks = ws.elementwise(ws.rows * node.layer.outputs)
+    return [
+        [Op("cuDNN convolution", host=ws.library.conv_forward(node), writes=(node.out,))],
+        [Op("conv_finish", settings, (node.out, node.bias, ROWS), blocks, writes=(node.out,))],
+    ]
+
+
+def _library_input(ws: Workspace, node: LayerNode) -> list[Phase]:
+    convolution = Op("cuDNN convolution", host=ws.library.conv_backward_input(node), writes=(node.dx,))
+    return [[convolution], [input_finish(ws, node, 0)]] if node.activation_below != "linear" else [[convolution]]
+
+
+# ---------------------------------------------------------------- winograd: fewer multiplications, conv_winograd.cu
+
+
+def uses_winograd(ws: Workspace, layer: Layer) -> bool:
+    """Return whether a convolution's own kernels are those of conv_winograd.cu."""
+    wide = min(layer.in_shape[0], layer.out_shape[0]) >= WINOGRAD_CHANNELS
+    return ws.itemsize == 4 and layer.kernel == 3 and layer.stride == 1 and wide
+
+
+def pools_too(ws: Workspace, node: LayerNode | None) -> bool:
+    """Return whether this layer's forward pass is also the next one's: a max pooling of the outputs of a tile."""
+    above = node.node_above if node else None
+    if above is None or node.layer.kind != "conv" or above.layer.kind != "maxpool":
+        return False
+    of_tiles = above.layer.kernel == above.layer.stride == 2 and above.activation == "linear"
+    by_library = ws.library and ws.library.pools(above.layer)
+    return of_tiles and not by_library and choose_conv(ws, node.layer, "forward") == "winograd"
+
+
+def _tiles(ws: Workspace, shape: tuple[int, int, int]) -> int:
+    """Return the tiles of a batch's outputs of that shape."""
+    return ws.rows * -(-shape[1] // 2) * -(-shape[2] // 2)
+
+
+def _sides(channels: int) -> int:
+    """Return the blocks that this many channels take."""
+    return -(-channels // WINOGRAD_SIDE)
+
+
+def _transformed(ws: Workspace, node: LayerNode, function: str, channels: int, filters: int) -> Buffer:
+    """Return a buffer of transformed kernels, which `function` fills."""
+    values = -(-channels // WINOGRAD_DEPTH) * WINOGRAD_DEPTH * _sides(filters) * WINOGRAD_SIDE
+    return ws.make_ready(node, function, (shape(node.layer),), WINOGRAD_PLACES * values, values)
+
+
+def _winograd_blocks(ws: Workspace, filters: int, shape: tuple[int, int, int]) -> int:
+    """Return the blocks of a convolution with that many filters and outputs of that shape; share their memory."""
+    ws.share(3 * WINOGRAD_DEPTH * WINOGRAD_PLACES * WINOGRAD_SIDE)
+    return _sides(filters) * -(-_tiles(ws, shape) // WINOGRAD_SIDE)
+
+
+def _winograd_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    """Return the phase of out; the kernels of the backward pass are made ready, too."""
+    channels, filters = node.layer.in_shape[0], node.layer.out_shape[0]
+    kernels = _transformed(ws, node, "winograd_kernels", channels, filters)
+    if node.dx:
+        node.rotated = _transformed(ws, node, "winograd_rotated_kernels", filters, channels)
+    pooled = node.node_above.out if pools_too(ws, node) else None
+    settings = shape(node.layer), node.activation.upper(), int(pooled is not None)
+    arguments = node.out, pooled, node.x, kernels, node.bias, ROWS
+    blocks = _winograd_blocks(ws, filters, node.layer.out_shape)
+    writes = (node.out, pooled) if pooled else (node.out,)
+    return [[Op("winograd_forward", settings, arguments, blocks, writes=writes)]]
+
+
+def _winograd_input(ws: Workspace, node: LayerNode) -> list[Phase]:
+    settings = shape(node.layer), node.activation_below.upper()
+    arguments = node.dx, node.dz, node.rotated, node.x, ROWS
+    blocks = _winograd_blocks(ws, node.layer.in_shape[0], node.layer.in_shape)
+    return [[Op("winograd_backward_input", settings, arguments, blocks, writes=(node.dx,))]]
+
+
+def _winograd_parameters(ws: Workspace, node: LayerNode) -> Op:
+    """Return the op of dw and db, in about as many splits as multiprocessors can take side by side."""
+    pairs = _sides(node.layer.in_shape[0]) * _sides(node.layer.out_shape[0])
+    steps = -(-_tiles(ws, node.layer.out_shape) // WINOGRAD_DEPTH)
+    blocks = ws.processors * (2 if steps > 64 * ws.processors else 1)
+    splits = max(1, min(blocks // pairs, -(-steps // 2)))
+    ws.share(2 * WINOGRAD_DEPTH * (WINOGRAD_PLACES * WINOGRAD_SIDE + 4))
+    return _parameters(ws, node, "winograd_backward_parameters", (shape(node.layer), splits), splits, pairs * splits)
+
+
+# ---------------------------------------------------------------- direct: no product, conv_direct.cu
+
+
+def _group(ws: Workspace, layer: Layer, product: str) -> int:
+    """Return the filters (of dx: channels) that a thread computes at once; 0: a matrix product is better.
+
+    Large batches of large images with many channels are for products: each value that they load is used more often.
+    """
+    filters, pixels = layer.out_shape[0], _pixels(layer.out_shape)
+    if product == "input":
+        filters, pixels = layer.in_shape[0], _pixels(layer.in_shape)
+        if layer.stride > 1:
+            return 0
+    if layer.fan_in * layer.out_shape[0] > DIRECT_WEIGHTS or layer.kernel > DIRECT_KERNEL:
+        return 0
+    chunks = -(-ws.rows * pixels // THREADS)
+    if layer.in_shape[0] > 3 and chunks * filters > DIRECT_WORK * ws.processors:
+        return 0
+    sizes = [size for size in (16, 8, 4) if size < 2 * filters] or [4]
+
+    def time(size: int) -> int:  # a value is loaded and multiplied with each weight, by one block after the other
+        return -(-(-(-filters // size) * chunks) // ws.processors) * (2 + size)
+
+    return min(sizes, key=time)
+
+
+def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
+    """Return (filters a thread, output rows of a band, values in shared memory) for the weights' gradients; None: a
+    matrix product is better."""
+    (channels, _, _), (filters, height, width) = layer.in_shape, layer.out_shape
+    if layer.kernel > 3 or layer.fan_in * filters > DIRECT_WEIGHTS:
+        return None
+    per = 2 if channels * filters > THREADS else 1
+    if -(-filters // per) * channels > 2 * THREADS:
+        return None
+    for rows in range(height, 0, -1):
+        x = (((rows - 1) * layer.stride + layer.kernel) * ((width - 1) * layer.stride + layer.kernel)) | 1
+        values = channels * x + filters * (rows * width | 1)
+        enough = ws.rows * -(-height // rows) >= ws.processors or rows == 1
+        if enough and values * ws.itemsize <= SHARED_LIMIT:
+            return per, rows, values
+    return None
+
+
+def _direct_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    layer, group = node.layer, _group(ws, node.layer, "forward")
+    ws.share(layer.fan_in * group)
+    settings = shape(layer), group, node.activation.upper()
+    arguments = node.out, node.x, node.weight, node.bias, ROWS
+    blocks = -(-layer.out_shape[0] // group) * ws.elementwise(ws.rows * _pixels(layer.out_shape))
+    return [[Op("direct_forward", settings, arguments, blocks, writes=(node.out,))]]
+
+
+def _direct_input(ws: Workspace, node: LayerNode) -> list[Phase]:
+    layer, group = node.layer, _group(ws, node.layer, "input")
+    ws.share(layer.out_shape[0] * layer.kernel**2 * group)
+    settings = shape(layer), group, node.activation_below.upper()
+    arguments = node.dx, node.dz, node.weight, node.x, ROWS
+    blocks = -(-layer.in_shape[0] // group) * ws.elementwise(ws.rows * _pixels(layer.in_shape))
+    return [[Op("direct_backward_input", settings, arguments, blocks, writes=(node.dx,))]]
+
+
+def _direct_parameters(ws: Workspace, node: LayerNode) -> Op:
+    per, rows, values = _bands(ws, node.layer)
+    count = ws.rows * -(-node.layer.out_shape[1] // rows)
+    splits = min(ws.processors * (4 if count > 16 * ws.processors else 1), count)
+    ws.share(max(values, THREADS))
+    return _parameters(ws, node, "direct_backward_parameters", (shape(node.layer), per, rows, splits), splits, splits)
+
+
+# ---------------------------------------------------------------- gemm: a product in tiles, conv.cu
+
+
+def _gemm_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    layer, (m, n, k) = node.layer, (node.layer.out_shape[0], ws.rows * _pixels(node.layer.out_shape), node.layer.fan_in)
+    tile = ws.tile(m, n, k, NEVER, 0)
+    settings = tile, shape(layer), ws.aligned(node.weight), node.activation.upper()
+    arguments = node.out, node.x, node.weight, node.bias, ROWS
+    return [[Op("conv_forward", settings, arguments, tile.count(m, n), writes=(node.out,))]]
+
+
+def _gemm_input(ws: Workspace, node: LayerNode) -> list[Phase]:
+    layer = node.layer
+    m, n, k = layer.in_shape[0], ws.rows * _pixels(layer.in_shape), layer.out_shape[0] * layer.kernel**2
+    tile = ws.tile(m, n, k, NEVER, 0)
+    settings = tile, shape(layer), node.activation_below.upper()
+    arguments = node.dx, node.dz, node.weight, node.x, ROWS
+    return [[Op("conv_backward_input", settings, arguments, tile.count(m, n), writes=(node.dx,))]]
+
+
+def _gemm_parameters(ws: Workspace, node: LayerNode) -> Op:
+    layer = node.layer
+    m, n, k = layer.out_shape[0], layer.fan_in + 1, ws.rows * _pixels(layer.out_shape)
+    tile = ws.tile(m, n, k, 0, PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * layer.parameters)
+    settings = tile, tile.splits, shape(layer)
+    return _parameters(ws, node, "conv_backward_parameters", settings, tile.splits, tile.count(m, n))
+
+
+def _parameters(ws: Workspace, node: LayerNode, function: str, settings: tuple, splits: int, blocks: int) -> Op:
+    """Return the op of dw and db by one of our kernels, which all take the same arguments."""
+    gradient = ws.gradient(node, splits)
+    arguments = gradient, node.dz, node.x, ROWS
+    return Op(function, settings, arguments, blocks, writes=(gradient,), gives_gradients=True)
+
+
+FORWARD = {
+    "library": _library_forward, "winograd": _winograd_forward, "direct": _direct_forward, "gemm": _gemm_forward,
+}  # fmt: skip
+INPUT = {"library": _library_input, "winograd": _winograd_input, "direct": _direct_input, "gemm": _gemm_input}
+PARAMETERS = {"winograd": _winograd_parameters, "direct": _direct_parameters, "gemm": _gemm_parameters}

@@ -1,0 +1,176 @@
+"""The GPU itself: finding it and CUDA's libraries, and its errors in the program's words.
+
+CuPy is imported here and nowhere else, and not before a GPU is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...utils import NnError, UsageError
+
+CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of this package
+OLDEST = 12
+
+
+# ---------------------------------------------------------------- finding a GPU
+
+
+@functools.cache
+def driver():
+    """Return (ffi, lib) of the NVIDIA driver. Raise OSError where there is none."""
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(DRIVER)
+    return ffi, ffi.dlopen("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+DRIVER = """
+int cuDriverGetVersion(int *version);
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags);
+int cuGraphUpload(void *executable, void *stream);
+int cuGraphLaunch(void *executable, void *stream);
+int cuGraphDestroy(void *graph);
+int cuGraphExecDestroy(void *executable);
+"""
+
+
+@functools.cache
+def _driver_version() -> int | None:
+    """Return the CUDA version that the driver supports, e.g. 13000; None without a driver."""
+    try:
+        ffi, library = driver()
+    except OSError:
+        return None
+    version = ffi.new("int *")
+    return version[0] if library.cuDriverGetVersion(version) == 0 else None
+
+
+def missing(instead: str = "use --backend omp") -> str | None:
+    """Return why no GPU is usable and what to do; None if one can be tried. Does not import CuPy.
+
+    instead: what to do without one.
+    """
+    version = _driver_version()
+    if version is None:
+        return f"no NVIDIA driver found; install one, or {instead}"
+    if version < OLDEST * 1000:
+        return (
+            f"the NVIDIA driver supports CUDA {version // 1000}.{version % 1000 // 10}, but {OLDEST}.0 or newer "
+            f"is needed; update the driver, or {instead}"
+        )
+    if importlib.util.find_spec("cupy") is None:
+        return f'CuPy is not installed; pip install "nn-trainer[{_extra(version)}]"'
+    return None
+
+
+def _extra(version: int) -> str:
+    return CUPY[min(max(version // 1000, min(CUPY)), max(CUPY))]
+
+
+@functools.cache
+def cupy():
+    """Return the CuPy module once a GPU is found. Raise UsageError, which says what to do, where there is none."""
+    if reason := missing():
+        raise UsageError(f"--backend cuda: {reason}")
+    try:
+        import cupy as module
+    except ImportError as error:
+        reinstall = f'pip install --force-reinstall "nn-trainer[{_extra(_driver_version())}]"'
+        raise UsageError(f"--backend cuda: CuPy cannot be loaded ({_line(error)}); {reinstall}") from error
+    try:
+        count = module.cuda.runtime.getDeviceCount()
+    except module.cuda.runtime.CUDARuntimeError as error:
+        raise UsageError(
+            f"--backend cuda: no GPU is usable ({_line(error)}); check nvidia-smi and the driver, "
+            f'pip install "nn-trainer[{_extra(_driver_version())}]", or use --backend omp'
+        ) from error
+    if not count:
+        raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")
+    return module
+
+
+def _line(error: BaseException) -> str:
+    """Return the first line of an error's text that is not decoration."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" =\t")]
+    return lines[0] if lines else type(error).__name__
+
+
+def device_count() -> int:
+    """Return how many GPUs this process may use."""
+    return cupy().cuda.runtime.getDeviceCount()
+
+
+def check_device(number: int) -> None:
+    """Raise UsageError if there is no GPU of that number."""
+    count = device_count()
+    if not 0 <= number < count:
+        there = f"this machine has 0 to {count - 1}"
+        raise UsageError(f"GPU {number}: no such GPU; {there}; change --gpus or CUDA_VISIBLE_DEVICES")
+
+
+def place_of(number: int) -> str:
+    """Return a GPU's PCI address, which no other GPU of the machine has. Raise UsageError for an unknown number."""
+    check_device(number)
+    return cupy().cuda.runtime.deviceGetPCIBusId(number)
+
+
+def processors() -> int:
+    """Return how many multiprocessors the current GPU has."""
+    return cupy().cuda.Device().attributes["MultiProcessorCount"]
+
+
+def cuda_major() -> int:
+    """Return the major version of CUDA in use."""
+    return cupy().cuda.runtime.runtimeGetVersion() // 1000
+
+
+def load_library(declarations: str, name: str, package: str, others: list[str], missing: str):
+    """Return (ffi, lib, path) of a CUDA library: `name` in the folders of its package and toolkit, else one of `others`
+    by the system's own search. Raise UsageError where there is none: `missing`, which says what to install."""
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(declarations)
+    for path in [*_library_paths(name, package), *others]:
+        try:
+            return ffi, ffi.dlopen(path), path
+        except OSError:
+            continue
+    raise UsageError(missing)
+
+
+def _library_paths(name: str, package: str) -> list[str]:
+    """Return where a CUDA library may be, the likeliest first: wheels of NVIDIA, then the toolkit."""
+    found = []
+    for root in map(Path, sys.path):
+        whole_toolkits = sorted((root / "nvidia").glob("cu[0-9]*/lib"), reverse=True)
+        for folder in (root / "nvidia" / package / "lib", *whole_toolkits):
+            found += sorted(map(str, folder.glob(f"{name}.so*")), reverse=True)
+    for toolkit in filter(None, (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
+        for folder in ("lib64", "lib", "targets/x86_64-linux/lib"):
+            found += sorted(map(str, Path(toolkit, folder).glob(f"{name}.so*")), reverse=True)
+    return found
+
+
+# ---------------------------------------------------------------- errors
+
+
+@contextmanager
+def gpu_errors(what: str, remedy: str):
+    """Turn CuPy's errors inside into NnError: memory runs out while making `what`; the remedy is what to do then."""
+    module = cupy()
+    try:
+        yield
+    except module.cuda.memory.OutOfMemoryError as error:
+        raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
+    except (module.cuda.runtime.CUDARuntimeError, module.cuda.driver.CUDADriverError) as error:
+        if "memory" in str(error).lower() and "illegal" not in str(error).lower():
+            raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
+        raise NnError(f"the GPU failed at {what} ({_line(error)}); check nvidia-smi, or use --backend omp") from error

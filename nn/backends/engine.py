@@ -1,0 +1,136 @@
+"""The interface between a network and what computes it. Code above this folder calls these members only.
+
+Shapes: `rows` of data, `inputs` and `outputs` of the network, `size` its number of parameters. A parameter vector has
+the layers' weights and biases one after the other (nn.h). Times are seconds of time.perf_counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..cluster import RankGroup
+
+
+class TimedStep(NamedTuple):
+    """A step of a batch and when it began and ended."""
+
+    name: str  # gather, forward, loss, backward, update, communication, end (the rest of the batch)
+    layer: int | None
+    begin: float
+    end: float
+    lane: str = ""  # the stream or device, where several work at once
+
+
+@dataclass(frozen=True)
+class EpochSettings:
+    """How one epoch learns (nn.h has the formulas)."""
+
+    optimizer: str  # a name of OPTIMIZERS
+    batch: int  # rows
+    rates: Sequence[float]  # at 0, 1/8 .. 8/8 of the epoch's rows, straight lines between
+    momentum: float = 0.0  # of sgd
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    seed: int = 0  # of dropout masks
+
+
+class Progress(Protocol):
+    """Where an epoch stands; may be read, and `stop` set, while the epoch runs in another thread."""
+
+    row: int  # rows of the order done so far
+    step: int  # batches done since training began
+    loss: float  # sum of the losses of those rows
+    stop: int  # not 0: end after the batch at hand
+
+
+class Engine(Protocol):
+    """A network on a device. An engine is made for a list of layers, a loss and a dtype (backends.create).
+
+    Methods that compute raise NnError where memory runs out, and ValueError for arrays of another shape or type.
+    All ranks of `rank_group` call epoch and gradients alike, with the rows of whole batches.
+    """
+
+    name: str  # of the backend
+    dtype: np.dtype
+    inputs: int
+    outputs: int
+    size: int
+    threads: int  # of the processor, at most
+    rank_group: RankGroup  # the ranks that share each batch; most often ALONE
+
+    # ---- what it is
+
+    def describe(self) -> str:
+        """Return the backend with its instruction set or GPU, and ranks: for the first line of a run."""
+
+    def device_name(self) -> str:
+        """Return the maker's name of the processor or GPU."""
+
+    def threads_for(self, rows: int) -> int:
+        """Return how many threads of the processor a batch of `rows` rows uses."""
+
+    def routes(self, rows: int) -> list[str]:
+        """Return lines that say which kernels compute a training step of `rows` rows: `layer 0 60: ...` for each layer.
+
+        A line before them may name what runs the whole step.
+        """
+
+    def bytes(self) -> int:
+        """Return the memory that the network takes on the device, without data sets."""
+
+    # ---- parameters and data
+
+    def set(self, what: str, vector: np.ndarray) -> None:
+        """Copy a vector (size,) of the engine's dtype in. what: parameters, moment1, moment2.
+
+        A moment goes to the rank that has the moments.
+        """
+
+    def get(self, what: str) -> np.ndarray:
+        """Return a copy of the vector (size,). what: parameters, moment1, moment2."""
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
+        """Return the data set as epoch, predict and loss take it.
+
+        x: (rows, ...) of the engine's dtype, or uint8, which counts as x / 255. y: (rows, outputs) of the engine's
+        dtype, int32 class indices (rows,), or None to predict only.
+        """
+
+    # ---- training
+
+    def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
+        """Return a counter for `epoch`, which begins at row `row` of the order."""
+
+    def epoch(self, data: Any, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
+        """Train on the rows order[progress.row:] of `data`, int64 indices.
+
+        Returns at the end, or after the batch in which progress.stop is set. Runs without the interpreter's lock.
+        """
+
+    def gradients(
+        self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return (mean loss, gradient vector (size,), dx (rows, inputs)) of one batch.
+
+        x: (rows, inputs), y: (rows, outputs). seed, step: of the dropout masks; seed -1: no dropout.
+        """
+
+    def record(self, batches: int) -> None:
+        """Time the steps of the next `batches` batches of training."""
+
+    def recorded(self) -> list[list[TimedStep]]:
+        """Return the steps of each batch since `record`, in the order of time."""
+
+    # ---- forward passes
+
+    def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return outputs (rows, outputs) of the rows with these indices, by default all of `data`."""
+
+    def loss(self, data: Any, rows: np.ndarray) -> float:
+        """Return the mean loss of the rows with these indices."""

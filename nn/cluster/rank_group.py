@@ -1,0 +1,102 @@
+"""The ranks that train one network together, as each of them sees the group; and what happens when they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from .. import utils
+from ..utils import NnError, UsageError
+
+
+class RankGroup:
+    """The ranks that train together; this class itself is the group of a process that trains alone.
+
+    All ranks call the same methods in the same order, and get the same values.
+    """
+
+    rank = 0
+    size = 1
+    local_rank = 0  # among the ranks of this host
+
+    def gather(self, value) -> list:
+        """Return every rank's value, in rank order; values are what JSON can hold."""
+        return [value]
+
+    def any(self, flag: bool) -> bool:
+        """Return True if the flag is true on any rank."""
+        return any(self.gather(bool(flag)))
+
+    def sum(self, x: float) -> float:
+        """Return the sum over the ranks, added up in rank order."""
+        first, *others = self.gather(float(x))
+        for other in others:
+            first += other
+        return first
+
+    def broadcast(self, value):
+        """Return rank 0's value."""
+        return self.gather(value if self.rank == 0 else None)[0]
+
+    def share(self, rows: int) -> slice:
+        """Return this rank's slice of `rows` rows; slices differ by one row at most, and may be empty."""
+        return slice(rows * self.rank // self.size, rows * (self.rank + 1) // self.size)
+
+    def agree(self, facts: dict, fix: str, name: str = "{}") -> None:
+        """Raise UsageError if a rank has other facts than rank 0; the message has the first difference.
+
+        facts: what JSON can hold; name: a fact's name in the message; fix: what to do.
+        """
+        first, *others = self.gather(json.loads(json.dumps(facts)))  # as others get them: lists for tuples
+        for rank, theirs in enumerate(others, 1):
+            for key in dict.fromkeys([*first, *theirs]):
+                here, there = first.get(key), theirs.get(key)
+                if here != there:
+                    raise UsageError(
+                        f"{name.format(key)}: rank {rank} has {_shown(there)}, rank 0 has {_shown(here)}; {fix}"
+                    )
+
+    def end(self, code: int, text: str | None) -> int:
+        """End this rank with an exit code and a last line; print what is to be printed, return the exit code of all."""
+        say(text)
+        return code
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+def say(text: str | None) -> None:
+    """Write the last line of a failed run, if there is one."""
+    if text:
+        utils.say(f"nn: {text}")
+
+
+def _shown(value) -> str:
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+ALONE = RankGroup()
+
+
+class AlreadyReported(NnError):
+    """Rank 0 has printed this error; this rank exits with the same code, silently."""
+
+    def __init__(self, text: str, exit_code: int):
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+# ---------------------------------------------------------------- the end
+
+_end_hooks: list[Callable[[bool], object]] = []
+
+
+def at_end(hook: Callable[[bool], object]) -> None:
+    """Call `hook(together)` at the end of the run. together: all ranks have ended; else a rank has failed."""
+    _end_hooks.append(hook)
+
+
+def run_end_hooks(together: bool) -> None:
+    """Call each hook of at_end once."""
+    while _end_hooks:
+        _end_hooks.pop()(together)

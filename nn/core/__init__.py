@@ -1,0 +1,58 @@
+"""The C core as Python sees it: its two extensions, pointers into arrays, random numbers.
+
+    _seq, _omp     built from csrc/ by csrc/build.py: the plain build and the fast one
+    extension()    loads one of them; pointer() hands an array to it, checked
+    random.py      the project's random streams: shuffles, row orders, initial weights
+
+Above it: everything that computes or parses in C (data, backends, matrix, study).
+It imports utils and nn_aux (names) only; what it does not know: layers, networks, data sets, files.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+
+import numpy as np
+
+from ..utils import NnError, UsageError
+
+SUFFIXES = {"float32": "f32", "float64": "f64"}
+C_TYPES = {  # NumPy's character for a type -> the C array of it
+    np.dtype(name).char: f"{c}[]"
+    for name, c in {
+        "float32": "float", "float64": "double", "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t",
+    }.items()
+}  # fmt: skip
+
+
+@cache
+def extension(backend: str):
+    """Return (ffi, lib) of a CPU backend. Raises UsageError if it cannot use the instruction set that NN_ISA names."""
+    if backend == "omp":
+        # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for
+        # some microseconds, in which the next call of a row of short ones may come
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    try:
+        module = import_module(f"{__name__}._{backend}")
+    except ImportError as error:
+        raise NnError(
+            f"the C core is not built ({error}): run `pip install .` in the source folder, and "
+            "start nn from another folder"
+        ) from error
+    asked = os.environ.get("NN_ISA")
+    found = module.ffi.string(module.lib.nn_isa()).decode()
+    if backend == "omp" and asked and asked != found:
+        raise UsageError(f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {found}")
+    return module.ffi, module.lib
+
+
+def pointer(ffi, array: np.ndarray, dtype, shape: tuple[int, ...] | None = None, writable: bool = False):
+    """Return a C pointer to an array's numbers, after checking type, shape and layout, which C cannot."""
+    if array.dtype != dtype or (shape is not None and array.shape != shape):
+        raise ValueError(f"expected {np.dtype(dtype)} {shape}, got {array.dtype} {array.shape}")
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a C-contiguous array")
+    return ffi.from_buffer(C_TYPES[array.dtype.char], array, require_writable=writable)

@@ -1,0 +1,137 @@
+"""Random numbers: one counter-based generator (Philox) for everything that --seed decides, and the original's.
+
+A stream is a range of the generator's counters; every use draws from a stream of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from . import extension
+
+# Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
+# which stays below these, and the layer in word 3 (csrc/dropout.c).
+STREAM_WEIGHTS = 0x57000000  # + index of the layer
+STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
+STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (parts.py)
+
+
+def shuffled(n: int, seed: int, stream: int, lane: int = 0):
+    """Return a permutation of 0..n-1 (int64), the same on every machine for a seed, stream and lane."""
+    ffi, lib = extension("seq")
+    order = np.arange(n, dtype=np.int64)
+    lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, lane)
+    return order
+
+
+class PhiloxOrder:
+    """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so that any can be repeated.
+
+    ahead: the next epoch's is drawn by a thread while this one is computed, which costs nothing where that happens
+    elsewhere than on the processor."""
+
+    def __init__(self, rows: int, seed: int, ahead: bool = False):
+        self.rows, self.seed = rows, seed
+        self._worker, self._coming = ThreadPoolExecutor(1) if ahead else None, {}
+
+    def epoch(self, number: int):
+        """Return the order of epoch `number` (from 0): an int64 permutation of 0..rows-1."""
+        coming = self._coming.pop(number, None)
+        order = coming.result() if coming else self._draw(number)
+        if self._worker:
+            self._coming = {number + 1: self._worker.submit(self._draw, number + 1)}
+        return order
+
+    def _draw(self, number: int):
+        return shuffled(self.rows, self.seed, STREAM_SHUFFLE, number)
+
+    def state(self) -> dict:
+        """Return what the next order is drawn from, as arrays: nothing but the epoch's number."""
+        return {}
+
+    def restore(self, state: dict) -> None:
+        """Go on from what `state` gave."""
+
+
+class GlibcRandom:
+    """The original program's one stream of random numbers: glibc's rand() after srand(seed)."""
+
+    def __init__(self, seed: int):
+        self._ffi, self._lib = extension("seq")
+        self._state = self._ffi.new("uint32_t[34]")
+        self._lib.nn_glibc_srand(self._state, seed)
+
+    def uniform(self, n: int):
+        """Return float64 (n,), each rand() / RAND_MAX."""
+        out = np.empty(n)
+        self._lib.nn_glibc_uniform(self._ffi.cast("double *", out.ctypes.data), n, self._state)
+        return out
+
+    def shuffle(self, order) -> None:
+        """Shuffle an int64 array in place, as the original does."""
+        pointer = self._ffi.cast("int64_t *", order.ctypes.data)
+        self._lib.nn_glibc_shuffle(pointer, len(order), self._state)
+
+    def state(self):
+        """Return the generator's words, uint32 (34,), the last one its place in the ring of 31."""
+        return np.array(list(self._state), np.uint32)
+
+    def restore(self, state) -> None:
+        """Go on from what `state` gave. Raises ValueError for words that no generator has."""
+        if state.shape != (len(self._state),) or state[-1] >= 31:
+            raise ValueError("no state of the generator")
+        for index, word in enumerate(state.tolist()):
+            self._state[index] = word
+
+
+class GlibcOrder:
+    """Row order as in the original: one array, shuffled again for each epoch from the stream of the weights."""
+
+    def __init__(self, rows: int, random: GlibcRandom):
+        self._order, self._random = np.arange(rows, dtype=np.int64), random
+
+    def epoch(self, number: int):
+        """Return the next epoch's order, int64 (rows,); epochs must be asked for one after the other."""
+        self._random.shuffle(self._order)
+        return self._order
+
+    def state(self) -> dict:
+        """Return what the next order is drawn from, as arrays: the last order and the generator."""
+        return {"rows": self._order.copy(), "random": self._random.state()}
+
+    def restore(self, state: dict) -> None:
+        """Go on from what `state` gave. Raises ValueError for what is no order of the rows."""
+        if not np.array_equal(np.sort(state["rows"]), np.arange(len(self._order))):
+            raise ValueError("no order of the rows")
+        self._random.restore(state["random"])
+        self._order = state["rows"].copy()
+
+
+def initial_weight(init: str, shape, fan_in: int, fan_out: int, seed: int, layer: int):
+    """Return a float64 array of `shape`, drawn from the layer's own stream by the rule INITIALIZERS[init]."""
+    ffi, lib = extension("seq")
+    out = np.empty(math.prod(shape))
+    draw, scale = _RULES[init]
+    getattr(lib, draw)(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_WEIGHTS + layer)
+    scale(out, fan_in, fan_out)
+    return out.reshape(shape)
+
+
+def _scale_he(out, fan_in: int, fan_out: int) -> None:
+    out *= math.sqrt(2.0 / fan_in)
+
+
+def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
+    bound = math.sqrt(6.0 / (fan_in + fan_out))
+    out *= 2.0 * bound
+    out -= bound
+
+
+_RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
+    "he": ("nn_normal", _scale_he),
+    "glorot": ("nn_uniform", _scale_glorot),
+    "uniform": ("nn_uniform", lambda out, fan_in, fan_out: None),
+}

@@ -1,0 +1,149 @@
+"""Dataset: rows of inputs with their targets; Schema: what is known of their columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..core.random import STREAM_HOLDOUT, shuffled
+from ..utils import DataError, UsageError
+
+TASKS = ("auto", "binary", "multiclass", "regression")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The facts about a data set's columns that are known before its rows are read; None: the file decides.
+
+    task: auto, binary, multiclass or regression. inputs: values of a row, or the shape (channels, height, width) of
+    pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets.
+    target: the target column as it was asked for, a name or an index; None: the last. dtype: of the numbers.
+    """
+
+    task: str = "auto"
+    inputs: int | tuple[int, int, int] | None = None
+    outputs: int | None = None
+    classes: list[str] | None = None
+    columns: list[str] | None = None
+    targets: list[str] | None = None
+    target: str | int | None = None
+    dtype: str = "float32"
+
+    @property
+    def pixels(self) -> tuple[int, int, int] | None:
+        """The shape of a row of pixels; None where the inputs are no pixels."""
+        return self.inputs if isinstance(self.inputs, tuple) else None
+
+    @property
+    def width(self) -> int | None:
+        """Values of a row."""
+        return math.prod(self.pixels) if self.pixels else self.inputs
+
+    def check(self) -> Schema:
+        """Return the schema itself. Raises UsageError for an unknown task."""
+        if self.task not in TASKS:
+            raise UsageError(f"unknown task '{self.task}', expected one of {', '.join(TASKS)}")
+        return self
+
+
+@dataclass
+class Dataset:
+    """Rows of inputs with the targets that a network should give for them.
+
+    x: (rows, inputs) or images (rows, channels, height, width); uint8, float32 or float64, C-contiguous.
+       float64 although float32 was asked for where float32 would blur a column (1.7e9 plus a few seconds):
+       scale before casting (Scaling.apply does).
+    y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive, larger
+       class), float (rows, outputs) for regression; None for data without targets.
+    target: the target column as it was asked for; None: the last.
+    now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
+       now. In CSV files the column NAME is the now of the target column NAME_in_60s.
+    sha256: of the bytes that determine the data; of one file, that file's.
+    """
+
+    x: np.ndarray
+    y: np.ndarray | None
+    task: str
+    classes: list[str] | None = None
+    columns: list[str] | None = None
+    targets: list[str] | None = None
+    path: str | None = None
+    sha256: str | None = None
+    target: str | int | None = None
+    now: list[int] | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.x)
+
+    @property
+    def inputs(self) -> int:
+        """Values in a row."""
+        return math.prod(self.x.shape[1:])
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape of a row: (inputs,) or (channels, height, width)."""
+        return self.x.shape[1:]
+
+    @property
+    def are_images(self) -> bool:
+        """True if the inputs are pixels."""
+        return self.x.dtype == np.uint8 or self.x.ndim == 4
+
+    @property
+    def outputs(self) -> int | None:
+        """Outputs that a network needs for this data; None without targets."""
+        if self.y is None:
+            return None
+        return outputs_needed(self.task, self.classes, 1 if self.y.ndim == 1 else self.y.shape[1])
+
+    def persistence(self) -> np.ndarray | None:
+        """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
+        return None if self.now is None else self.x.reshape(self.rows, -1)[:, self.now]
+
+    def class_counts(self, rows=None) -> list[int]:
+        """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""
+        y = self.y if rows is None else self.y[rows]
+        return np.bincount(y, minlength=len(self.classes)).tolist()
+
+
+def outputs_needed(task: str, classes: list[str] | None, targets: int) -> int:
+    """Return how many outputs a network needs for data with that many target columns."""
+    if task == "binary":
+        return 1
+    return len(classes) if task == "multiclass" else targets
+
+
+def check_trainable(ds: Dataset) -> None:
+    """Raise DataError if there is nothing to learn: one class only."""
+    if ds.classes is None:
+        return
+    counts = ds.class_counts()
+    present = [name for name, count in zip(ds.classes, counts, strict=True) if count]
+    if len(present) == 1:
+        column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
+        raise DataError(
+            f"{ds.path or 'the data'}{column}: only class {present[0]} ({ds.rows} rows), expected at "
+            f"least two classes to train on; add rows of another class or choose the target with --target"
+        )
+
+
+def split_holdout(ds: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (training rows, held-out rows): ascending int64 indices, decided by seed.
+
+    Of each class the share `fraction` is held out, rounded down; for regression the share of all rows.
+    """
+    if not 0 <= fraction < 1:
+        raise UsageError(f"--holdout {fraction}: expected a share of at least 0 and below 1")
+    share = Fraction(str(fraction))  # the decimal that was written: 0.29 of 100 rows are 29
+    order = shuffled(ds.rows, seed, STREAM_HOLDOUT)
+    labels = ds.y[order] if ds.classes is not None else np.zeros(ds.rows, np.int32)
+    is_held = np.zeros(ds.rows, bool)
+    for label in np.unique(labels):
+        of_class = order[labels == label]
+        is_held[of_class[: int(share * len(of_class))]] = True
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)

@@ -1,0 +1,78 @@
+"""Reading a data set: its format is recognised, its columns are chosen, its rows become a Dataset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..utils import DataError, UsageError
+from .columns import Columns
+from .dataset import Dataset, Schema
+from .formats import FORMATS, Format, recognise
+from .source import absolute
+from .stream import StreamedDataset, survey
+from .targets import dataset_of
+
+BLOCK_ROWS = 1 << 15  # read at a time by load_blocks, fewer of wide rows
+BLOCK_VALUES = 1 << 22
+
+
+def load(
+    path: str, schema: Schema, *, labelled: bool = True, memory=None, window=None, holdout: float = 0.2, seed: int = 0
+) -> Dataset | StreamedDataset:
+    """Read a data set; ds.load says what the arguments are and what is raised."""
+    schema.check()
+    known, files = recognise(path)
+    streamed = memory is not None or window is not None
+    if not known.table:
+        return _load_arrays(known, files[0], schema, labelled, streamed)
+    columns = Columns.choose(known.table(files, path), schema, labelled)
+    if streamed:
+        return StreamedDataset(columns, memory=memory, window=window, holdout=holdout, seed=seed)
+    return columns.read()
+
+
+def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int | None = None) -> Iterator[Dataset]:
+    """Yield a data set in blocks of rows; ds.load_blocks says more."""
+    rows = rows or max(256, min(BLOCK_ROWS, BLOCK_VALUES // (schema.width or 1) // 256 * 256))
+    known, files = recognise(path)
+    if known.table:
+        yield from _table_blocks(Columns.choose(known.table(files, path), schema.check(), labelled), rows)
+        return
+    ds = load(path, schema, labelled=labelled)
+    for at in range(0, ds.rows, rows):
+        yield replace(ds, x=ds.x[at : at + rows], y=None if ds.y is None else ds.y[at : at + rows])
+
+
+def _table_blocks(columns: Columns, rows: int) -> Iterator[Dataset]:
+    found = survey(columns, rows)
+    # no single block needs to hold all classes; targets as the file has them
+    columns = columns.knowing(task=found.task, classes=found.classes, dtype="float64")
+    for table in columns.files.blocks(found.fields, rows):
+        yield columns.dataset(table)
+
+
+def _load_arrays(known: Format, path: str, schema: Schema, labelled: bool, streamed: bool) -> Dataset:
+    tables = [known.name for known in FORMATS if known.table]
+    if schema.target is not None:
+        raise UsageError(f"{path}: --target names a column of a table ({', '.join(tables)}); leave it out")
+    if streamed:
+        raise UsageError(f"{path}: --memory and --window are for {' and '.join(tables)} tables; leave them out")
+    found = known.arrays(path, schema.dtype, labelled)
+    x = _shaped(path, found.x, schema)
+    return dataset_of(x, found.targets, schema, now=found.now, path=absolute(path), sha256=found.sha256)
+
+
+def _shaped(path: str, x, schema: Schema):
+    """Return x in the shape that the network takes, if it has as many values a row."""
+    if schema.inputs is None:
+        return x
+    shape = schema.pixels or (schema.inputs,)
+    same_values = math.prod(shape) == math.prod(x.shape[1:])
+    if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
+        found, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
+        raise DataError(
+            f"{path}: {found} values a row, expected {expected}, one per input of the network; check --layers"
+        )
+    return x.reshape(-1, *shape) if schema.pixels else x

@@ -1,0 +1,103 @@
+"""The memory budget: how many rows --memory leaves room for. Data and networks are asked for their sizes alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..utils import UsageError, resident_bytes
+
+PREDICTED_ROWS = 64  # that a forward pass takes at a time
+
+# The program's memory beside a backend's base_bytes and the rows, measured as peaks. The figures are the same on every
+# machine, so that a limit stands for the same windows everywhere.
+READING_BYTES = 24 << 20
+SPARE_BYTES = 24 << 20  # of base_bytes and READING_BYTES: no run here has used it
+
+
+def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1) -> int | None:
+    """Return how many training rows are to be in memory at a time, a multiple of the batch; None: all rows can be.
+
+    ds: a StreamedDataset. Raises UsageError if its `memory` is too small for a batch, or for its `window`.
+    """
+    window, memory = ds.window, ds.memory
+    if window is not None:
+        window = min(window, ds.rows) if window >= ds.rows else max(window // batch, 1) * batch
+    if memory is None:
+        return None if window >= ds.rows else window
+    fixed, row = program_bytes(net, batch), _row_bytes(ds, net, scaling)
+    all_rows = ds.rows * _whole_row_bytes(ds, net)
+    if window in (None, ds.rows) and fixed + all_rows <= memory:
+        _check_room(net, memory - fixed - all_rows, memory - fixed, row, batch, ranks)
+        return None
+    least = fixed + row * (window or batch) // ranks
+    what = f"--window {window}" if window else f"batches of {batch} rows of {ds.inputs} values"
+    check_memory(memory, least, f"{what} and this network")
+    if window is None:
+        window = (memory - fixed) * ranks // row // batch * batch
+    window = min(window, max((ds.training.rows - 1) // batch, 1) * batch)  # two windows or more
+    _check_room(net, memory - fixed - row * window // ranks, memory - fixed, row, batch, ranks)
+    return window
+
+
+def _whole_row_bytes(ds, net) -> int:
+    """Return the bytes of a row where all rows are in memory: as it was read and as the engine takes it."""
+    size = np.dtype(net.dtype).itemsize
+    return ds.inputs * (ds.input_dtype.itemsize + size) + 24 * (ds.outputs or 0) + 64
+
+
+def _row_bytes(ds, net, scaling: str) -> int:
+    """Return the bytes of a row in both windows, the one in use and the one that is read, and in their order."""
+    size = np.dtype(net.dtype).itemsize
+    bytes_stay = scaling == "pixel" and ds.input_dtype == np.uint8
+    labels = ds.task == "multiclass" and net.outputs > 1
+    return 2 * (ds.inputs * (1 if bytes_stay else size) + (4 if labels else net.outputs * size)) + 32
+
+
+def _check_room(net, left: int, for_rows: int, row: int, batch: int, ranks: int) -> None:
+    """Raise UsageError if imports beyond nn's own (e.g. for --logdir) need more than the `left` bytes. The window is
+    not made smaller automatically, since its size changes the result."""
+    usual = net.traits.base_bytes + SPARE_BYTES + 3 * net.parameter_count * np.dtype(net.dtype).itemsize
+    unusual = max(0, resident_bytes() - usual)
+    if unusual > max(left, 0):
+        window = (for_rows - unusual) * ranks // row // batch * batch
+        fix = f"use --window {window}" if window > 0 else f"give {size_text(unusual)} more, and use --window"
+        raise UsageError(
+            f"--memory: {size_text(unusual)} are in use beyond nn's own (for example by --logdir), which leaves too "
+            f"little for windows of the usual size; {fix}"
+        )
+
+
+def block_rows(net, memory: int) -> int:
+    """Return how many rows can be predicted at a time within `memory`, their predictions as text. UsageError if none
+    can."""
+    size = np.dtype(net.dtype).itemsize
+    row, fixed = net.inputs * (8 + size) + (3 + net.outputs) * 200, program_bytes(net, PREDICTED_ROWS)
+    rows = min(1 << 15, (memory - fixed) // row)
+    check_memory(memory, fixed + row, "this network")
+    return rows
+
+
+def check_answers(net, memory: int, rows: int) -> None:
+    """Raise UsageError if `memory` is too little for what --test keeps of `rows` rows: truth and scores, and their
+    order where they are ranked."""
+    each = {"binary": 80, "multiclass": 0, "regression": 64 * net.outputs}[net.task]
+    check_memory(memory, program_bytes(net, PREDICTED_ROWS) + each * rows, f"the answers of {rows} rows")
+
+
+def check_memory(memory: int, least: int, what: str) -> None:
+    """Raise UsageError if `what` needs more."""
+    if least > memory:
+        raise UsageError(f"--memory {size_text(memory)}: too little for {what}; at least {size_text(least)} is needed")
+
+
+def program_bytes(net, batch: int) -> int:
+    """Return what a training takes beside its rows: the program, parameters, moments, the copies of them that are
+    written, a batch's activations and their gradients. Sizes alone decide it, not what the process has by now."""
+    size = np.dtype(net.dtype).itemsize
+    activations = net.inputs + sum(layer.outputs for layer in net.layers)
+    return net.traits.base_bytes + READING_BYTES + size * (12 * net.parameter_count + 4 * batch * activations)
+
+
+def size_text(size: int) -> str:
+    """Return bytes as --memory takes them, rounded up to whole mebibytes."""
+    return f"{-(-size >> 20)}M" if size % (1 << 30) else f"{size >> 30}G"

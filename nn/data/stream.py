@@ -1,0 +1,312 @@
+"""Streamed data: a table larger than memory is surveyed once, then its rows are read where they are needed.
+
+Rows are counted in blocks of 1024 or fewer, whose positions in the files the survey keeps. Whole blocks are held
+out, drawn from every ten by the seed: the choice depends neither on the window nor on memory, and an epoch reads
+every row once, either to train or to validate. row_windows reads the rows of a training, window by window.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from ..core.random import STREAM_HOLDOUT, shuffled
+from ..utils import UsageError
+from .columns import Columns
+from .dataset import Dataset, outputs_needed
+from .scaling import StreamedMoments
+from .source import joint_digest
+from .table import Table
+from .table_files import Fields, RowIndex, read_as_needed
+from .targets import MAX_CLASSES
+
+BLOCK_ROWS = 1024  # held out together and found by their position, fewer of wide rows
+BLOCK_VALUES = 1 << 17
+READ_VALUES = 1 << 18  # read at a time
+GROUP = 10  # blocks from which some are drawn
+
+
+# ---------------------------------------------------------------- the survey
+
+
+@dataclass
+class Survey:
+    """The facts about a table after one pass over all its rows."""
+
+    fields: Fields  # the kinds that hold every field
+    task: str
+    classes: list[str] | None
+    counts: list[int] | None  # rows of each class
+    rows: int
+    index: RowIndex
+    moments: TrainingMoments | None
+
+
+class TrainingMoments:
+    """Moments of the inputs and targets of those rows that a hold-out leaves for training."""
+
+    def __init__(self, row_shape: tuple[int, ...], block_rows: int, share: Fraction, seed: int):
+        self._row_shape, self._block_rows, self._share, self._seed = row_shape, block_rows, share, seed
+        self.inputs, self.targets = StreamedMoments(), StreamedMoments()
+        self._done = 0
+
+    def add(self, table: Table) -> None:
+        """Take in the next rows."""
+        x, size, done = table.inputs.reshape(-1, *self._row_shape), self._block_rows, self._done
+        blocks = range(done // size, -(-(done + len(x)) // size))
+        mask = holdout_mask(blocks.start, blocks.stop, self._share, self._seed)
+        for number, is_held in zip(blocks, mask, strict=True):
+            if not is_held:
+                rows = slice(number * size - done, (number + 1) * size - done)
+                self.inputs.add(x[rows])
+                if table.targets.shape[1]:
+                    self.targets.add(table.targets[rows])
+        self._done += len(x)
+
+
+def survey(
+    columns: Columns, rows: int, step: int | None = None, new_moments: Callable[[], TrainingMoments] | None = None
+) -> Survey:
+    """Read a table from front to back, `rows` rows at a time, with every check that a Dataset goes through.
+
+    step: Survey.index holds the position of every `step`th row. new_moments: makes the moments that take in the rows.
+    """
+    schema = columns.schema
+
+    def read(fields: Fields):
+        index, labels, count = RowIndex(), _Labels(), 0
+        moments = new_moments() if new_moments else None
+        for table in columns.files.blocks(fields, rows, index=index, step=step):
+            fields.check_block(table)
+            if columns.targets and (schema.classes is not None or schema.task == "regression"):
+                columns.resolve(table)
+            if columns.targets and schema.task != "regression":
+                labels.add(table)
+            if moments:
+                moments.add(table)
+            count += len(table.inputs)
+        fields.check_all(table)
+        return Survey(fields, schema.task, schema.classes, None, count, index, moments), table, labels
+
+    found, last, labels = read_as_needed(read, columns.fields())
+    if columns.targets and schema.task != "regression":
+        y, found.task, found.classes = columns.resolve(labels.table(last))
+        if found.classes is not None:
+            found.counts = np.bincount(y, labels.counts(), len(found.classes)).astype(int).tolist()
+    return found
+
+
+class _Labels:
+    """The different targets and the number of rows that have each, as long as they may be classes."""
+
+    def __init__(self):
+        self._names, self._values, self._counts = Counter(), None, np.zeros(0, np.int64)
+
+    def add(self, table: Table) -> None:
+        if table.names is not None:
+            counts = np.bincount(table.targets[:, 0].astype(np.intp), minlength=len(table.names))
+            self._names.update(dict(zip(table.names, counts.tolist(), strict=True)))
+            return
+        if self._values is None:
+            self._values = table.targets[:0]
+        if len(self._values) > MAX_CLASSES:
+            return
+        values = np.concatenate([self._values, table.targets])
+        counts = np.concatenate([self._counts, np.ones(len(table.targets), np.int64)])
+        if values.shape[1] == 1:  # much faster than by rows
+            values, which = np.unique(values[:, 0], return_inverse=True)
+            values = values[:, None]
+        else:
+            values, which = np.unique(values, axis=0, return_inverse=True)
+        self._values, self._counts = values, np.bincount(which.reshape(-1), counts).astype(np.int64)
+
+    def table(self, last: Table) -> Table:
+        """Return a table with one row for each of them; `last` is the last block that was read."""
+        if last.names is not None:
+            return replace(last, targets=np.arange(len(last.names), dtype=np.float64)[:, None])
+        return replace(last, targets=self._values)
+
+    def counts(self) -> np.ndarray:
+        """Return how many rows each row of that table stands for."""
+        return np.array([self._names[name] for name in sorted(self._names)]) if self._names else self._counts
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def holdout_mask(first: int, last: int, share: Fraction, seed: int) -> np.ndarray:
+    """Return which of the blocks [first, last) are held out, bool: of every ten the share, fractions carried over."""
+    groups = range(first // GROUP, -(-last // GROUP))
+    held = np.zeros((len(groups), GROUP), bool)
+    for row, group in zip(held, groups, strict=True):
+        count = int(share * GROUP * (group + 1)) - int(share * GROUP * group)
+        row[shuffled(GROUP, seed, STREAM_HOLDOUT + 1 + group)[:count]] = True
+    before = groups.start * GROUP
+    return held.reshape(-1)[first - before : last - before]
+
+
+@dataclass
+class BlockSet:
+    """Some blocks of a table in ascending order, seen as one run of rows: every block is full but the table's last."""
+
+    numbers: np.ndarray
+    rows: int
+    block_rows: int
+
+    def ranges(self, first: int, last: int, most: int) -> Iterator[tuple[int, int, int, int]]:
+        """Cut the rows [first, last) into ranges of at most `most` consecutive blocks.
+
+        Yields (first block, block behind the last, rows to leave out at the front, rows to take).
+        """
+        size = self.block_rows
+        while first < last:
+            at, skip = divmod(first, size)
+            end = at + 1
+            while end * size < last and end - at < most and self.numbers[end] == self.numbers[end - 1] + 1:
+                end += 1
+            take = min(last, end * size) - first
+            yield int(self.numbers[at]), int(self.numbers[end - 1]) + 1, skip, take
+            first += take
+
+
+# ---------------------------------------------------------------- the data set
+
+
+class StreamedDataset:
+    """A table whose rows stay in its files; it has the facts of a Dataset, but no `x` and `y`.
+
+    memory: bytes for the whole program. window: training rows that are in memory and shuffled together, or None.
+    holdout, seed: decide which rows the moments are found in. training, holdout, everything: blocks of rows.
+    Raises UsageError for gzip, else as ds.load.
+    """
+
+    def __init__(self, columns: Columns, *, memory=None, window=None, holdout: float = 0.2, seed: int = 0):
+        files = columns.files
+        if files.is_packed:
+            advice = "unpack it with gunzip, or leave out --memory and --window"
+            raise UsageError(f"{files.path}: a gzip file cannot be streamed; {advice}")
+        self.memory, self.window = memory, window
+        self._asked = columns
+        self._block_rows = max(1, min(BLOCK_ROWS, BLOCK_VALUES // files.columns))
+        self._read_blocks = max(1, READ_VALUES // (files.columns * self._block_rows))
+        self._survey(holdout, seed)
+
+    def _survey(self, holdout: float, seed: int) -> None:
+        """Survey the files, with the moments of the rows that this hold-out leaves for training."""
+        self._split, share, size = (holdout, seed), Fraction(str(holdout)), self._block_rows
+
+        def new_moments() -> TrainingMoments:
+            return TrainingMoments(self.row_shape, size, share, seed)
+
+        found = survey(self._asked, self._read_blocks * size, size, new_moments)
+        self.rows, self.task, self.classes, self._counts = found.rows, found.task, found.classes, found.counts
+        self.moments, self.target_moments = found.moments.inputs, found.moments.targets
+        self.sha256 = joint_digest(found.index.digests)
+        self._fields, self._starts = found.fields, np.array(found.index.starts, np.int64)
+        self._known = self._asked.knowing(task=self.task, classes=self.classes)
+        if self.classes is not None:
+            self._asked = self._known
+        mask = holdout_mask(0, len(self._starts) - 1, share, seed)
+        self.training, self.holdout = self._block_set(~mask), self._block_set(mask)
+        if not self.training.rows:  # a few blocks, all of them drawn: hold none out
+            self._survey(0.0, seed)
+            self._split = holdout, seed
+
+    def _block_set(self, chosen: np.ndarray) -> BlockSet:
+        numbers, size = np.flatnonzero(chosen), self._block_rows
+        short = len(self._starts) * size - size - self.rows if len(numbers) and chosen[-1] else 0
+        return BlockSet(numbers, len(numbers) * size - short, size)
+
+    # ---- as a Dataset
+
+    @property
+    def path(self) -> str:
+        """The files, from wherever the program runs next."""
+        return self._asked.path
+
+    @property
+    def target(self) -> str | int | None:
+        """The target column as it was asked for."""
+        return self._asked.schema.target
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape of a row: (inputs,) or (channels, height, width)."""
+        return self._asked.schema.pixels or (self.inputs,)
+
+    @property
+    def are_images(self) -> bool:
+        """True if the inputs are pixels."""
+        return self._asked.schema.pixels is not None
+
+    @property
+    def inputs(self) -> int:
+        """Values in a row."""
+        return len(self._asked.features)
+
+    @property
+    def input_dtype(self) -> np.dtype:
+        """The type of the inputs that are read."""
+        return np.dtype(self._fields.input_kind.dtype)
+
+    @property
+    def outputs(self) -> int | None:
+        """Outputs that a network needs for this data; None without targets."""
+        targets = len(self._asked.targets)
+        return outputs_needed(self.task, self.classes, targets) if targets else None
+
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the features."""
+        return self._asked.names(self._asked.features)
+
+    @property
+    def targets(self) -> list[str] | None:
+        """Names of the targets."""
+        return self._asked.names(self._asked.targets)
+
+    def class_counts(self) -> list[int]:
+        """Return the rows of each class, in the order of `classes`."""
+        return self._counts
+
+    # ---- rows
+
+    def split(self, holdout: float, seed: int) -> None:
+        """Hold this share out: survey the files again if the moments are those of other rows."""
+        if (holdout, seed) != self._split:
+            self._survey(holdout, seed)
+
+    def whole(self) -> Dataset:
+        """Read all rows as one Dataset."""
+        return self._asked.read()
+
+    @property
+    def everything(self) -> BlockSet:
+        """All rows."""
+        return self._block_set(np.ones(len(self._starts) - 1, bool))
+
+    def gathered(self, blocks: BlockSet) -> Dataset:
+        """Read the rows of `blocks` as one Dataset."""
+        whole, at = None, 0
+        for ds in self.read(blocks, 0, blocks.rows):
+            if whole is None:
+                x, y = (np.empty((blocks.rows, *array.shape[1:]), array.dtype) for array in (ds.x, ds.y))
+                whole = replace(ds, x=x, y=y, sha256=self.sha256)
+            whole.x[at : at + ds.rows], whole.y[at : at + ds.rows] = ds.x, ds.y
+            at += ds.rows
+        return whole
+
+    def read(self, blocks: BlockSet, first: int, last: int) -> Iterator[Dataset]:
+        """Yield the rows [first, last) of `blocks`, a few blocks at a time. DataError if the files have changed."""
+        size, starts = self._block_rows, self._starts
+        for start, stop, skip, take in blocks.ranges(first, last, self._read_blocks):
+            rows = min(stop * size, self.rows) - start * size
+            table = self._known.files.read_range(self._fields, int(starts[start]), int(starts[stop]), rows)
+            ds = self._known.dataset(table)
+            ds.x = ds.x[skip : skip + take]
+            ds.y = None if ds.y is None else ds.y[skip : skip + take]
+            yield ds

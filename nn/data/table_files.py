@@ -1,0 +1,90 @@
+"""The border to the table formats: what is read of every row, and what a format's class must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from .kinds import ColumnKind, Refused, TextInTarget
+from .table import Table
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The columns that are read of every row, by their indices in the file, and the kinds that they are read as."""
+
+    inputs: list[int]
+    targets: list[int]
+    input_kind: ColumnKind
+    target_kind: ColumnKind
+
+    def check_block(self, table: Table) -> None:
+        """Check a block of rows that has been read. Raises DataError."""
+        self.input_kind.check_block(table)
+        self.target_kind.check_block(table)
+
+    def check_all(self, last: Table) -> None:
+        """Check the facts about all rows; `last` is the last block that was read. Raises Refused."""
+        self.input_kind.check_all(last)
+        self.target_kind.check_all(last)
+
+    def after(self, refused: Refused) -> Fields:
+        """Return the same columns with another kind for those that were refused. Raises DataError if there is none."""
+        if isinstance(refused, TextInTarget):
+            return replace(self, target_kind=self.target_kind.after(refused))
+        return replace(self, input_kind=self.input_kind.after(refused))
+
+
+def read_as_needed(read: Callable[[Fields], Result], fields: Fields) -> Result:
+    """Return `read(fields)`, called again with other kinds of columns as long as a field is refused."""
+    while True:
+        try:
+            return read(fields)
+        except Refused as refused:
+            fields = fields.after(refused)
+
+
+@dataclass
+class RowIndex:
+    """The files' digests and the positions of some rows, that of the end last, as one pass over all rows finds them."""
+
+    digests: list[bytes] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+
+class TableFiles(Protocol):
+    """One file of a table format, or several with the same columns, whose rows follow each other.
+
+    The columns are those of the first file. A position in the files is a number that the format chooses; it grows
+    from row to row over all files. Every method that reads raises DataError for a field that is not what `fields`
+    says, or a Refused where another kind of column may hold it.
+    """
+
+    path: str  # the files as the user named them
+    names: list[str] | None  # of the columns, None where the files have no names for them
+    columns: int
+    first_row: list[str]  # the fields of the first row as text
+    is_packed: bool  # reading can begin at the front only
+
+    def __init__(self, paths: list[str], path: str):
+        """Open the files and look at their columns. Raises DataError for columns that differ."""
+
+    def column(self, index: int) -> str:
+        """Return how messages call a column."""
+
+    def read(self, fields: Fields) -> tuple[Table, str]:
+        """Return (all rows, the SHA-256 of the files). Columns that `fields` leaves out may hold anything."""
+
+    def blocks(
+        self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None
+    ) -> Iterator[Table]:
+        """Yield all rows in blocks of `rows` rows, the last one shorter; Table.names are those found so far.
+
+        index: is given the files' digests, the position of every `step`th row (a divisor of `rows`) and the end.
+        """
+
+    def read_range(self, fields: Fields, start: int, stop: int, rows: int) -> Table:
+        """Return the `rows` rows between two positions that `blocks` has given. DataError if they have changed."""

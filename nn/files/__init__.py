@@ -1,0 +1,11 @@
+"""Files that nn writes and reads again: models and checkpoints.
+
+    tensor_file.py   safetensors with one JSON text of facts and a SHA-256 over all: checked whole, or refused
+    model_file.py    a model: parameters and metadata
+    text_model.py    the original program's `.m` text
+    checkpoint.py    a training's whole state, for one that goes on to the same bytes
+
+None of them knows a Network: they take and give arrays, dictionaries and layers.
+
+Imports: utils, nn_aux, layers. Imported by: nn, train, study, commands.
+"""

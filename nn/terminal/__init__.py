@@ -1,0 +1,11 @@
+"""Between a person and the commands: flags in, lines and tables out.
+
+    flags.py     the table of all flags -> parser, help and checks
+    config.py    --config: flags from a JSON or TOML file
+    progress.py  a training's progress: a bar on a terminal, lines in a pipe
+    tables.py    tables on stdout: tests, models, networks
+    console.py   the first lines of a run, warnings
+
+Progress and remarks go to stderr, results to stdout. Imports: everything from utils to watch, of which flags.py
+imports only what starts fast. Imported by: study, commands, cli.
+"""

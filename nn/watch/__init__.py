@@ -1,0 +1,12 @@
+"""What watches a training, beside the terminal.
+
+    observe.py       Observers: those that --profile, --trace, --history and --logdir ask for
+    callbacks.py     losses as CSV, and several watchers as one
+    profile.py       medians of the steps that an engine has timed, layer by layer
+    trace.py         what happened when, as a Chrome trace
+    tensorboard.py   event files for TensorBoard
+
+Nothing that watches changes a number that is trained.
+
+Imports: utils, nn_aux, layers, backends (TimedStep). Imported by: terminal, study, commands, train.
+"""

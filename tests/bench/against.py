@@ -1,0 +1,142 @@
+"""`--against CHECKOUT`: every case with another build of nn and with this one, in turn, in one run.
+
+Each build has a process of its own, started in its checkout. A case's ratio is the median over rounds of the old
+build's time divided by the new one's in the same round: above 1 the new build is faster. The builds take turns in
+being first, and `best` compares their fastest turns.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from nn.study.bench import duration
+from nn.terminal.tables import table
+from nn.utils import UsageError, processor_name, say
+
+from .compare import REST_SECONDS, TURN_SECONDS, quietest_share
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = Path(__file__).with_name("one_build.py").read_text()
+
+
+class Build:
+    """The nn of one checkout, in a process of its own."""
+
+    def __init__(self, checkout: Path, threads: int, turn_seconds: float = TURN_SECONDS):
+        self.checkout = checkout
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", CODE, str(turn_seconds), str(threads)],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, question: str):
+        """Return the answer to «cases», «start NAME» or «turn»."""
+        try:
+            self._process.stdin.write(f"{question}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the missing answer says so
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise UsageError(f"--against: the process of {self.checkout} ended; its error is above")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def measure(
+    checkout: str, names: list[str], threads: int, rounds: int, wait: float, turn_seconds: float = TURN_SECONDS
+) -> dict:
+    """Time the cases whose names begin so (all without names) with both builds."""
+    if not (Path(checkout) / "tests" / "bench").is_dir():
+        raise UsageError(f"--against {checkout}: not a checkout of nn with its tests; expected tests/bench in it")
+    old, new = builds = [Build(path, threads, turn_seconds) for path in (Path(checkout).resolve(), ROOT)]
+    try:
+        known = old.ask("cases")
+        chosen = _chosen(new.ask("cases"), names)
+        missing = [case for case in chosen if case not in known]
+        if missing:
+            say(f"bench: not in {checkout}, left out: {', '.join(missing)}")
+        results = []
+        for case in chosen:
+            if case in known:
+                results.append(compare(case, old, new, rounds, wait))
+                say(f"bench: {case}: {results[-1]['ratio']:.3f}")
+        return {
+            "processor": processor_name(),
+            "threads": threads,
+            "rounds": rounds,
+            "against": checkout,
+            "results": results,
+            "geometric_mean": geometric_mean([result["ratio"] for result in results]),
+        }
+    finally:
+        for build in builds:
+            build.close()
+
+
+def _chosen(known: list[str], names: list[str]) -> list[str]:
+    chosen = []
+    for name in names or known:
+        found = [case for case in known if case == name] or [case for case in known if case.startswith(name)]
+        if not found:
+            raise UsageError(f"no case {name}; the cases are {', '.join(known)}")
+        chosen += [case for case in found if case not in chosen]
+    return chosen
+
+
+def compare(case: str, old: Build, new: Build, rounds: int, wait: float = 0) -> dict:
+    """Return a case's figures after so many rounds.
+
+    wait: seconds in all to wait for moments without other programs.
+    """
+    taken = {build: [] for build in (old, new)}
+    for build in taken:
+        build.ask(f"start {case}")
+    deadline = time.perf_counter() + wait
+    for number in range(rounds):
+        if wait:
+            quietest_share(deadline)
+        for build in (old, new) if number % 2 == 0 else (new, old):
+            time.sleep(REST_SECONDS)
+            taken[build].append(build.ask("turn"))
+    before, now = taken.values()
+    return {
+        "case": case,
+        "old_us": 1e6 * float(np.median(before)),
+        "new_us": 1e6 * float(np.median(now)),
+        "ratio": float(np.median(np.divide(before, now))),
+        "best_ratio": min(before) / min(now),
+    }
+
+
+def geometric_mean(values: list[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def report(result: dict) -> None:
+    """Print what `measure` returned as a table."""
+    rows = [
+        [r["case"], duration(r["old_us"]), duration(r["new_us"]), f"{r['ratio']:.3f}", f"{r['best_ratio']:.3f}"]
+        for r in result["results"]
+    ]
+    best = geometric_mean([r["best_ratio"] for r in result["results"]])
+    rows.append(["geometric mean", "", "", f"{result['geometric_mean']:.3f}", f"{best:.3f}"])
+    title = f"{result['processor']}, {result['threads']} threads, {result['rounds']} rounds; old: {result['against']}"
+    table(["case", "old", "new", "old / new", "best"], rows, title)

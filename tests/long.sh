@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# What takes longer than CI has; run it before an issue is resolved. It needs an environment with the test extra, in
+# which the core was built: pip install -e '.[test]'.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+echo "== the tests marked long"
+python -m pytest -q -n 2 --timeout 3000 -m long
+
+echo "== ten times the examples that hypothesis draws, and ten times the kills"
+export NN_TEST_EFFORT=10
+python -m pytest -q -n 2 --dist worksteal --timeout 3000 -m hypothesis
+python -m pytest -q -n 2 --timeout 3000 -k killed tests/test_checkpoint.py
+unset NN_TEST_EFFORT
+
+echo "== the tests of the C core under the sanitizers, with every instruction set that this processor has"
+bash tests/check_core.sh --all
+
+echo "== the tests of the GPU, where there is one"
+python -m pytest -q tests/gpu

@@ -1,0 +1,171 @@
+"""The small networks that tests compare with NumPy and with each other, and the judge of one."""
+
+import numpy as np
+import pytest
+
+from nn.nn import Network
+from nn.utils import UsageError
+from support import plain_layers
+from support.distances import relative_distance
+
+BACKENDS = ["seq", "omp"]
+# relative distance of a whole vector: rounding of sums of some thousand terms, float64 and float32
+TOLERANCE = {"float64": 1e-13, "float32": 2e-6}
+
+# one layer alone; the last item's output is the network's, so that its gradient can be chosen freely
+ALONE = [
+    "1x1x1,conv1k1",
+    "3x1x1,conv5k3p1",
+    "2x5x7,conv3k2",
+    "3x7x5,conv4k3p1:tanh",
+    "1x28x28,conv4k2same",
+    "4x13x11,conv4k2same",
+    "5x9x9,conv7k3s2p1",
+    "2x11x7,conv3k2s3",  # stride larger than the kernel: gaps
+    "2x12x13,conv2k5s4same",
+    "3x4x3,conv2k3p5",  # padding larger than the kernel: outputs that see zeros only
+    "1x2x9,conv17k2s2p3",
+    "16x6x33,conv16k3p1",  # whole vectors of channels
+    "17x5x17,conv33k3p1",  # one more than whole vectors and tiles
+    "31x3x29,conv15k3",
+    "32x10x10,conv64k3p1",
+    "33x7x7,conv65k1",
+    "8x17x19,conv12k4s2p1",
+    "3x20x9,conv24k5s3p2",
+    "2x9x40,conv3k7p3",
+    "16x8x8,conv5k3",  # few outputs of many channels
+    "3x32x32,conv16k3p1",
+    "64x3x3,conv48k3",  # one window
+    "18x9x23,conv20k3p4",
+    "21x13x6,conv35k3same",
+    "40x4x4,conv16k3p1",
+    "16x19x18,conv32k3s2p1",
+    "3x9x9,conv3k5s7p4",
+    "1x3x3,maxpool2",
+    "3x7x5,maxpool2s1",  # windows that overlap
+    "2x11x13,maxpool2s3",  # windows with gaps
+    "5x8x8,maxpool4",
+    "17x9x6,maxpool3s2",
+    "16x6x6,maxpool2",
+    "33x5x4,maxpool2",
+    "1x1x1,maxpool1",
+    "3x7x5,avgpool2s1",
+    "2x11x13,avgpool2s3",
+    "5x8x8,avgpool4:sigmoid",
+    "17x9x6,avgpool3s2",
+    "32x6x7,avgpool3",
+    "1x1x1,pad3",
+    "3x5x7,pad2:tanh",
+    "17x3x3,pad1",
+    "16x5x4,pad4",
+    "2x3x5,flatten",
+    "17x3x5,flatten:sigmoid",
+    "7,5",
+    "33,17:tanh",
+]
+STACKS = [
+    "1x12x12,conv4k2same:tanh,conv4k2same:tanh,maxpool4,8:tanh,3",
+    "3x16x16,conv16k3p1:relu,maxpool2,conv32k3p1:relu,maxpool2,20:relu,10",
+    "3x10x10,conv16k3:softplus,conv32k3:lrelu,avgpool2,conv3k3,7",
+    "3x8x8,pad4,conv17k3:tanh,maxpool3s2,conv5k2,pad1:sigmoid,avgpool2,4",
+    "2x9x9,maxpool2s1,conv16k3s2p1:relu,pad1,conv16k1:relu,flatten:tanh,5",
+    "16x6x6,conv3k2,conv20k2:relu,conv2k2",
+    "1x6x6,flatten,9,4:relu",
+    "5x7x7,conv32k3p1:relu,conv64k3p1:relu,maxpool2,conv16k3p1:tanh,6",
+    "3x6x6,conv16k3p1:relu,maxpool2",
+    "3x9x9,conv18k3:relu,maxpool2s1,conv16k3:relu,maxpool3s2:relu,3",
+    "2x18x21,conv8k3p1:relu,dropout0.2,conv4k2same:tanh,conv2k3:relu,maxpool2,flatten,dropout0.2,3",
+    "1x17x16,conv4k5p2:relu,maxpool3,conv6k2,conv1k3:sigmoid",
+]
+
+
+KINDS = {  # layer kind -> a network with a layer of it
+    "dense": "7,5:tanh,3",
+    "conv": "2x6x5,conv3k2:tanh,4",
+    "pad": "2x4x3,pad2,conv3k2:tanh,3",
+    "maxpool": "2x6x7,conv3k2:tanh,maxpool2,3",
+    "avgpool": "2x6x7,conv3k2:tanh,avgpool2,3",
+    "dropout": "6,9:tanh,dropout0.4,5:tanh,3",
+    "flatten": "2x3x4,flatten:tanh,3",
+    "activation": "2x5x4,conv3k2:silu,4:gelu,3",
+}
+
+
+def with_activation(name: str) -> list[str]:
+    """Return specs of networks that have the activation wherever it may stand."""
+    if name == "softmax":
+        return ["4,9:tanh,5:softmax"]
+    return [f"4,9:{name},5:{name}", f"2x5x5,conv3k2:{name},maxpool2:{name},flatten:{name}"]
+
+
+OUTPUT_ACTIVATIONS = {"bce": "sigmoid", "ce": "softmax"}  # of the losses that need a certain one
+
+
+def with_loss(name: str) -> list[str]:
+    """Return specs of networks, dense and convolutional, that the loss can judge."""
+    last = OUTPUT_ACTIVATIONS.get(name, "linear")
+    return [f"6,5:tanh,3:{last}", f"2x4x4,conv3k2:tanh,3:{last}"]
+
+
+def require(backend: str) -> None:
+    """Skip the test where the backend's extension, library or device is absent."""
+    if backend in ("seq", "omp"):
+        pytest.importorskip(f"nn.core._{backend}", reason=f"the {backend} extension is not built")
+        return
+    from nn.backends.cuda import cudnn, device
+
+    try:
+        device.cupy()
+        if backend == "cudnn":
+            cudnn.library()
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+def network(spec, backend="seq", dtype="float64", **options):
+    require(backend)
+    return Network(spec, "regression", backend=backend, dtype=dtype, **options)
+
+
+def one_hot(values):
+    return (values == values.max(1, keepdims=True)) * 1.0
+
+
+# loss -> targets that it can have, of normal numbers (rows, outputs)
+TARGETS = {
+    "mse": lambda values: values,
+    "mae": lambda values: values,
+    "huber": lambda values: values,
+    "bce": lambda values: (values > 0) * 1.0,
+    "ce": one_hot,
+}
+
+
+def fill(net, rows, seed=7):
+    """Random parameters, biases too, such that no layer saturates; x and y of that many rows."""
+    rng = np.random.default_rng(seed)
+    for name, values in net.parameters().items():
+        fan_in = np.prod(values.shape[1:])
+        net.set_parameters({name: rng.normal(size=values.shape) / np.sqrt(fan_in)})
+    x = rng.normal(size=(rows, *net.layers[0].in_shape)).astype(net.dtype)
+    return x, TARGETS[net.loss](rng.normal(size=(rows, net.outputs))).astype(net.dtype)
+
+
+def flattened(named: dict) -> np.ndarray:
+    """Return all values of named arrays as one vector."""
+    return np.concatenate([values.ravel() for values in named.values()])
+
+
+def check_against_numpy(net, rows):
+    x, y = fill(net, rows)
+    tolerance = TOLERANCE[net.dtype]
+    outs = plain_layers.forward(net.layers, net.parameters(), x)
+    assert relative_distance(net.predict(x), outs[-1]) < tolerance
+    loss, grads, dx = net.gradients(x, y)
+    want_loss, want, want_dx = plain_layers.gradients(net.layers, net.parameters(), x, y, loss=net.loss)
+    assert loss == pytest.approx(want_loss, rel=tolerance)
+    assert np.linalg.norm(want_dx) > 0
+    assert relative_distance(dx, want_dx) < 4 * tolerance
+    assert grads.keys() == want.keys()
+    for name in grads:
+        assert relative_distance(grads[name], want[name]) < 4 * tolerance, name

@@ -1,0 +1,72 @@
+"""Interfaces are what their implementations have: the same methods with the same parameters."""
+
+import inspect
+
+import pytest
+
+from nn.backends.cpu import CpuEngine
+from nn.backends.cuda.cudnn import CudnnEngine
+from nn.backends.cuda.engine import CudaEngine, Progress
+from nn.backends.cuda.group import Group
+from nn.backends.engine import Engine
+from nn.study.entry import _EpochTimes
+from nn.terminal.progress import Bar, Lines
+from nn.watch.callbacks import Callback, Callbacks, CsvHistory
+from nn.watch.tensorboard import TensorBoard
+from nn.watch.trace import Trace
+
+ENGINES = [CpuEngine, CudaEngine, CudnnEngine, Group]
+CALLBACKS = [Callbacks, CsvHistory, TensorBoard, Trace, Lines, Bar, _EpochTimes]
+
+
+def methods(kind) -> dict:
+    return {name: member for name, member in vars(kind).items() if inspect.isfunction(member) and name[0] != "_"}
+
+
+def parameters(method) -> list[tuple]:
+    return [(p.name, p.kind, p.default) for p in inspect.signature(method).parameters.values()]
+
+
+def attributes_set(kind) -> set[str]:
+    """Names that a class's methods and those of its bases give to self, and class attributes."""
+    found: set[str] = set()
+    for base in kind.__mro__[:-1]:
+        found |= set(vars(base))
+        if "__init__" in vars(base):
+            for line in inspect.getsource(base.__init__).splitlines():
+                left, equals, _ = line.partition(" = ")
+                if equals:
+                    found |= {word.strip()[5:].split(":")[0] for word in left.split(",") if word.strip()[:5] == "self."}
+    return found
+
+
+@pytest.mark.parametrize("name", methods(Engine))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_have_the_methods_of_the_interface(engine, name):
+    assert parameters(getattr(engine, name)) == parameters(getattr(Engine, name))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_have_the_attributes_of_the_interface(engine):
+    assert set(inspect.get_annotations(Engine)) - attributes_set(engine) == set()
+
+
+def test_progress_on_a_gpu_counts_what_that_of_the_core_counts():
+    from nn.core import extension
+
+    ffi, _ = extension("seq")
+    assert [name for name, _ in ffi.typeof("nn_progress").fields] == list(inspect.get_annotations(Progress))
+
+
+@pytest.mark.parametrize("name", methods(Callback))
+@pytest.mark.parametrize("callback", CALLBACKS)
+def test_callbacks_are_told_by_the_same_parameters(callback, name):
+    assert issubclass(callback, Callback)
+    assert parameters(getattr(callback, name)) == parameters(getattr(Callback, name))
+
+
+@pytest.mark.parametrize("callback", CALLBACKS)
+def test_callbacks_spell_out_no_method_that_does_nothing(callback):
+    for name, method in methods(callback).items():
+        code = [line for line in inspect.getsource(method).splitlines() if line.strip()]
+        assert code[-1].strip()[-3:] != '"""', f"{callback.__name__}.{name} has a docstring only"

@@ -1,0 +1,64 @@
+"""Which kernel each layer takes: the names that `--verbose` prints."""
+
+import pytest
+
+from nn.backends.cpu import extension
+from nn.nn import Network
+
+
+def routes(layers, rows, task="regression", **options):
+    lines = Network(layers, task, **options).engine.routes(rows)
+    assert all(line.startswith(f"layer {number} ") for number, line in enumerate(lines))
+    return [line.split(": ", 1)[1] for line in lines]
+
+
+def vector(dtype):
+    """Values of a vector of the instruction set in use."""
+    ffi, lib = extension("omp")
+    width = {"amx": 64, "avx512": 64, "avx2": 32, "baseline": 16}[ffi.string(lib.nn_isa()).decode()]
+    return width // {"float32": 4, "float64": 8}[dtype]
+
+
+def test_seq_takes_plain_loops():
+    assert routes("1x8x8,conv4k3,maxpool2,10,1", 32, backend="seq") == ["plain loops"] * 5
+
+
+def test_a_single_output_is_narrow_and_a_wide_layer_a_product():
+    wide, narrow = routes("64,512,1", 64, backend="omp", threads=1)
+    assert wide.startswith("product, ") and narrow == "narrow"
+
+
+def test_small_products_are_shared_out_by_tiles():
+    assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, shared tiles, ")
+
+
+def test_large_products_are_packed_or_take_the_matrix_unit():
+    isa = extension("omp")[0].string(extension("omp")[1].nn_isa()).decode()
+    double = routes("2048,1024,512,2", 512, backend="omp", threads=1, dtype="float64")
+    assert double[1] == "product, packed blocks"
+    single = routes("2048,1024,512,2", 512, backend="omp", threads=1, dtype="float32")
+    assert (single[1] == "product, AMX") == (isa == "amx")
+
+
+def test_a_wide_layer_below_a_single_output_goes_backward_together_with_it():
+    below, above = routes("50,6400,1", 1000, backend="omp", threads=1)
+    assert below.endswith("backward together with layer 2") and above.endswith("backward together with layer 1")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_convolutions_name_their_algorithm(dtype):
+    few, many = vector(dtype) // 2, 32
+    found = routes(f"{many}x32x32,conv{many}k3p1,conv{many}k5,conv{few}k3,1", 32, backend="omp", threads=1, dtype=dtype)
+    first, second, third = (name.split(",")[0].split(";")[0] for name in found[:3])
+    assert (first, second, third) == ("winograd 4x4", "direct", "planes")
+
+
+def test_layers_that_go_by_rows_are_fused():
+    first, pool, *_, last = routes("3x32x32,conv16k3p1,maxpool2,10", 32, backend="omp", threads=1)
+    assert first.endswith("; fused") and pool == "vector loops; fused" and not last.endswith("fused")
+
+
+def test_a_small_network_trains_in_micro_batches():
+    names = routes("30,16,1", 4096, backend="omp", threads=2)
+    assert all(name.endswith("micro-batches") for name in names)
+    assert not any(name.endswith("micro-batches") for name in routes("30,16,1", 32, backend="omp", threads=2))
