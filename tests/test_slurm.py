@@ -203,12 +203,13 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slu
     """SLURM warns up to a minute early, so that this job of a minute is told within half of it."""
     job = jobs["limit"]
     saved = slurm.project / f"limit-{job}.ck"
-    slurm.wait(job, lambda facts: facts["Restarts"] == "1")
+    slurm.wait(job, lambda facts: int(facts["Restarts"]) >= 1)  # more where other tests took their time
     assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
     first = position(saved)["epoch"]
     slurm.wait(job, lambda facts: facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first)
     slurm.run("scancel", job)
-    assert slurm.result(job)[::2] == ("CANCELLED", 1)
+    state, _, restarts = slurm.result(job)
+    assert state == "CANCELLED" and restarts >= 1
     assert "nn: stopped by SIGTERM: the state is saved in" in slurm.output(job)
     assert not saved.with_suffix(".bin").exists()
 
