@@ -1,8 +1,8 @@
-"""Table: the fields of rows as numbers, as every table format gives them."""
+"""Table: the fields of rows in typed columns, as every table format gives them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,14 +21,22 @@ class Span:
 
 @dataclass
 class Table:
-    """The fields of rows as numbers; `names` are the class names that `targets` counts, None if it is numbers."""
+    """The fields of rows, in typed columns. A gap is nan among numbers and dates, and -1 among codes.
 
-    inputs: np.ndarray  # (rows, inputs) in the type asked for
+    `names` are the class names that `targets` counts, None if it is numbers.
+    """
+
+    inputs: np.ndarray  # (rows, columns of numbers) in the type asked for
     targets: np.ndarray  # (rows, targets) float64
     names: list[str] | None
-    low: np.ndarray  # (inputs) float64, before any rounding to float32, of all rows read so far
+    low: np.ndarray  # (columns of numbers) float64, before any rounding to float32, of all rows read so far
     high: np.ndarray
     spans: list[Span]
+    codes: np.ndarray | None = None  # (rows, columns of text) int32, indices into `words`; None: no such column
+    words: list[list[str]] = field(default_factory=list)  # of each column of text, as far as rows were read
+    dates: np.ndarray | None = None  # (rows, columns of dates) float64, seconds since 1970-01-01; None: no such column
+    ids: list[list[str]] = field(default_factory=list)  # of each id column the text of every row
+    unlabelled: int = 0  # rows left out so far because a target is a gap
 
     def row(self, index: int) -> str:
         """Return how messages call a row: by its line in the file, counted from 1 (unknown behind a blank line)."""

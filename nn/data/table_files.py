@@ -14,12 +14,21 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns that are read of every row, by their indices in the file, and the kinds that they are read as."""
+    """The columns that are read of every row, by their indices in the file, and the kinds that they are read as.
 
-    inputs: list[int]
+    missing: words that stand for a gap; none: a gap is an error. With such words a row whose target is a gap is left
+    out and counted (Table.unlabelled), unless keep_unlabelled: its target is a gap then.
+    """
+
+    inputs: list[int]  # columns of numbers
     targets: list[int]
     input_kind: ColumnKind
     target_kind: ColumnKind
+    texts: list[int] = field(default_factory=list)
+    dates: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)  # kept as they are, for predictions
+    missing: frozenset[str] = frozenset()
+    keep_unlabelled: bool = False
 
     def check_block(self, table: Table) -> None:
         """Check a block of rows that has been read. Raises DataError."""
@@ -45,6 +54,54 @@ def read_as_needed(read: Callable[[Fields], Result], fields: Fields) -> Result:
             return read(fields)
         except Refused as refused:
             fields = fields.after(refused)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A field that stands out: its row as messages call it, and its text."""
+
+    row: str
+    text: str
+
+
+@dataclass
+class ColumnFacts:
+    """What the fields of a column are. Every field is counted once.
+
+    Blanks and quotes around a field do not count. truths: yes/no words (TRUTHS); dates: ISO 8601 (YYYY-MM-DD, with
+    `/` too, and a time behind a `T` or a blank); texts: all else.
+    """
+
+    gaps: int = 0
+    numbers: int = 0  # finite ones
+    truths: int = 0
+    dates: int = 0
+    texts: int = 0
+    not_number: Place | None = None  # the first field that is neither a number nor a gap
+    not_date: Place | None = None  # the first field that is neither a date nor a gap
+    infinite: Place | None = None  # the first infinite number, which is counted among the texts
+
+    @property
+    def rows(self) -> int:
+        """Fields that were looked at."""
+        return self.gaps + self.numbers + self.truths + self.dates + self.texts
+
+
+TRUTHS = {  # yes/no words, in any case, and what they mean
+    "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
+}  # fmt: skip
+GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # words for a gap
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a person says of a file's layout. Formats take what concerns them and ignore the rest.
+
+    separator: between fields of text, None: found out. header: auto, yes or no.
+    """
+
+    separator: str | None = None
+    header: str = "auto"
 
 
 @dataclass
