@@ -27,8 +27,8 @@ LEVELS = [
     "nn",  # Network
     "matrix",
     "watch",  # what sees a training
+    "test",  # figures of a network on rows
     "train",
-    "test",
     "terminal",  # flags, console
     "study",  # benchmarks, sweeps, pictures
     "commands",  # a function a mode

@@ -1,110 +1,35 @@
-"""The training loop: rows split into training and held-out rows, epoch after epoch on an engine, history."""
+"""The training loop: epoch after epoch on an engine, stops, checkpoints, figures."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from functools import partial
 
 import numpy as np
 
-from .backends.engine import EpochSettings
-from .cluster import RankGroup
-from .core.random import GlibcOrder, PhiloxOrder
-from .data.memory import window_rows
-from .data.row_windows import RowWindow, RowWindows
-from .data.scaling import Moments, Scaling, StreamedMoments
-from .data.stream import StreamedDataset
-from .ds import Dataset, check_trainable, split_holdout
-from .files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
-from .nn import Network
-from .nn_aux import (
-    ACTIVATIONS,
-    DEFAULT_OPTIMIZER,
-    DEFAULT_SCHEDULE,
-    DEFAULTS,
-    LEARNING_RATES,
-    OPTIMIZERS,
-    REFERENCE,
-    SCALING_ALIASES,
-    SCALINGS,
-    SCHEDULES,
-    WEIGHT_DECAYS,
-    check_reference,
-    moment_names,
-)
-from .utils import DataError, NnError, Stopped, StopRequest, UsageError, log
-from .watch.callbacks import Callback
+from ..backends.engine import EpochSettings
+from ..core.random import GlibcOrder, PhiloxOrder
+from ..data.row_windows import RowWindow
+from ..data.stream import StreamedDataset
+from ..ds import Dataset
+from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
+from ..nn import Network
+from ..nn_aux import DEFAULTS, SCHEDULES, moment_names
+from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
+from ..watch.callbacks import Callback
+from . import rows as row_sets
+from .options import Options, options_of
+from .rows import TrainingRows, check_fit, window_of
 
 POLL_SECONDS = 0.1
-VALIDATION_ROWS = 4096  # between two looks for a signal
-
-
-def _range(expected: str, holds: Callable[[float], bool]):
-    """Return a field of Options: a number for which `holds` is true."""
-    return field(metadata={"expected": expected, "holds": holds})
-
-
-def _name(known: Iterable[str]):
-    """Return a field of Options: one of the names."""
-    return _range(f"one of {', '.join(known)}", lambda value: value in known)
-
-
-@dataclass(frozen=True)
-class Options:
-    """The flags that change what training computes, defaults filled in: keywords of `train`."""
-
-    epochs: int = _range("at least 1", lambda value: value >= 1)
-    batch_number: int = _range("from 1 to 2147483647", lambda value: 1 <= value < 2**31)
-    learning_rate: float = _range("positive and finite", lambda value: 0 < value < math.inf)
-    optimizer: str = _name(OPTIMIZERS)
-    momentum: float = _range("at least 0 and below 1", lambda value: 0 <= value < 1)
-    weight_decay: float = _range("at least 0 and finite", lambda value: 0 <= value < math.inf)
-    schedule: str = _name(SCHEDULES)
-    scaling: str = _name(SCALINGS)
-    holdout: float = _range("at least 0 and below 1", lambda value: 0 <= value < 1)
-    threshold: float = _range("a finite number", lambda value: -math.inf < value < math.inf)
-
-    def __post_init__(self):
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if not option.metadata["holds"](value):
-                raise UsageError(f"--{option.name} {value}: must be {option.metadata['expected']}")
-
-
-def _options(net: Network, ds: Dataset | StreamedDataset, given: dict) -> Options:
-    """Fill in defaults for None and check every value. Raises UsageError that names the flag."""
-    if net.reference:
-        check_reference(given)
-    optimizer = given["optimizer"] or (REFERENCE["optimizer"] if net.reference else DEFAULT_OPTIMIZER)
-    if optimizer not in OPTIMIZERS:
-        raise UsageError(f"--optimizer {optimizer}: must be one of {', '.join(OPTIMIZERS)}")
-    usual = {
-        "optimizer": optimizer,
-        "learning_rate": LEARNING_RATES[optimizer],
-        "weight_decay": WEIGHT_DECAYS[optimizer],
-        "schedule": DEFAULT_SCHEDULE,
-        "scaling": "pixel" if ds.are_images else "standardization",
-        "batch_number": DEFAULTS["batch_number"],
-        "holdout": DEFAULTS["holdout"],
-        "threshold": DEFAULTS["threshold"],
-    }
-    if net.reference:
-        usual |= {name: REFERENCE[name] for name in ("weight_decay", "schedule")} | {"scaling": "none", "holdout": 0.0}
-    given = {**given, "scaling": SCALING_ALIASES.get(given["scaling"], given["scaling"])}
-    options = Options(**{name: usual[name] if value is None else value for name, value in given.items()})
-    if options.momentum and not OPTIMIZERS[optimizer].takes_momentum:
-        takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
-        raise UsageError(f"--momentum is for --optimizer {takers}, not {optimizer}")
-    return options
 
 
 def train(
@@ -151,7 +76,7 @@ def train(
     if None not in (batch_number, batch_size):
         raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
     given = {**given, "batch_number": batch_size if batch_number is None else batch_number}
-    options = _options(net, ds, {option.name: given[option.name] for option in fields(Options)})
+    options = options_of(net, ds, {option.name: given[option.name] for option in fields(Options)})
     net.expect_batches(options.batch_number)
     saving = checkpoint
     if not isinstance(checkpoint, Checkpoint):
@@ -174,8 +99,8 @@ class Training:
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self.engine = net.engine  # made here at the latest
         self.rank_group = self.engine.rank_group
-        _check_fit(net, ds)
-        ds, window = _window_of(net, ds, options, self.rank_group)
+        check_fit(net, ds)
+        ds, window = window_of(net, ds, options, self.rank_group)
         self.rows = TrainingRows(net, ds, window, options, self.rank_group)
         self._check_ranks(ds)
         self.batches = self._batches()
@@ -364,11 +289,11 @@ class Training:
         """Return the mean loss of the held-out rows, some at a time, so that a signal does not wait for all of them."""
         total, loss, rank_group = self.rows.holdout_count, 0.0, self.rank_group
         for rows in self.rows.holdout_windows(self._await):
-            for first in range(0, len(rows), VALIDATION_ROWS * rank_group.size):
+            for first in range(0, len(rows), row_sets.VALIDATION_ROWS * rank_group.size):
                 asked = self._asked() if first else None
                 if asked is not None:
                     raise Stopped(asked)
-                some = rows[first : first + VALIDATION_ROWS * rank_group.size]
+                some = rows[first : first + row_sets.VALIDATION_ROWS * rank_group.size]
                 some = some[rank_group.share(len(some))]
                 if len(some):
                     part = worker.submit(self.engine.loss, self.rows.loaded, some).result()
@@ -432,142 +357,6 @@ class Training:
         }
 
 
-class TrainingRows:
-    """The rows of a training as its engine reads them: all loaded, or row windows that are loaded in turn.
-
-    window: rows of a window, None to load all. The network is told what it must know to read such data again.
-    """
-
-    def __init__(
-        self,
-        net: Network,
-        ds: Dataset | StreamedDataset,
-        window: int | None,
-        options: Options,
-        rank_group: RankGroup,
-    ):
-        self._net = net
-        self._training, self._holdout = _split(ds, options.holdout, net.seed)
-        self.count, self.holdout_count = len(self._training), len(self._holdout)
-        net.describe(**_facts_of(net, ds, self._training, window, options, self.holdout_count > 0))
-        self.loaded = self.windows = None  # loaded: what the engine computes with now
-        convert = functools.partial(_engine_rows, net)
-        if window:
-            batches = options.batch_number, VALIDATION_ROWS * rank_group.size
-            self.windows = RowWindows(ds, window, batches, convert, net.seed, rank_group.rank, rank_group.size)
-        else:
-            self.loaded = net.engine.load(*convert(ds))
-
-    def start(self, at: Position, epochs: int) -> None:
-        """Begin to read windows from a position on."""
-        if self.windows:
-            self.windows.start(at.epoch, at.row, epochs)
-
-    def close(self) -> None:
-        """Stop reading."""
-        if self.windows:
-            self.windows.close()
-
-    def stretches(self, at: Position, order, epoch_rows: int, wait) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the rest of the epoch: (rows of the epoch before, order of the rows in `loaded`).
-
-        order: of all rows, epoch by epoch; wait: see RowWindows.next.
-        """
-        if self.windows is None:
-            indices = self._training[order.epoch(at.epoch)][:epoch_rows]
-            if at.row < epoch_rows:
-                yield 0, indices
-            return
-        while at.row < epoch_rows:
-            window = self._load_next(wait)
-            yield window.first, window.order
-
-    def holdout_windows(self, wait) -> Iterator[np.ndarray]:
-        """Yield the held-out rows, as indices into `loaded`."""
-        if self.windows is None:
-            yield self._holdout
-            return
-        for _ in range(0, self.holdout_count, self.windows.window):
-            yield self._load_next(wait).order
-
-    def _load_next(self, wait) -> RowWindow:
-        window = self.windows.next(wait)
-        self.loaded = None  # two would need twice the memory
-        self.loaded = self._net.engine.load(window.x, window.y)
-        return window
-
-
-def _window_of(net, ds: Dataset | StreamedDataset, options: Options, rank_group: RankGroup):
-    """Return (data, rows of a window): streamed data that memory can hold become a Dataset, without a window."""
-    if isinstance(ds, Dataset):
-        return ds, None
-    ds.split(options.holdout, net.seed)
-    window = window_rows(ds, net, options.batch_number, options.scaling, rank_group.size)
-    if window is None:
-        return ds.whole(), None
-    if net.reference:
-        raise UsageError("--reference shuffles all rows at once: leave out --memory and --window")
-    return ds, window
-
-
-def _split(ds: Dataset | StreamedDataset, share: float, seed: int):
-    """Return (training rows, held-out rows); of a Dataset their indices."""
-    if isinstance(ds, Dataset):
-        rows, holdout = split_holdout(ds, share, seed)
-    else:
-        rows, holdout = range(ds.training.rows), range(ds.holdout.rows)
-    if share and not len(holdout):
-        log.warning("the data is too small for --holdout %g: training on all %d rows", share, len(rows))
-    return rows, holdout
-
-
-def _facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Options, any_holdout: bool) -> dict:
-    """Return the facts of Network.describe: what a network must know to read such data again."""
-    if window:
-        scaling = Scaling.of_moments(o.scaling, ds.moments, columns=ds.columns)
-    else:
-        scaling = Scaling.fit(o.scaling, ds.x, rows, columns=ds.columns, strict=net.reference)
-    of_targets = None
-    if net.task == "regression" and o.scaling != "none" and not net.reference:
-        moments = ds.target_moments if window else _target_moments(ds, rows)
-        of_targets = target_scaling(net.layers[-1].output_function, moments)
-    settings = ("task", "loss", "init", "seed", "dtype", "backend", "reference", "tf32")
-    return {
-        "columns": ds.columns,
-        "targets": ds.targets,
-        "classes": ds.classes,
-        "threshold": o.threshold,
-        "holdout": o.holdout if any_holdout else 0.0,
-        "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
-        "scaling": scaling,
-        "target_scaling": of_targets,
-        "config": {
-            **asdict(o),
-            "layers": net.spec,
-            **{name: getattr(net, name) for name in settings},
-            "target": ds.target,
-            "window": window,
-        },
-    }
-
-
-def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
-    y = ds.y[rows].reshape(len(rows), -1)
-    return Moments.of(y, block_values=y.size)  # added up at once
-
-
-def _engine_rows(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return (x, y) as the engine takes them."""
-    if net.task == "regression":
-        y = ds.y if net.target_scaling is None else net.target_scaling.apply(ds.y, net.dtype)
-        y = net.target_rows(y)
-    elif net.reference and net.task == "binary":
-        y = net.target_rows(np.array([float(name) for name in ds.classes])[ds.y])
-    else:
-        y = net.target_rows(ds.y) if net.outputs == 1 else ds.y.astype(np.int32)
-    return net.engine_rows(ds.x), y
-
-
 @contextlib.contextmanager
 def _ctrl_c_to(stop: StopRequest) -> Iterator[None]:
     """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a second Ctrl-C raises it."""
@@ -586,32 +375,3 @@ def _ctrl_c_to(stop: StopRequest) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-
-
-def target_scaling(activation: str, y: Moments | StreamedMoments) -> Scaling:
-    """Return the scaling of regression targets with these moments, to values that the output's activation can have.
-
-    Both bounds of ACTIVATIONS known: to [low, high]. Else to deviation 1, and mean 0 if there is no lower bound. The
-    losses during training are in these units.
-    """
-    low, high = ACTIVATIONS[activation].low, ACTIVATIONS[activation].high
-    if math.isfinite(low) and math.isfinite(high):
-        shift, scale = (y.low * high - y.high * low) / (high - low), (y.high - y.low) / (high - low)
-    else:
-        scale = y.deviation
-        shift = np.zeros_like(scale) if math.isfinite(low) else y.mean
-    return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
-
-
-def _check_fit(net: Network, ds: Dataset | StreamedDataset) -> None:
-    """Raise DataError or UsageError if this network cannot learn from this data set."""
-    where = ds.path or "the data"
-    if net.task != ds.task:
-        raise UsageError(f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers")
-    check_trainable(ds)
-    if ds.inputs != net.inputs:
-        raise UsageError(f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row")
-    if ds.task == "multiclass" and len(ds.classes) > net.outputs:
-        raise DataError(f"{where}: {len(ds.classes)} classes, but the network has {net.outputs} outputs")
-    if ds.task == "regression" and ds.outputs != net.outputs:
-        raise UsageError(f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets")

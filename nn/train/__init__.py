@@ -1,0 +1,15 @@
+"""Training: what a call of `train` computes.
+
+    options.py  Options: the settings that change the result, defaults filled in
+    rows.py     TrainingRows: split, scaled, loaded; what the network must know to read such data again
+    loop.py     train; Training: epoch after epoch, stops, checkpoints, figures
+
+Imports: everything below, from watch to utils. Imported by: study, commands.
+"""
+
+from __future__ import annotations
+
+from ..utils import StopRequest
+from .loop import Training, train
+
+__all__ = ["StopRequest", "Training", "train"]
