@@ -7,14 +7,15 @@
     flatten                  a vector from an image; implied before a dense layer
     N                        dense, N neurons
 Any item may end in `:activation`, which becomes a layer of its own if its derivative needs z (`from_input`).
-The first item is the input: `30` or `CxHxW`.
+The first item is the input: `30` or `CxHxW`. For a table with more than numbers it is the number of feature columns of
+the file, and a layer that no item names comes first, which encodes the values of a row (`InputColumn`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .nn_aux import ACTIVATIONS
@@ -24,6 +25,39 @@ Shape = tuple[int, int, int]
 
 LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core counts in
 MOST_PARAMETERS = 2**40
+MOST_CODES = 2**24  # of one column: a code is exact in float32
+COLUMN_KINDS = {  # kind of an input column -> its outputs
+    "number": lambda column: 1,
+    "gap": lambda column: 2,
+    "onehot": lambda column: column.values,
+    "embedding": lambda column: column.width,
+}
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """One value of a row, and what the embedding layer makes of it.
+
+    number     itself
+    gap        (x, 0), or (fill, 1) where x is nan
+    onehot     `values` numbers for a code: 1 at the code, else 0; all of them 0 for a code >= values
+    embedding  `width` numbers for a code 0 .. values-1: that row of a table (values, width), which is trained
+    """
+
+    kind: str
+    values: int = 0
+    width: int = 0
+    fill: float = 0.0
+
+    @property
+    def outputs(self) -> int:
+        """Return how many numbers the value becomes."""
+        return COLUMN_KINDS[self.kind](self)
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of values of the column's table, 0 without one."""
+        return self.values * self.width if self.kind == "embedding" else 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +75,8 @@ class Layer:
     rate: float = 0.0
     item: str = ""  # as written, without the activation
     function: str = ""  # what a layer of kind activation computes
+    columns: tuple[InputColumn, ...] = ()  # of an embedding layer: its inputs
+    features: int = 0  # of an embedding layer: the columns of the file that they come from
 
     @property
     def output_function(self) -> str:
@@ -59,17 +95,20 @@ class Layer:
 
     @property
     def weight_shape(self) -> tuple[int, ...] | None:
-        """Return dense (out, in), conv (out, in, kh, kw), None for a layer without parameters."""
+        """Return dense (out, in), conv (out, in, kh, kw), embedding (its tables' values, one table after another),
+        None for a layer without parameters."""
         if self.kind == "dense":
             return (self.outputs, self.inputs)
         if self.kind == "conv":
             return (self.out_shape[0], self.in_shape[0], self.kernel, self.kernel)
+        if values := sum(column.parameters for column in self.columns):
+            return (values,)
         return None
 
     @property
     def biases(self) -> int:
-        """Return the length of the bias vector, 0 for a layer without parameters."""
-        return self.out_shape[0] if self.weight_shape else 0
+        """Return the length of the bias vector, 0 for a layer without one."""
+        return self.out_shape[0] if self.weight_shape and not self.columns else 0
 
     @property
     def parameters(self) -> int:
@@ -86,18 +125,42 @@ class Layer:
         """Return how many outputs each input value goes into, borders left aside."""
         return self.out_shape[0] * self.kernel**2 if self.kind == "conv" else self.outputs
 
+    @property
+    def weight_parts(self) -> list[tuple[int, int, int]]:
+        """Return (values, fan_in, fan_out) of the parts of the weight that have initial values of a scale of their own:
+        of each table, whose fans are its width, or of the whole weight."""
+        if self.columns:
+            return [(column.parameters, column.width, column.width) for column in self.columns if column.parameters]
+        return [(math.prod(self.weight_shape), self.fan_in, self.fan_out)]
+
 
 def input_shape(layers: list[Layer]) -> int | Shape:
-    """Return what a row of data must be for these layers: a number of values, or (channels, height, width)."""
+    """Return what a row of data must be for these layers: a number of values, or (channels, height, width); below an
+    embedding layer the number of feature columns in the file."""
+    if layers[0].columns:
+        return layers[0].features
     shape = layers[0].in_shape
     return shape if shape[1:] != (1, 1) else shape[0]
 
 
-def parse(spec: str, activation: str = "relu", output_activation: str = "linear") -> list[Layer]:
+def parameter_shapes(layers: list[Layer]) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of every weight and bias, `layer0.weight` the first; layers without any are not counted."""
+    shapes = {}
+    for i, layer in enumerate(layer for layer in layers if layer.weight_shape):
+        shapes[f"layer{i}.weight"] = layer.weight_shape
+        if layer.biases:
+            shapes[f"layer{i}.bias"] = (layer.biases,)
+    return shapes
+
+
+def parse(
+    spec: str, activation: str = "relu", output_activation: str = "linear", columns: Sequence[InputColumn] = ()
+) -> list[Layer]:
     """Return the layers of a specification with their shapes.
 
     `activation` goes to every dense and conv item that names none itself, `output_activation` to the last item.
-    Raises UsageError that points at the item.
+    `columns`: the values of a row, in order, if an embedding layer is to encode them; the first item is then the number
+    of feature columns they come from. Raises UsageError that points at the item.
     """
     items = [item.strip() for item in spec.split(",")]
     if not all(items):
@@ -106,10 +169,15 @@ def parse(spec: str, activation: str = "relu", output_activation: str = "linear"
         raise UsageError(f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1")
     shape = _input_shape(items[0])
     layers: list[Layer] = []
+    if columns:
+        layers.append(_embedding(spec, shape, tuple(columns)))
+        shape = layers[0].out_shape
     for number, item in enumerate(items[1:], start=2):
         last = number == len(items)
         word, named = _split_activation(item, last)
         for layer in _build(word, item, shape):
+            if columns and layer.kind in _IMAGE_KINDS:
+                raise UsageError(f"--layers: {item} is for images; a table with more than numbers has no images")
             layers.append(layer)
             shape = layer.out_shape
         default = output_activation if last else activation if layers[-1].weight_shape else "linear"
@@ -150,8 +218,8 @@ def activations_of(layers: list[Layer]) -> list[str]:
 
 def to_spec(layers: list[Layer]) -> str:
     """Return the specification of these layers, every activation named."""
-    first = layers[0].in_shape
-    items = [str(first[0]) if first[1:] == (1, 1) else "x".join(map(str, first))]
+    first = input_shape(layers)
+    items = [str(first) if isinstance(first, int) else "x".join(map(str, first))]
     for index, (layer, activation) in enumerate(zip(layers, activations_of(layers), strict=True)):
         if not layer.item:  # implied
             continue
@@ -171,6 +239,27 @@ def _input_shape(item: str) -> Shape:
     if min(shape) < 1 or math.prod(shape) > LARGEST:
         raise UsageError(f"--layers: the input {item} must have between 1 and {LARGEST} values")
     return shape
+
+
+def _embedding(spec: str, shape: Shape, columns: tuple[InputColumn, ...]) -> Layer:
+    """Return the layer that encodes the values of a row; shape: of the first item."""
+    if shape[1:] != (1, 1):
+        raise UsageError(f"--layers {spec}: the input is an image, the data a table; begin with its number of columns")
+    for number, column in enumerate(columns, start=1):
+        _check_column(f"input column {number}", column)
+    outputs = sum(column.outputs for column in columns)
+    if outputs > LARGEST:
+        raise UsageError(f"--layers {spec}: the columns become {outputs} inputs, more than {LARGEST}")
+    return Layer("embedding", (len(columns), 1, 1), (outputs, 1, 1), columns=columns, features=shape[0])
+
+
+def _check_column(name: str, column: InputColumn) -> None:
+    if column.kind not in COLUMN_KINDS:
+        raise UsageError(f"{name}: {column.kind!r} is no kind; the kinds are {', '.join(COLUMN_KINDS)}")
+    if column.kind in ("onehot", "embedding") and not 1 <= column.values <= MOST_CODES:
+        raise UsageError(f"{name}: {column.values} different values; it must have between 1 and {MOST_CODES}")
+    if column.kind == "embedding" and not 1 <= column.width <= LARGEST:
+        raise UsageError(f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide")
 
 
 def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
@@ -263,6 +352,7 @@ LAYER_KINDS = {  # kind -> how its item is written
     "flatten": "flatten",
     "activation": ":activation",  # of an item, where its derivative needs z
 }
+_IMAGE_KINDS = ("conv", "maxpool", "avgpool", "pad")
 _N = r"([0-9]{1,10})"
 _GRAMMAR = {  # pattern of a whole item -> what makes its layers (one, or flatten and dense)
     _N: _dense,

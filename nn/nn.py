@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from . import backends
@@ -10,7 +13,7 @@ from .data.dataset import Schema
 from .data.scaling import Scaling
 from .files import model_file, text_model
 from .files.text_model import check_layers, is_text
-from .layers import activations_of, input_shape, parse, to_spec
+from .layers import InputColumn, activations_of, input_shape, parameter_shapes, parse, to_spec
 from .nn_aux import (
     ACTIVATIONS,
     DEFAULTS,
@@ -39,6 +42,7 @@ class Network:
     loss        a name of nn_aux.LOSSES; None: by task
     activation  of the items that name none, the last aside (relu); the last one's is by task
     init        a name of nn_aux.INITIALIZERS; None: that of each layer's activation
+    input_columns  of a table with more than numbers, what each value of a row is (layers.py); layer 0 then encodes them
     seed        0 .. 2^32-1, of the initial weights, and of shuffles and dropout masks when it is trained
     reference   the original program: seq, float64, sigmoid everywhere, its loss, its random numbers
     gpus        GPUs by their numbers, (0, 1), or as `--gpus` names them; none: the first, if the backend wants one
@@ -55,6 +59,7 @@ class Network:
         *,
         loss: str | None = None,
         activation: str | None = None,
+        input_columns: Sequence[InputColumn] = (),
         init: str | None = None,
         seed: int = 0,
         backend: str = "auto",
@@ -72,7 +77,7 @@ class Network:
         self.reference, self.seed, self.init, self.dtype = reference, seed, init, dtype or "float32"
         self.task = task or _task_of(loss)
         self._check_settings(activation or "relu")
-        self._set_layers(layers, activation or "relu", loss)
+        self._set_layers(layers, activation or "relu", loss, input_columns)
         self._compute_on(backend, threads, gpus, distribute, tf32)
         self.random: GlibcRandom | None = None
         self._set_facts()
@@ -92,10 +97,12 @@ class Network:
         if not 0 <= self.seed < 2**32:
             raise UsageError(f"--seed {self.seed}: must be from 0 to 4294967295")
 
-    def _set_layers(self, spec: str, activation: str, loss: str | None) -> None:
+    def _set_layers(
+        self, spec: str, activation: str, loss: str | None, columns: Sequence[InputColumn]
+    ) -> None:
         """Parse the layers and choose the loss. Raises UsageError for what does not go together."""
         output, usual_loss = ("sigmoid", REFERENCE["loss"]) if self.reference else TASKS[self.task]
-        self.layers = parse(spec, activation, output)
+        self.layers = parse(spec, activation, output, columns)
         self.loss = loss or _loss_for(self.layers[-1].output_function, usual_loss)
         _check_name("--loss", self.loss, LOSSES)
         self._check_output()
@@ -226,13 +233,13 @@ class Network:
         named = zip(self.layers, activations_of(self.layers), strict=True)
         activations = [name for layer, name in named if layer.weight_shape]
         for index, (layer, weight, bias) in enumerate(self._slots(vector)):
-            init = self.init or ACTIVATIONS[activations[index]].init
+            init = self.init or ("lecun" if layer.columns else ACTIVATIONS[activations[index]].init)
             shape = layer.weight_shape
             if INITIALIZERS[init].biases:
-                both = initial_weight(init, (layer.parameters,), 0, 0, self.seed, index)
+                both = initial_weight(init, [(layer.parameters, 0, 0)], self.seed, index)
                 weight[:], bias[:] = both[: weight.size].reshape(shape), both[weight.size :]
             else:
-                weight[:] = initial_weight(init, shape, layer.fan_in, layer.fan_out, self.seed, index)
+                weight[:] = initial_weight(init, layer.weight_parts, self.seed, index).reshape(shape)
         return vector
 
     def _reference_vector(self) -> np.ndarray:
@@ -257,15 +264,15 @@ class Network:
                 at = end
 
     def _named(self, vector: np.ndarray) -> dict[str, np.ndarray]:
-        slots = self._slots(vector)
-        return {
-            f"layer{i}.{name}": array
-            for i, (_, weight, bias) in enumerate(slots)
-            for name, array in (("weight", weight), ("bias", bias))
-        }
+        named, at = {}, 0
+        for name, shape in parameter_shapes(self.layers).items():
+            named[name] = vector[at : at + math.prod(shape)].reshape(shape)
+            at += named[name].size
+        return named
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Return copies of the parameters: "layer0.weight" (out, in) or (out, in, kh, kw), "layer0.bias" (out,), ...
+        An embedding layer has a weight only: the values of its tables, one table after another.
 
         Layers are counted without those that have no parameters.
         """
@@ -318,8 +325,10 @@ class Network:
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
     def engine_rows(self, x: np.ndarray) -> np.ndarray:
-        """Return raw rows scaled and typed for the engine: (rows, inputs), or uint8 pixels unchanged."""
+        """Return raw rows scaled and typed for the engine: (rows, inputs); uint8 pixels and records unchanged."""
         x = np.asarray(x)
+        if x.dtype.names:
+            return x
         if x.size != len(x) * self.inputs:
             raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {self.inputs}")
         as_they_are = self.scaling.kind in ("none", "pixel") and x.dtype == self.dtype

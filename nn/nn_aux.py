@@ -80,6 +80,7 @@ LEARNING_RATES = {name: optimizer.learning_rate for name, optimizer in OPTIMIZER
 WEIGHT_DECAYS = {name: optimizer.weight_decay for name, optimizer in OPTIMIZERS.items()}
 INITIALIZERS = {
     "he": Initializer("normal, variance 2 / fan_in"),
+    "lecun": Initializer("normal, variance 1 / fan_in"),
     "glorot": Initializer("uniform in +-sqrt(6 / (fan_in + fan_out))"),
     "uniform": Initializer("uniform in [0, 1], biases too, as the original", biases=True),
 }
@@ -142,7 +143,7 @@ def check_reference_layers(layers) -> None:
     """Raise UsageError if the original program does not have such layers (layers.Layer)."""
     for layer in layers:
         if (layer.kind, layer.activation) != ("dense", "sigmoid"):
-            found = f"{layer.item}:{layer.activation}" if layer.weight_shape else layer.item or layer.kind
+            found = f"{layer.item}:{layer.activation}" if layer.biases else layer.item or layer.kind
             raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")
 
 

@@ -3,6 +3,7 @@
     _seq, _omp     built from csrc/ by csrc/build.py: the plain build and the fast one
     extension()    loads one of them; pointer() hands an array to it, checked
     random.py      the project's random streams: shuffles, row orders, initial weights
+    records.py     packed rows of a mixed table: numbers and codes
 
 Above it: everything that computes or parses in C (data, backends, matrix, study).
 It imports utils and nn_aux (names) only; what it does not know: layers, networks, data sets, files.

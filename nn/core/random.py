@@ -6,6 +6,7 @@ A stream is a range of the generator's counters; every use draws from a stream o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -110,18 +111,27 @@ class GlibcOrder:
         self._order = state["rows"].copy()
 
 
-def initial_weight(init: str, shape, fan_in: int, fan_out: int, seed: int, layer: int):
-    """Return a float64 array of `shape`, drawn from the layer's own stream by the rule INITIALIZERS[init]."""
+def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, layer: int):
+    """Return float64 values drawn from the layer's own stream by the rule INITIALIZERS[init].
+
+    parts: (values, fan_in, fan_out) of one part of them after the other."""
     ffi, lib = extension("seq")
-    out = np.empty(math.prod(shape))
+    out = np.empty(sum(values for values, _, _ in parts))
     draw, scale = _RULES[init]
     getattr(lib, draw)(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_WEIGHTS + layer)
-    scale(out, fan_in, fan_out)
-    return out.reshape(shape)
+    at = 0
+    for values, fan_in, fan_out in parts:
+        scale(out[at : at + values], fan_in, fan_out)
+        at += values
+    return out
 
 
 def _scale_he(out, fan_in: int, fan_out: int) -> None:
     out *= math.sqrt(2.0 / fan_in)
+
+
+def _scale_lecun(out, fan_in: int, fan_out: int) -> None:
+    out *= math.sqrt(1.0 / fan_in)
 
 
 def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
@@ -132,6 +142,7 @@ def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
 
 _RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
     "he": ("nn_normal", _scale_he),
+    "lecun": ("nn_normal", _scale_lecun),
     "glorot": ("nn_uniform", _scale_glorot),
     "uniform": ("nn_uniform", lambda out, fan_in, fan_out: None),
 }

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from ..layers import parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
 from ..utils import DataError, UsageError
@@ -197,20 +198,14 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
             )
         if not np.isfinite(array).all():
             raise DataError(f"{path}: {name} holds a number that is not finite; train again")
-    wanted, found = _tensor_shapes(metadata["layers"]), {name: array.shape for name, array in tensors.items()}
+    wanted = parameter_shapes(parse_layers(metadata["layers"]))
+    found = {name: array.shape for name, array in tensors.items()}
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
             raise DataError(
                 f"{path}: damaged model file: {shortened(name)} has shape {found.get(name)}, "
                 f"its layers {shortened(metadata['layers'])} need {wanted.get(name)}; {RETRAIN}"
             )
-
-
-def _tensor_shapes(spec: str) -> dict[str, tuple[int, ...]]:
-    """Return name and shape of every tensor of these layers, counted without those that have no parameters."""
-    layers = [layer for layer in parse_layers(spec) if layer.weight_shape]
-    weights = {f"layer{i}.weight": layer.weight_shape for i, layer in enumerate(layers)}
-    return weights | {f"layer{i}.bias": (layer.biases,) for i, layer in enumerate(layers)}
 
 
 def is_model(path: str | os.PathLike) -> bool:

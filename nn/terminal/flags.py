@@ -204,7 +204,9 @@ FLAGS = [
         modes=TRAIN | {"info"}, keyword_of="network",
     ),
     _name_of("loss", NETWORK, LOSSES, _TASK_LOSSES, keyword_of="network"),
-    _name_of("init", NETWORK, INITIALIZERS, f"he before {_HE_LAYERS}, else glorot", keyword_of="network"),
+    _name_of(
+        "init", NETWORK, INITIALIZERS, f"he before {_HE_LAYERS}, else glorot; of tables lecun", keyword_of="network"
+    ),
     Flag(
         "epochs", TRAINING, f"Passes over the training rows ({_USUAL['epochs']}).", _whole(1), "N", keyword_of="train"
     ),
