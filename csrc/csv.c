@@ -342,29 +342,251 @@ static enum csv_result read_row(struct csv *csv, const char **line_end, const ch
     return CSV_OK;
 }
 
+static const char *next_row(struct csv *csv, const char *p, const char *end)
+{
+    /* Where the next row begins, behind lines that hold none; NULL at the end of the text. */
+    while (p < end) {
+        const char *first = skip_blanks(p);
+        const int is_above = csv->line + 1 < csv->first_line;
+        if (!is_above && !at_line_end(first, end))
+            return p;
+        while (!at_line_end(first, end))
+            first++;
+        csv->line++;
+        p = first < end ? first + 1 : end;
+    }
+    return NULL;
+}
+
+static const char *end_row(struct csv *csv, const char *line_end, const char *end)
+{
+    /* Count the row that ends there; returns where the next line begins. */
+    csv->rows++;
+    csv->line++;
+    return line_end < end ? line_end + 1 : end;
+}
+
 enum csv_result csv_read(struct csv *csv, const char *text, int64_t size)
 {
-    const char *p = text, *end = text + size;
+    const char *p = text, *end = text + size, *row;
     enum csv_result result = CSV_OK;
-    while (p < end) {
-        const char *line_end = skip_blanks(p);
-        if (csv->line + 1 < csv->first_line) {
-            while (!at_line_end(line_end, end))
-                line_end++;
-        } else if (!at_line_end(line_end, end)) {
-            if (csv->rows == csv->capacity) {
-                result = CSV_FULL;
-                break;
-            }
-            csv->row_line = csv->line + 1;
-            result = read_row(csv, &line_end, p, text, end);
-            if (result != CSV_OK)
-                break;
-            csv->rows++;
+    while ((row = next_row(csv, p, end))) {
+        const char *line_end = row;
+        p = row;
+        if (csv->rows == csv->capacity) {
+            result = CSV_FULL;
+            break;
         }
-        csv->line++;
-        p = line_end < end ? line_end + 1 : end;
+        csv->row_line = csv->line + 1;
+        result = read_row(csv, &line_end, row, text, end);
+        if (result != CSV_OK)
+            break;
+        p = end_row(csv, line_end, end);
+    }
+    csv->used = row ? p - text : size;
+    return result;
+}
+
+/* -- facts ------------------------------------------------------------------------------------------------- */
+
+static int two_digits(const char *p) { return is_digit(p[0]) && is_digit(p[1]) ? 10 * (p[0] - '0') + p[1] - '0' : -1; }
+
+static int64_t days_since_1970(int year, int month, int day)
+{
+    /* In the calendar of today, whose years are counted from March: the day of leap years comes last. */
+    const int64_t y = year - (month <= 2), m = (month + 9) % 12;
+    return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
+}
+
+static const char *calendar_day(int64_t *days, const char *p, const char *stop)
+{
+    /* YYYY-MM-DD or YYYY/MM/DD: returns what follows it, or NULL */
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    if (stop - p < 10 || (p[4] != '-' && p[4] != '/') || p[7] != p[4])
+        return NULL;
+    const int century = two_digits(p), rest = two_digits(p + 2), month = two_digits(p + 5), day = two_digits(p + 8);
+    if (century < 0 || rest < 0 || month < 1 || month > 12 || day < 1)
+        return NULL;
+    const int year = 100 * century + rest;
+    const int is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    if (day > lengths[month - 1] + (month == 2 && is_leap))
+        return NULL;
+    *days = days_since_1970(year, month, day);
+    return p + 10;
+}
+
+static const char *time_of_day(double *seconds, const char *p, const char *stop)
+{
+    /* HH:MM, HH:MM:SS or HH:MM:SS.fff: returns what follows it, or NULL */
+    if (stop - p < 5 || p[2] != ':')
+        return NULL;
+    const int hour = two_digits(p), minute = two_digits(p + 3);
+    if (hour < 0 || hour > 23 || minute < 0 || minute > 59)
+        return NULL;
+    *seconds = 3600 * hour + 60 * minute;
+    p += 5;
+    if (p == stop || *p != ':')
+        return p;
+    if (stop - p < 3 || two_digits(p + 1) < 0 || two_digits(p + 1) > 59)
+        return NULL;
+    const char *first = p + 1;
+    p += 3;
+    if (p < stop && (*p == '.' || *p == ',')) {
+        const char *point = p++;
+        while (p < stop && is_digit(*p))
+            p++;
+        if (p == point + 1)
+            return NULL;
+    }
+    uint64_t digits = 0;
+    int places = 0;
+    for (const char *c = first; c < p && places < 15; c++)
+        if (is_digit(*c)) {
+            digits = 10 * digits + (uint64_t)(*c - '0');
+            places += c > first + 1;
+        }
+    *seconds += (double)digits / powers_of_ten[places];
+    return p;
+}
+
+static const char *time_zone(double *seconds, const char *p, const char *stop)
+{
+    /* Z, +HH, +HHMM or +HH:MM, or nothing: takes it from the seconds; returns what follows it, or NULL */
+    if (p == stop)
+        return p;
+    if (*p == 'Z' || *p == 'z')
+        return p + 1;
+    if ((*p != '+' && *p != '-') || stop - p < 3)
+        return NULL;
+    const int sign = *p == '+' ? 1 : -1, hours = two_digits(p + 1);
+    int minutes = 0;
+    p += 3;
+    if (p < stop) {
+        p += *p == ':';
+        if (stop - p < 2)
+            return NULL;
+        minutes = two_digits(p);
+        p += 2;
+    }
+    if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59)
+        return NULL;
+    *seconds -= sign * (3600.0 * hours + 60.0 * minutes);
+    return p;
+}
+
+static int parse_date(double *seconds, const char *p, const char *stop)
+{
+    int64_t days = 0;
+    double time = 0;
+    p = calendar_day(&days, p, stop);
+    if (p && p < stop) {
+        if (*p != 'T' && *p != 't' && *p != ' ')
+            return 0;
+        p = time_of_day(&time, p + 1, stop);
+        if (p)
+            p = time_zone(&time, p < stop && *p == ' ' ? p + 1 : p, stop);
+    }
+    if (p != stop)
+        return 0;
+    *seconds = 86400.0 * (double)days + time;
+    return 1;
+}
+
+int csv_date(double *seconds, const char *text, int64_t size) { return parse_date(seconds, text, text + size); }
+
+static int is_gap(const struct csv_gaps *gaps, const char *start, const char *stop)
+{
+    const int64_t length = stop - start;
+    if (length == 0)
+        return gaps->empty;
+    if (!(gaps->lengths[(unsigned char)*start] >> (length < 63 ? length : 63) & 1))
+        return 0;
+    for (int i = 0, from = 0; i < gaps->count; from = gaps->ends[i++])
+        if (gaps->ends[i] - from == length && memcmp(gaps->text + from, start, (size_t)length) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_truth(const char *start, const char *stop)
+{
+    /* yes/no words, in any case: those of TRUTHS in nn/data/table_files.py */
+    static const char *const words[] = {"true", "yes", "y", "t", "false", "no", "n", "f"};
+    const int64_t length = stop - start;
+    for (int w = 0; length <= 5 && w < 8; w++) {
+        int64_t i = 0;
+        while (i < length && (start[i] | 32) == words[w][i])
+            i++;
+        if (i == length && !words[w][i])
+            return 1;
+    }
+    return 0;
+}
+
+static int is_finite_number(int *is_infinite, const char *start, const char *stop)
+{
+    double value;
+    if (parse_number(&value, start, stop) == stop) {
+        *is_infinite = !isfinite(value);
+        return !*is_infinite;
+    }
+    const int is_signed = *start == '-' || *start == '+';
+    *is_infinite = (start[is_signed] | 32) == 'i' && is_not_finite(start, stop);
+    return 0;
+}
+
+static void note(struct csv_place *place, const struct csv_place *found)
+{
+    if (!place->line)
+        *place = *found;
+}
+
+static void count_field(struct csv_facts *facts, const struct csv_gaps *gaps, const char *text,
+                        const struct csv_place *field)
+{
+    const char *start = text + field->start, *stop = text + field->stop;
+    double seconds;
+    int is_infinite = 0;
+    if (is_gap(gaps, start, stop)) {
+        facts->gaps++;
+        return;
+    }
+    if (start < stop && is_finite_number(&is_infinite, start, stop)) {
+        facts->numbers++;
+        note(&facts->not_date, field);
+        return;
+    }
+    note(&facts->not_number, field);
+    if (parse_date(&seconds, start, stop)) {
+        facts->dates++;
+        return;
+    }
+    note(&facts->not_date, field);
+    if (is_infinite)
+        note(&facts->infinite, field);
+    if (start < stop && is_truth(start, stop))
+        facts->truths++;
+    else
+        facts->texts++;
+}
+
+enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, const struct csv_gaps *gaps, const char *text,
+                          int64_t size)
+{
+    const char *p = text, *end = text + size, *row, *start, *stop;
+    csv->used = 0;
+    while (csv->rows < csv->capacity && (row = next_row(csv, p, end))) {
+        csv->row_line = csv->line + 1;
+        csv->found = count_fields(row, end);
+        if (csv->found != csv->columns)
+            return CSV_RAGGED;
+        p = row - 1;
+        for (int column = 0; column < csv->columns; column++) {
+            p = text_field(&start, &stop, p + 1, end);
+            const struct csv_place field = {csv->row_line, start - text, stop - text, 1};
+            count_field(&facts[column], gaps, text, &field);
+        }
+        p = end_row(csv, p, end);
     }
     csv->used = p - text;
-    return result;
+    return csv->rows < csv->capacity ? CSV_OK : CSV_FULL;
 }

@@ -14,6 +14,28 @@ enum csv_result {
     CSV_TOO_MANY_NAMES  /* no room for another class name */
 };
 
+/* A field that stands out: the line of its row, 0 if there is none, and its place in the text of the last call, without
+   quotes and blanks. */
+struct csv_place {
+    int64_t line, start, stop;
+    int64_t doubled; /* a doubled quote in it stands for one */
+};
+
+/* What the fields of a column are. Every field is counted once. */
+struct csv_facts {
+    int64_t gaps, numbers, truths, dates, texts;
+    struct csv_place not_number, not_date, infinite; /* the first of each */
+};
+
+/* Words that stand for a gap. */
+struct csv_gaps {
+    const char *text; /* the words one after another */
+    const int *ends;  /* (count) where each of them ends */
+    int count;
+    const uint64_t *lengths; /* (256) of the words that begin with a byte, a bit each; 63 and more share one */
+    int empty;               /* an empty field is a gap too */
+};
+
 /* Where the fields go, and how far reading has come. The caller owns all memory and sets everything above `line`
    once; `rows`, `capacity`, `x` and `y` again whenever there is new room. */
 struct csv {
@@ -40,6 +62,15 @@ struct csv {
 /* Read the lines of text (size), which ends with a line end, or with the file's end and a 0 byte behind it.
    After a failure `row_line` is the line that failed. */
 enum csv_result csv_read(struct csv *csv, const char *text, int64_t size);
+
+/* Count what the fields of up to `capacity` - `rows` rows are into facts (columns). Columns, lines and rows of csv are used
+   as by csv_read, nothing else. After CSV_OK and CSV_FULL a place with a line is new if it had none before. */
+enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, const struct csv_gaps *gaps, const char *text,
+                          int64_t size);
+
+/* Seconds since 1970-01-01 of the ISO 8601 date or time in text (size, followed by a 0 byte); 1 if all of the text is
+   one, else 0. */
+int csv_date(double *seconds, const char *text, int64_t size);
 
 /* The number in text (size, followed by a 0 byte), rounded correctly; 1 if all of the text is a number, else 0. */
 int csv_number(double *value, const char *text, int64_t size);

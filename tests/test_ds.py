@@ -19,8 +19,10 @@ from support.effort import examples
 
 import nn.data.csv_table
 import nn.data.source
+from nn.data.csv_table import CsvFiles
 from nn.data.kinds import Number, TargetNumber
-from nn.data.table_files import Fields
+from nn.data.npy_table import NpyFiles
+from nn.data.table_files import GAPS, Fields, Place
 from nn.ds import Dataset, Scaling, check_trainable, load, split_holdout
 from nn.utils import DataError, InputNotFound, NnError, UsageError
 
@@ -217,6 +219,61 @@ def test_a_row_of_data_is_not_taken_for_a_header(write):
     assert ds.rows == 3 and ds.columns is None and ds.classes == ["setosa", "virginica"]
     assert load(write("0,1,yes\n1,1,no\n")).rows == 2
     assert "row 1" in failure(write("7,abc,3,0\n1,2,3,1\n"))
+
+
+# -- what the fields of a column are -------------------------------------------------------------------------
+
+
+def facts_of(path, missing=GAPS, rows=None):
+    return CsvFiles([str(path)], str(path)).facts(missing, rows)
+
+
+def counts(facts):
+    return facts.gaps, facts.numbers, facts.truths, facts.dates, facts.texts
+
+
+def test_facts_count_every_field_once(write):
+    path = write(
+        "number,truth,date,text,mixed\n"
+        '1,yes,2024-02-29,red,NA\n -2.5e3 ,"No",2024/01/05 10:30," blue ",1e999\n?,T,2024-01-05T10:30:59.5Z,,inf\n'
+        '"7",TRUE,NULL,"a ""b""",x\n'
+    )
+    facts = facts_of(path)
+    assert [counts(column) for column in facts] == [
+        (1, 3, 0, 0, 0), (0, 0, 4, 0, 0), (1, 0, 0, 3, 0), (1, 0, 0, 0, 3), (1, 0, 0, 0, 3)
+    ]  # fmt: skip
+    assert facts[0].not_number is None and facts[0].not_date == Place("row 2", "1")
+    assert facts[1].not_number == Place("row 2", "yes") and facts[1].infinite is None
+    assert facts[2].not_date is None
+    assert facts[4].not_number == facts[4].infinite == Place("row 3", "1e999")
+    assert [counts(column) for column in facts_of(path, rows=1)] == [
+        (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0), (0, 0, 0, 0, 1), (1, 0, 0, 0, 0)
+    ]  # fmt: skip
+
+
+def test_words_for_a_gap_are_those_given(write):
+    path = write("a,b\n-999,na\n-99,NA\n5,\n", "gaps.csv")
+    facts = facts_of(path, frozenset({"-999", "na"}))
+    assert [counts(column) for column in facts] == [(1, 2, 0, 0, 0), (1, 0, 0, 0, 2)]
+    path = write("a,b\n\xe9,1\nred,2\n".encode("latin-1"))
+    assert counts(facts_of(path, frozenset({"\xe9"}))[0]) == (1, 0, 0, 0, 1)
+
+
+def test_facts_of_several_files_name_the_file_and_ragged_rows_are_refused(write):
+    paths = [str(write(text, name)) for text, name in (("a,b\n1,2\n", "1.csv"), ("a,b\n\n1,x\n", "2.csv"))]
+    facts = CsvFiles(paths, ",".join(paths)).facts(GAPS)
+    assert facts[1].not_number == Place(f"row 3 of {paths[1]}", "x") and facts[1].rows == 2
+    with pytest.raises(DataError, match="row 3: 3 columns, expected 2 as in the header; correct or remove the row"):
+        facts_of(write("a,b\n1,2\n1,2,3\n"))
+
+
+def test_nan_in_an_npy_table_is_a_gap(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[1, np.nan], [np.inf, 2], [3, np.nan]]))
+    files = NpyFiles([str(tmp_path / "a.npy")], "a.npy")
+    facts = files.facts(GAPS)
+    assert [counts(column) for column in facts] == [(0, 2, 0, 0, 1), (2, 1, 0, 0, 0)]
+    assert facts[0].infinite == Place("index 1", "inf") and facts[1].not_number is None
+    assert files.facts(frozenset())[1].not_number == Place("index 0", "nan")
 
 
 # -- targets -------------------------------------------------------------------------------------------------

@@ -125,6 +125,15 @@ def test_table_files_refuse_numbers_that_are_no_bytes(samples, known):
     assert table.inputs.dtype == np.float32
 
 
+@pytest.mark.parametrize("known", TABLES, ids=lambda known: known.name)
+def test_facts_of_numbers_alone(samples, known):
+    files = known.table([samples[known.name]], samples[known.name])
+    for rows in (None, 2):
+        for facts in files.facts(table_files.GAPS, rows):
+            assert facts.numbers == facts.rows == (rows or 5)
+            assert facts.not_number is facts.infinite is None and facts.not_date.row
+
+
 def test_numbers_that_float32_would_blur_are_read_as_float64(tmp_path):
     (tmp_path / "a.csv").write_text("".join(f"{1.7e9 + i},{i % 2}\n" for i in range(4)))
     assert nn.load(str(tmp_path / "a.csv")).x.dtype == np.float64

@@ -14,7 +14,7 @@ from ..utils import DataError
 from .kinds import NotBytes, TextInTarget, is_number
 from .source import Extents, GrowingRows, Source, joint_digest, read_blocks
 from .table import Span, Table
-from .table_files import Fields, RowIndex
+from .table_files import AS_FOUND, ColumnFacts, Fields, Place, ReadOptions, RowIndex
 
 ffi, lib = extension("seq")
 
@@ -129,7 +129,7 @@ class CsvFiles:
     into several without repeating it.
     """
 
-    def __init__(self, paths: list[str], path: str):
+    def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
         self.path, self._heads = path, [read_head(file) for file in paths]
         self._first = first = self._heads[0]
         self.names, self.columns, self.first_row = first.names, first.columns, first.first_row
@@ -163,6 +163,17 @@ class CsvFiles:
     def is_packed(self) -> bool:
         """True if reading can begin at the front only."""
         return any(map(is_gzip, self._extents.paths))
+
+    def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
+        """Return what the fields of every column are."""
+        counter = _Counter(self._first, missing, rows, several=len(self._heads) > 1)
+        for number, head in enumerate(self._heads):
+            if number:
+                counter.begin(head)
+            for text in _whole_lines(read_blocks(head.path), head.path):
+                if not counter.count(text):
+                    return counter.facts()
+        return counter.facts()
 
     def read(self, fields: Fields) -> tuple[Table, str]:
         """Return (all rows, the SHA-256 of the files)."""
@@ -231,6 +242,80 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[memoryview]:
         rest = block[last:]
     if rest:
         yield memoryview(rest)
+
+
+class _Gaps:
+    """The words for a gap as C takes them."""
+
+    def __init__(self, missing: frozenset[str]):
+        words = sorted({text for word in missing for text in (word.encode(), _latin(word)) if text})
+        ends = np.cumsum([len(word) for word in words], dtype=np.intc)
+        lengths = np.zeros(256, np.uint64)
+        for word in words:
+            lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
+        self.struct = ffi.new("struct csv_gaps *")
+        self._memory = [ffi.from_buffer(b"".join(words)), ffi.from_buffer(ends), ffi.from_buffer(lengths)]
+        for member, memory in zip(("text", "ends", "lengths"), self._memory, strict=True):
+            setattr(self.struct, member, ffi.cast(ffi.typeof(getattr(self.struct, member)), memory))
+        self.struct.count, self.struct.empty = len(words), "" in missing
+
+
+def _latin(word: str) -> bytes:
+    """Return a word as Latin-1, which it may be in a file; empty if it cannot be."""
+    return word.encode("latin-1", "ignore") if max(word, default="") < "\u0100" else b""
+
+
+class _Counter:
+    """Counts in C what the fields of every column are."""
+
+    def __init__(self, head: Head, missing: frozenset[str], rows: int | None, several: bool):
+        self._head, self._several, self._gaps = head, several, _Gaps(missing)
+        self._csv = ffi.new("struct csv *")
+        self._csv.columns, self._csv.capacity = head.columns, 1 << 62 if rows is None else rows
+        self._csv.first_line = head.first_line
+        self._found = ffi.new("struct csv_facts[]", head.columns)
+        self._places: dict[tuple[int, str], Place] = {}
+
+    def begin(self, head: Head) -> None:
+        """Continue with the rows of another file."""
+        self._head, self._csv.first_line, self._csv.line = head, head.first_line, 0
+
+    def count(self, text: memoryview) -> bool:
+        """Take in the next lines of the file. Return whether further rows are wanted."""
+        csv, buffer = self._csv, ffi.from_buffer(text)
+        at = 3 if csv.line == 0 and text[:3] == _BYTE_ORDER_MARK else 0
+        result = lib.csv_count(csv, self._found, self._gaps.struct, buffer + at, len(text) - at)
+        if result == lib.CSV_RAGGED:
+            raise _ragged(csv, self._head)
+        self._keep_places(text[at:])
+        return result == lib.CSV_OK
+
+    def _keep_places(self, text: memoryview) -> None:
+        """Take the texts of fields that stand out before the text goes away."""
+        for column in range(self._csv.columns):
+            for name in ("not_number", "not_date", "infinite"):
+                place = getattr(self._found[column], name)
+                if place.line and (column, name) not in self._places:
+                    row = f"row {place.line}" + (f" of {self._head.path}" if self._several else "")
+                    self._places[column, name] = Place(row, _decoded(bytes(text[place.start : place.stop])))
+
+    def facts(self) -> list[ColumnFacts]:
+        """Return the facts so far."""
+        return [
+            ColumnFacts(
+                *(getattr(found, name) for name in ("gaps", "numbers", "truths", "dates", "texts")),
+                *(self._places.get((column, name)) for name in ("not_number", "not_date", "infinite")),
+            )
+            for column, found in enumerate(self._found)
+        ]
+
+
+def _ragged(csv, head: Head) -> DataError:
+    like = "the header" if head.names else f"row {head.first_line}"
+    return DataError(
+        f"{head.path}, row {csv.row_line}: {csv.found} columns, expected {head.columns} as in {like}; correct or "
+        f"remove the row"
+    )
 
 
 class _Reader:
@@ -348,10 +433,7 @@ class _Reader:
         csv, head = self._csv, self._head
         row = f"{head.path}, row {csv.row_line}"
         if result == lib.CSV_RAGGED:
-            like = "the header" if head.names else f"row {head.first_line}"
-            return DataError(
-                f"{row}: {csv.found} columns, expected {head.columns} as in {like}; correct or remove the row"
-            )
+            return _ragged(csv, head)
         if result == lib.CSV_NOT_A_BYTE:
             return NotBytes(f"{row}: a number that is no byte")
         place = f"{row}, {head.column(csv.column)}"

@@ -15,7 +15,7 @@ from ..utils import DataError, NnError, sha256_file
 from .kinds import NotBytes
 from .source import Extents, Source, joint_digest
 from .table import Span, Table
-from .table_files import Fields, RowIndex
+from .table_files import AS_FOUND, ColumnFacts, Fields, Place, ReadOptions, RowIndex
 
 MAGIC = b"\x93NUMPY"
 _BLOCK_VALUES = 1 << 18  # read at a time
@@ -39,7 +39,7 @@ class NpyFiles:
     names = None
     is_packed = False
 
-    def __init__(self, paths: list[str], path: str):
+    def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
         self.path, self._files = path, [_read_header(file) for file in paths]
         self._extents = Extents(paths)
         first = self._files[0]
@@ -57,6 +57,18 @@ class NpyFiles:
     def column(self, index: int) -> str:
         """Return how messages call a column."""
         return f"column {index}"
+
+    def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
+        """Return what the numbers of every column are: nan is a gap, where there may be gaps."""
+        facts = [ColumnFacts() for _ in range(self.columns)]
+        stop = min(self.rows, rows or self.rows)
+        step = max(1, _BLOCK_VALUES // self.columns)
+        for first in range(0, stop, step):
+            raw, spans = self._rows(first, min(first + step, stop))
+            table = Table(raw, raw[:, :0], None, np.zeros(0), np.zeros(0), spans)
+            for column, known in enumerate(facts):
+                _count(known, raw[:, column], bool(missing), table)
+        return facts
 
     def read(self, fields: Fields) -> tuple[Table, str]:
         """Return (all rows, the SHA-256 of the files)."""
@@ -95,6 +107,15 @@ class NpyFiles:
     def _range(self, fields: Fields, start: int, stop: int) -> tuple[Table, np.ndarray]:
         """Return (the rows [start, stop), the same as the files hold them). Raises DataError for a number that is not
         finite or too large for its type."""
+        raw, spans = self._rows(start, stop)
+        x, y = self._inputs(raw, fields.inputs, fields.input_kind.dtype), raw[:, fields.targets].astype(np.float64)
+        table = Table(x, y, None, np.zeros(0), np.zeros(0), spans)
+        for columns, values in ((fields.inputs, x), (fields.targets, y)):
+            self._check_finite(table, columns, values, raw)
+        return table, raw
+
+    def _rows(self, start: int, stop: int) -> tuple[np.ndarray, list[Span]]:
+        """Return the rows [start, stop) as the files hold them, and where they stand."""
         arrays, spans = [], []
         at = start
         while at < stop:
@@ -105,12 +126,7 @@ class NpyFiles:
             spans.append(Span(at - start, within, within + 1, path, word="index"))
             arrays.append(self._raw(number, within, count))
             at += count
-        raw = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        x, y = self._inputs(raw, fields.inputs, fields.input_kind.dtype), raw[:, fields.targets].astype(np.float64)
-        table = Table(x, y, None, np.zeros(0), np.zeros(0), spans)
-        for columns, values in ((fields.inputs, x), (fields.targets, y)):
-            self._check_finite(table, columns, values, raw)
-        return table, raw
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays), spans
 
     def _inputs(self, raw: np.ndarray, inputs: list[int], dtype: str) -> np.ndarray:
         low, high = inputs[0], inputs[-1] + 1
@@ -143,6 +159,23 @@ class NpyFiles:
             data = self._extents.read_one(number, file.offset + (column * file.rows + first) * size, rows * size)
             raw[:, column] = np.frombuffer(data, file.dtype)
         return raw
+
+
+def _count(facts: ColumnFacts, values: np.ndarray, has_gaps: bool, table: Table) -> None:
+    """Add what the values of a column are to its facts; `table` names their rows."""
+    is_finite, is_nan = np.isfinite(values), np.isnan(values)
+    finite, gaps = int(is_finite.sum()), int(is_nan.sum()) if has_gaps else 0
+    facts.numbers, facts.gaps = facts.numbers + finite, facts.gaps + gaps
+    facts.texts += len(values) - finite - gaps
+    odd = ~is_finite & ~is_nan if has_gaps else ~is_finite
+
+    def first(chosen: np.ndarray) -> Place | None:
+        at = int(chosen.argmax())
+        return Place(table.row(at), str(values[at])) if chosen[at] else None
+
+    facts.not_number = facts.not_number or first(odd)
+    facts.infinite = facts.infinite or first(np.isinf(values))
+    facts.not_date = facts.not_date or first(is_finite | odd)
 
 
 def read_npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:

@@ -104,6 +104,9 @@ class ReadOptions:
     header: str = "auto"
 
 
+AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
+
+
 @dataclass
 class RowIndex:
     """The files' digests and the positions of some rows, that of the end last, as one pass over all rows finds them."""
@@ -126,11 +129,18 @@ class TableFiles(Protocol):
     first_row: list[str]  # the fields of the first row as text
     is_packed: bool  # reading can begin at the front only
 
-    def __init__(self, paths: list[str], path: str):
+    def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
         """Open the files and look at their columns. Raises DataError for columns that differ."""
 
     def column(self, index: int) -> str:
         """Return how messages call a column."""
+
+    def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
+        """Return what the fields of every column are, `missing` being the words for a gap.
+
+        rows: about so many rows at the front are looked at; None: all. Raises DataError for rows that are no rows of
+        this table; fields may hold anything.
+        """
 
     def read(self, fields: Fields) -> tuple[Table, str]:
         """Return (all rows, the SHA-256 of the files). Columns that `fields` leaves out may hold anything."""
