@@ -15,21 +15,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from nn.test import (
+from nn.core.metrics import (
+    METRICS,
     Counts,
-    binary_report,
+    checked_weights,
     confusion_counts,
     confusion_matrix,
     decide,
     mcc,
-    multiclass_report,
+    metric,
+    metrics_of,
     pr_auc,
     precision_recall_f1,
     r2,
-    regression_report,
     roc_auc,
 )
+from nn.test import binary_report, multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
+from nn.test import test_blocks as evaluate_blocks
 from nn.utils import DataError, NnError, UsageError
 
 
@@ -67,7 +70,7 @@ def warnings_of(caplog):
 
 # -------------------------------------------------------------------------------- two classes
 
-BINARY_KEYS = "rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc"
+BINARY_KEYS = "rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier"
 
 
 def random_scores(rng, truth):
@@ -153,6 +156,7 @@ def test_a_binary_report_worked_by_hand():
     ROC: of 9 pairs (positive, negative) .9 wins 3; .7 wins 2 and ties 1; .4 wins 1: 6.5 / 9
     PR:  steps of recall 1/3 at precision 1/1, 2/3 (the tie, together) and 3/5: (1 + 2/3 + 3/5) / 3
     MCC: (2*2 - 1*1) / sqrt(3*3*3*3) = 1/3
+    log loss: -ln of .9 .7 .3 .4 .4 .8; Brier: squares of .1 .3 .7 .6 .6 .2
     """
     scores, truth = np.array([0.9, 0.7, 0.7, 0.6, 0.4, 0.2]), np.array([1, 1, 0, 0, 1, 0])
     report = binary_report(truth, scores, 0.65)
@@ -161,6 +165,8 @@ def test_a_binary_report_worked_by_hand():
         "rows": 6, "threshold": 0.65, "tp": 2, "fp": 1, "fn": 1, "tn": 2,
         "precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 4 / 6, "mcc": close(1 / 3),
         "roc_auc": close(6.5 / 9), "pr_auc": close((1 + 2 / 3 + 3 / 5) / 3),
+        "log_loss": close(-np.log([0.9, 0.7, 0.3, 0.4, 0.4, 0.8]).mean()),
+        "brier": close((0.01 + 0.09 + 0.49 + 0.36 + 0.36 + 0.04) / 6),
     }  # fmt: skip
 
 
@@ -331,7 +337,10 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
     """Truth a a b b, predicted a b b b; class c is neither there nor predicted, and counts 0 in the means."""
     scores = np.eye(3)[[0, 1, 1, 1]]
     report = multiclass_report(np.array([0, 0, 1, 1]), scores, ["a", "b", "c"])
-    assert list(report) == ["rows", "accuracy", "macro", "confusion", "per_class"]
+    assert list(report) == ["rows", "accuracy", "macro", "confusion", "per_class", "log_loss", "brier"]
+    eps = np.finfo(float).eps  # three rows are certain and right, one certain and wrong
+    assert report["log_loss"] == close((-np.log(eps) - 3 * np.log(1 - eps)) / 4)
+    assert report["brier"] == close(2 / 4)
     assert (report["rows"], report["accuracy"]) == (4, 0.75)
     assert report["confusion"] == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
     assert report["per_class"] == [
@@ -552,3 +561,191 @@ def test_a_threshold_that_is_not_finite_is_refused(threshold):
 def test_a_threshold_for_several_classes_is_said_to_be_unused(warnings_of):
     evaluate(network("multiclass", np.eye(2)), dataset("multiclass", [0, 1]), threshold=0.3)
     assert warnings_of() == ["threshold is not used: the task is multiclass, not binary"]
+
+
+# -------------------------------------------------------------------------------- probabilities
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ends", [False, True], ids=["inside", "with 0 and 1"])
+def test_log_loss_and_brier_score_of_two_classes_are_those_of_scikit_learn(dtype, ends):
+    """float32: scikit-learn adds up in float32, some 1e-6 of the sum."""
+    rng = np.random.default_rng(0)
+    truth, scores = rng.integers(0, 2, 500), rng.random(500).astype(dtype)
+    if ends:
+        scores[:2], scores[2:4], truth[:4] = 0, 1, [0, 1, 0, 1]
+    within = close if dtype == np.float64 else lambda value: pytest.approx(value, rel=1e-5)
+    assert metric("loss", "binary", truth, scores) == within(metrics.log_loss(truth, scores))
+    assert metric("brier", "binary", truth, scores) == within(metrics.brier_score_loss(truth, scores))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(weighted):
+    """Class 3 is not in the data."""
+    rng = np.random.default_rng(1)
+    truth, scores = rng.integers(0, 3, 300), rng.dirichlet(np.ones(4), 300)
+    scores[:2] = np.eye(4)[:2]
+    weights = rng.random(300) if weighted else None
+    known = {"labels": range(4), "sample_weight": weights}
+    assert metric("loss", "multiclass", truth, scores, weights) == close(metrics.log_loss(truth, scores, **known))
+    expected = metrics.brier_score_loss(truth, scores, **known)
+    assert metric("brier", "multiclass", truth, scores, weights) == close(expected)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        lambda: binary_report(np.array([0, 1]), np.array([-0.1, 0.9]), 0.5),
+        lambda: binary_report(np.array([0, 1]), np.array([0.1, 1.1]), 0.5),
+        lambda: multiclass_report(np.array([0, 1]), np.array([[0.9, 0.8], [0.1, 0.9]])),
+    ],
+    ids=["below 0", "above 1", "sums of 1.7 and 1.0"],
+)
+def test_scores_that_are_no_probabilities_have_no_log_loss(report, warnings_of):
+    figures = report()
+    assert figures["log_loss"] is None and figures["brier"] is None and figures["accuracy"] == 1
+    assert warnings_of() == ["log_loss and brier are undefined: the network's outputs are no probabilities"]
+
+
+# -------------------------------------------------------------------------------- weights
+
+
+def judged_rows(task, rng, rows=60):
+    """Truth and scores with ties; class 3 of four is missing."""
+    if task == "binary":
+        return rng.integers(0, 2, rows), rng.integers(0, 11, rows) / 10
+    if task == "multiclass":
+        return rng.integers(0, 3, rows), rng.multinomial(10, np.ones(4) / 4, rows) / 10
+    return rng.normal(size=(rows, 2)), rng.normal(size=(rows, 2))
+
+
+def report_of(task, truth, scores, weights=None):
+    if task == "binary":
+        return binary_report(truth, scores, 0.45, weights)
+    return (multiclass_report if task == "multiclass" else regression_report)(truth, scores, weights=weights)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_a_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_none(task, seed):
+    """Counts and rates to the last bit; means are sums in another order, 1e-12."""
+    rng = np.random.default_rng(seed)
+    truth, scores = judged_rows(task, rng)
+    times = rng.integers(0, 4, len(truth))
+    weighted = report_of(task, truth, scores, times.astype(float))
+    repeated = report_of(task, np.repeat(truth, times, axis=0), np.repeat(scores, times, axis=0))
+    assert weighted.pop("weighted") is True and weighted.pop("rows") == len(truth)
+    assert repeated.pop("rows") == times.sum()
+    means = {"log_loss", "brier", "mse", "mae", "rmse", "r2"}
+    for key, value in repeated.items():
+        assert weighted[key] == (pytest.approx(value, rel=1e-12) if key in means else value), key
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_weights_of_1_change_nothing_but_say_so(task):
+    truth, scores = judged_rows(task, np.random.default_rng(0))
+    with_weights = report_of(task, truth, scores, np.ones(len(truth)))
+    assert with_weights.pop("weighted") is True
+    assert with_weights == {key: close(value) if isinstance(value, float) else value for key, value in
+                            report_of(task, truth, scores).items()}  # fmt: skip
+
+
+@given(mixed_cases, st.data())
+def test_weighted_figures_of_two_classes_are_those_of_scikit_learn(rows, data):
+    truth, scores = arrays(rows)
+    weight = st.floats(0.01, 10)
+    weights = np.array(data.draw(st.lists(weight, min_size=len(rows), max_size=len(rows))))
+    report, known = binary_report(truth, scores, 0.0, weights), {"sample_weight": weights}
+    predicted = scores >= 0
+    assert report["f1"] == close(metrics.f1_score(truth, predicted, zero_division=0, **known))
+    assert report["accuracy"] == close(metrics.accuracy_score(truth, predicted, **known))
+    if predicted.any() and not predicted.all():  # else scikit-learn takes the root of a rounding error
+        assert report["mcc"] == close(metrics.matthews_corrcoef(truth, predicted, **known))
+    assert report["roc_auc"] == close(metrics.roc_auc_score(truth, scores, **known))
+    assert report["pr_auc"] == close(metrics.average_precision_score(truth, scores, **known))
+
+
+def test_weighted_figures_of_regression_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth, predicted, weights = rng.normal(size=(90, 3)), rng.normal(size=(90, 3)), rng.random(90)
+    report, known = regression_report(truth, predicted, weights=weights), {"sample_weight": weights}
+    assert report["mse"] == close(metrics.mean_squared_error(truth, predicted, **known))
+    assert report["mae"] == close(metrics.mean_absolute_error(truth, predicted, **known))
+    assert report["r2"] == close(metrics.r2_score(truth, predicted, **known))
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ([1, -0.5, 1], "weights: row 1: found -0.5, expected a finite number, 0 or above"),
+        ([1, 1, np.nan], "weights: row 2: found nan, expected a finite number, 0 or above"),
+        ([np.inf, 1, 1], "weights: row 0: found inf, expected a finite number, 0 or above"),
+        ([0, 0, 0], "weights: all weights are 0, expected at least one above 0"),
+        ([1, 1], "weights: found 2 weights, expected one for each of the 3 rows"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    with pytest.raises(DataError) as error:
+        checked_weights(np.array(weights), 3)
+    assert str(error.value) == message
+
+
+def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
+    net = network("multiclass", np.eye(3)[[0, 1, 2, 2]])
+    net.predict = lambda x: np.eye(3)[x[:, 0].astype(int)]
+    ds = dataset("multiclass", [0, 1, 2, 1], weights=np.array([1.0, 2, 3, 4]))
+    ds.x[:, 0] = [0, 1, 2, 2]
+    report = evaluate(net, ds)
+    assert report["weighted"] and report["accuracy"] == 0.6 and report["rows"] == 4
+    parts = [dataset("multiclass", ds.y[part], weights=ds.weights[part]) for part in (slice(0, 1), slice(1, 4))]
+    parts[0].x, parts[1].x = ds.x[:1], ds.x[1:]
+    assert evaluate_blocks(net, parts) == report
+
+
+# -------------------------------------------------------------------------------- by name
+
+
+def test_metrics_have_the_values_of_the_reports():
+    rng = np.random.default_rng(3)
+    names = {"loss": {"binary": "log_loss", "multiclass": "log_loss", "regression": "mse"}}
+    for task in ("binary", "multiclass", "regression"):
+        truth, scores = judged_rows(task, rng)
+        weights = rng.random(len(truth))
+        report = report_of(task, truth, scores, weights)
+        report |= {"f1": report["macro"]["f1"]} if task == "multiclass" else {}
+        for name in metrics_of(task):
+            value = metric(name, task, truth, scores, weights, threshold=0.45)
+            if (name, task) == ("mcc", "multiclass"):
+                expected = metrics.matthews_corrcoef(truth, scores.argmax(axis=1), sample_weight=weights)
+            else:
+                expected = report[names.get(name, {}).get(task, name)]
+            assert value == close(expected), (task, name)
+
+
+def test_metrics_know_which_way_is_better():
+    better_when_lower = {name for name, known in METRICS.items() if not known.higher_is_better}
+    assert better_when_lower == {"loss", "brier", "rmse", "mae"}
+    assert METRICS["loss"].improves(0.1, 0.2) and not METRICS["loss"].improves(0.2, 0.2)
+    assert METRICS["f1"].improves(0.2, 0.1) and not METRICS["f1"].improves(None, 0.1)
+    assert METRICS["f1"].improves(0.0, None)
+
+
+def test_a_perfect_prediction_has_the_best_value():
+    truth, best = np.array([0, 1, 2, 1]), {True: 1, False: 0}
+    of = {
+        "binary": (truth % 2, truth % 2 * 1.0),
+        "multiclass": (truth, np.eye(3)[truth]),
+        "regression": (truth * 1.0, truth * 1.0),
+    }
+    for task, (y, scores) in of.items():
+        for name in metrics_of(task):
+            assert metric(name, task, y, scores) == pytest.approx(best[METRICS[name].higher_is_better], abs=1e-15)
+
+
+def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
+    with pytest.raises(UsageError) as error:
+        metric("pr_auc", "regression", np.zeros(2), np.zeros(2))
+    message = "--monitor pr_auc: does not fit a regression task; choose from loss, rmse, mae, r2"
+    assert str(error.value) == message
+    with pytest.raises(UsageError, match="--monitor auc: unknown; choose from loss, pr_auc, roc_auc, f1"):
+        metric("auc", "binary", np.zeros(2), np.zeros(2))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ..core.metrics import decide
 from ..ds import Dataset
-from ..test import decide
 
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
 

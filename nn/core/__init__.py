@@ -3,6 +3,7 @@
     _seq, _omp     built from csrc/ by csrc/build.py: the plain build and the fast one
     extension()    loads one of them; pointer() hands an array to it, checked
     random.py      the project's random streams: shuffles, row orders, initial weights
+    metrics.py     the figures of truth and scores, by name; weights of rows
     records.py     packed rows of a mixed table: numbers and codes
 
 Above it: everything that computes or parses in C (data, backends, matrix, study).

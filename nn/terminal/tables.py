@@ -72,6 +72,8 @@ RATES = {
     "mcc": "MCC",
     "roc_auc": "ROC-AUC",
     "pr_auc": "PR-AUC",
+    "log_loss": "log loss",
+    "brier": "Brier score",
 }
 SERIES = {"persistence_rmse": "RMSE of persistence", "skill": "skill"}
 
@@ -96,7 +98,7 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
     else:
         facts(
             {
-                "rows": str(result["rows"]),
+                "rows": f"{result['rows']}{_weighted(result)}",
                 "MSE": _number(result["mse"]),
                 "MAE": _number(result["mae"]),
                 "RMSE": _number(result["rmse"]),
@@ -112,10 +114,10 @@ def _binary_report(result, classes):
     table(
         ["", f"predicted {negative}", f"predicted {positive}"],
         [
-            [f"true {negative}", f"{result['tn']} TN", f"{result['fp']} FP"],
-            [f"true {positive}", f"{result['fn']} FN", f"{result['tp']} TP"],
+            [f"true {negative}", f"{_count(result['tn'])} TN", f"{_count(result['fp'])} FP"],
+            [f"true {positive}", f"{_count(result['fn'])} FN", f"{_count(result['tp'])} TP"],
         ],
-        title=f"{result['rows']} rows, class {positive} from a score of {result['threshold']:g}",
+        title=f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
     )
     facts({label: _rate(result[name]) for name, label in RATES.items()})
 
@@ -125,8 +127,8 @@ def _multiclass_report(result):
     names = [row["class"] for row in per_class]
     table(
         ["true \\ predicted", *names],
-        [[name, *map(str, counts)] for name, counts in zip(names, confusion, strict=True)],
-        title=f"{result['rows']} rows",
+        [[name, *map(_count, counts)] for name, counts in zip(names, confusion, strict=True)],
+        title=_rows(result),
     )
     table(
         ["class", "precision", "recall", "F1", "rows"],
@@ -136,7 +138,7 @@ def _multiclass_report(result):
                 _rate(row["precision"]),
                 _rate(row["recall"]),
                 _rate(row["f1"]),
-                str(row["support"]),
+                _count(row["support"]),
             ]
             for row in per_class
         ]
@@ -148,7 +150,20 @@ def _multiclass_report(result):
             ]
         ],
     )
-    facts({"accuracy": _rate(result["accuracy"])})
+    facts({RATES[name]: _rate(result[name]) for name in ("accuracy", "log_loss", "brier")})
+
+
+def _rows(result) -> str:
+    return f"{result['rows']} rows{_weighted(result)}"
+
+
+def _weighted(result) -> str:
+    return ", weighted" if result.get("weighted") else ""
+
+
+def _count(value: float) -> str:
+    """Return a number of rows as it is, a sum of weights to a tenth."""
+    return str(value) if isinstance(value, int) else f"{value:.1f}"
 
 
 def _rate(value: float | None) -> str:
