@@ -36,6 +36,7 @@
 #include "pad.c"
 #include "flatten.c"
 #include "activation.c"
+#include "embedding.c"
 
 /* ---- a network, and one batch through it ---- */
 #include "buffers.c"

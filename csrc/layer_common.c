@@ -32,6 +32,8 @@ static double pool_flops(const nn_layer *spec) { return (double)values(spec->out
 static double pad_flops(const nn_layer *spec) { return (double)values(spec->in); }
 static double flatten_flops(const nn_layer *spec) { return (double)values(spec->in); }
 
+static double embedding_flops(const nn_layer *spec) { return (double)values(spec->out); }
+
 /* An exponential is some twenty operations. */
 static double activation_flops(const nn_layer *spec) { return 20.0 * (double)values(spec->in); }
 

@@ -14,12 +14,13 @@ static const layer_kind *kind_of(nn_kind kind)
     case NN_DROPOUT: return &dropout_kind;
     case NN_FLATTEN: return &flatten_kind;
     case NN_ACTIVATION: return &activation_kind;
+    case NN_EMBEDDING: return &embedding_kind;
     }
     NOT_REACHED;
 }
 
-/* A bias for each channel; a vector's values are channels of one pixel. */
-static int64_t biases_of(const layer *l) { return l->spec.out[0]; }
+/* A bias for each channel; a vector's values are channels of one pixel. An embedding has none. */
+static int64_t biases_of(const layer *l) { return l->spec.kind == NN_EMBEDDING ? 0 : l->spec.out[0]; }
 
 static void lay_out_layer(nn_net *net, layer *l)
 {

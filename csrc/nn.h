@@ -4,19 +4,30 @@
  * The extension `_seq` is built from the plain kernels, `_omp` from the fast ones; both offer all of this.
  * Arrays are dense and row-major. n rows of a batch, i inputs, o outputs.
  * A parameter vector holds each layer's weight, then its bias, layer after layer:
- * dense weight (out, in), convolution kernel (out, in, kh, kw).
+ * dense weight (out, in), convolution kernel (out, in, kh, kw), embedding its columns' tables, each (values, width); it
+ * has no bias.
  */
 #ifndef NN_H
 #define NN_H
 #include <stdint.h>
 
-typedef enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN_FLATTEN, NN_ACTIVATION } nn_kind;
+typedef enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN_FLATTEN, NN_ACTIVATION,
+               NN_EMBEDDING } nn_kind;
+typedef enum { NN_COLUMN_NUMBER, NN_COLUMN_GAP, NN_COLUMN_ONEHOT, NN_COLUMN_EMBEDDING } nn_column_kind;
 typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX,
                NN_SILU, NN_GELU, NN_SELU } nn_activation;
 typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE } nn_loss;
 typedef enum { NN_SGD, NN_ADAM } nn_optimizer;
 typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2 } nn_vector;
-typedef enum { NN_SAME_TYPE, NN_BYTES } nn_type;
+typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
+
+/* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x, 0), or (fill, 1) where x
+ * is NaN; one-hot: `values` outputs, 1 at output x, else 0; embedding: row x of a table (values, width). */
+typedef struct {
+    nn_column_kind kind;
+    int32_t values, width;
+    double fill;
+} nn_column;
 
 /* One layer as its caller describes it. A vector of n values has shape n,1,1. */
 typedef struct {
@@ -27,16 +38,22 @@ typedef struct {
     int32_t kernel, stride;             /* convolution, pooling; square windows */
     int32_t pad_top, pad_left;          /* zeros before the image; those after it follow from the output's size */
     double rate;                        /* dropout: share of values set to 0 */
-    int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none */
+    int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none. An
+                                         * embedding's bias has no values: it begins where the weight ends */
+    const nn_column *columns;           /* embedding, always the first layer: its in[0] inputs. They stay the caller's as
+                                         * long as the network lives */
 } nn_layer;
 
-/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255.
+/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255, or records. A record holds
+ * the inputs of a row: numbers of the network's type, then codes in 4, in 2 and in 1 bytes, which go in as numbers.
  * Targets: y (rows, outputs), or labels (rows), which stand for one-hot rows; the other is NULL. */
 typedef struct {
     const void *x;
     nn_type x_type;
     const void *y;
     const int32_t *labels;
+    int64_t record_bytes;               /* from one record to the next, a multiple of the number type's size */
+    int32_t numbers, codes4, codes2, codes1;    /* of a record; together the inputs */
 } nn_data;
 
 /* The settings of one epoch. The learning rate runs in straight lines through `rates`, the rates at 0, 1/8, 2/8 .. 8/8

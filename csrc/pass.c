@@ -23,11 +23,22 @@ static void stamp(const nn_net *net, const batch *b, int place)
 
 /* ---- gather ---- */
 
+/* Bytes from one row of the data to the next. */
+static int64_t data_row_bytes(const nn_data *data, int64_t inputs)
+{
+    switch (data->x_type) {
+    case NN_SAME_TYPE: return inputs * (int64_t)sizeof(real);
+    case NN_BYTES: return inputs;
+    case NN_RECORDS: return data->record_bytes;
+    }
+    NOT_REACHED;
+}
+
 /* Prefetches a row of the next batch: rows are read in random order, which no processor foresees. */
 static void prefetch_row(const nn_data *data, int64_t row, int64_t inputs)
 {
     const int64_t most = 64 * ALIGNMENT;
-    int64_t bytes = inputs * (data->x_type == NN_BYTES ? 1 : (int64_t)sizeof(real));
+    int64_t bytes = data_row_bytes(data, inputs);
     const char *from = (const char *)data->x + row * bytes;
     for (int64_t at = 0; at < min_i64(bytes, most); at += ALIGNMENT)
         __builtin_prefetch(from + at);
@@ -40,12 +51,31 @@ typedef struct {
     int64_t count;
 } next_rows;
 
+/* x = a record's numbers and codes */
+static void record_in(real *x, const char *record, const nn_data *data)
+{
+    const real *numbers = (const real *)record;
+    const uint32_t *codes4 = (const uint32_t *)(numbers + data->numbers);
+    const uint16_t *codes2 = (const uint16_t *)(codes4 + data->codes4);
+    const uint8_t *codes1 = (const uint8_t *)(codes2 + data->codes2);
+    for (int32_t k = 0; k < data->numbers; k++)
+        *x++ = numbers[k];
+    for (int32_t k = 0; k < data->codes4; k++)
+        *x++ = (real)codes4[k];
+    for (int32_t k = 0; k < data->codes2; k++)
+        *x++ = (real)codes2[k];
+    for (int32_t k = 0; k < data->codes1; k++)
+        *x++ = (real)codes1[k];
+}
+
 /* Row `from` of the data as one row x of the batch. */
 static inline void gather_input(real *x, const nn_data *data, int64_t from, const layer *l)
 {
+    const char *row = (const char *)data->x + from * data_row_bytes(data, l->inputs);
     switch (data->x_type) {
-    case NN_BYTES: image_in_bytes(x, (const uint8_t *)data->x + from * l->inputs, l->spec.in); return;
-    case NN_SAME_TYPE: image_in(x, (const real *)data->x + from * l->inputs, l->spec.in); return;
+    case NN_SAME_TYPE: image_in(x, (const real *)row, l->spec.in); return;
+    case NN_BYTES: image_in_bytes(x, (const uint8_t *)row, l->spec.in); return;
+    case NN_RECORDS: record_in(x, row, data); return;
     }
     NOT_REACHED;
 }

@@ -237,7 +237,7 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     nn_activation activation = output->spec.activation;
     int64_t inputs = net->layers[0].inputs;
     double loss = 0;
-    nn_data data = {x, NN_SAME_TYPE, y, NULL};
+    nn_data data = {.x = x, .x_type = NN_SAME_TYPE, .y = y};
     if (FN(net_reserve)(net, n) || need_gradients(net, 0))
         return NAN;
     if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))

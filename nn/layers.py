@@ -351,6 +351,7 @@ LAYER_KINDS = {  # kind -> how its item is written
     "dropout": "dropoutP",
     "flatten": "flatten",
     "activation": ":activation",  # of an item, where its derivative needs z
+    "embedding": "",  # no item: what comes before the first one on a table with more than numbers
 }
 _IMAGE_KINDS = ("conv", "maxpool", "avgpool", "pad")
 _N = r"([0-9]{1,10})"
@@ -375,5 +376,5 @@ def _build(word: str, item: str, shape: Shape):
                     raise UsageError(f"--layers: {item}: {layer.outputs} values are more than {LARGEST}")
             layers[-1] = replace(layers[-1], item=word)
             return layers
-    items = ", ".join(form for form in LAYER_KINDS.values() if not form.startswith(":"))
+    items = ", ".join(form for form in LAYER_KINDS.values() if form and not form.startswith(":"))
     raise UsageError(f"--layers: cannot read {item!r}; items are {items}, each optionally with :activation")

@@ -297,7 +297,7 @@ def test_every_name_is_defined_among_the_numbers_and_listed_in_the_contract(name
 @pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "README.md"], ids=name)
 def test_every_layer_kind_is_listed(document):
     text = document.read_text().replace("\\|", "|")
-    assert [item for item in LAYER_KINDS.values() if f"`{item.split()[0]}`" not in text] == []
+    assert [item for item in LAYER_KINDS.values() if item and f"`{item.split()[0]}`" not in text] == []
 
 
 def json_keys(mode: str) -> list[str]:

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from support.distances import relative_distance
+from support.networks import BACKENDS, network
 
+from nn.backends.engine import EpochSettings
+from nn.core import extension
 from nn.core.records import check_rows, counts_of, record_type, values_of
 from nn.layers import InputColumn, input_shape, parameter_shapes, parse, to_spec
 from nn.nn import Network
+from nn.nn_aux import OPTIMIZERS
 from nn.utils import UsageError
 
 COLUMNS = (
@@ -124,3 +129,140 @@ def test_rows_of_other_columns_are_refused():
     for x in (-1.0, np.nan, 70000.0):
         with pytest.raises(ValueError, match="value 3: codes from"):
             check_rows(np.array([[0, 0, x, 1, 1, 1]]), COLUMNS)
+
+
+# ---- what the engines make of records
+
+
+def numbers_of(records: np.ndarray, dtype) -> np.ndarray:
+    """The same rows as numbers (rows, inputs)."""
+    return np.stack(list(values_of(records)), 1).astype(dtype)
+
+
+def engine_of(backend: str, dtype: str, layers: str = "6,40:tanh,9:relu,2", columns=COLUMNS, threads: int = 1):
+    return network(layers, backend, dtype, input_columns=columns, threads=threads).engine
+
+
+def targets(rows: int, dtype) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(rows, 2)).astype(dtype)
+
+
+def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.ndarray:
+    """The parameters after two epochs, the second in another order."""
+    rate = 0.01 if optimizer == "adam" else 0.1
+    settings = EpochSettings(optimizer, batch, [rate] * 9, weight_decay=0.1, momentum=0.9)
+    for seed in (0, 1):
+        order = np.random.default_rng(seed).permutation(rows)
+        engine.epoch(data, order, settings, engine.progress())
+    return engine.get("parameters")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_records_count_as_the_numbers_in_them(backend, dtype):
+    rows = 301
+    records, y = records_of(rows, dtype), targets(rows, dtype)
+    ends = []
+    for x in (records, numbers_of(records, dtype)):
+        engine = engine_of(backend, dtype)
+        data, some = engine.load(x, y), np.arange(7, 250, 3)
+        before = engine.predict(data), engine.predict(data, some), engine.loss(data, some)
+        ends.append((*before, trained(engine, data, rows, 32), trained(engine, data, rows, 256)))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(ends[0][0][some], ends[0][1])
+    assert np.isfinite(ends[0][3]).all() and (ends[0][3] != ends[0][4]).any()
+
+
+@pytest.mark.parametrize("counts", [(2, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 3), (1, 2, 0, 1), (1, 0, 1, 1)])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_records_may_lack_any_of_their_fields(backend, counts):
+    records = np.zeros(40, record_type("float64", *counts))
+    for name in records.dtype.names:
+        records[name] = np.random.default_rng(2).integers(9, size=records[name].shape)
+    columns = [InputColumn("number")] * counts[0] + [InputColumn("embedding", values=9, width=2)] * sum(counts[1:])
+    outs = []
+    for x in (records, numbers_of(records, "float64")):
+        engine = engine_of(backend, "float64", f"{len(columns)},5:tanh,2", columns)
+        outs.append(engine.predict(engine.load(x)))
+    np.testing.assert_array_equal(*outs)
+    assert np.ptp(outs[0]) > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_that_do_not_fit_are_refused(backend):
+    engine, records = engine_of(backend, "float32"), records_of(8, "float32")
+    records["codes2"][5] = 300
+    for x, message in (
+        (records, "value 4: codes from .* to 300, expected 0 to 299"),
+        (numbers_of(records, "float32"), "value 4: codes from .* to 300.0, expected 0 to 299"),
+        (records_of(8, "float64"), "expected records of float32 numbers"),
+        (np.zeros((8, 6), np.uint8), "expected float32 .*, got uint8"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            engine.load(x)
+    with pytest.raises(ValueError, match="for a network without an embedding layer"):
+        engine_of(backend, "float32", columns=()).load(records)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_code_outside_its_column_reads_and_trains_nothing(backend):
+    net = network("2,1", backend, input_columns=[InputColumn("onehot", values=3), InputColumn("embedding", 3, 2)])
+    x = np.array([[code, code] for code in (3, 1e12, -1, -1e12, np.inf, -np.inf, np.nan, 2.0**31, 2.0**63)])
+    loss, grads, dx = net.gradients(x, np.ones((len(x), 1)))
+    bias = net.parameters()["layer1.bias"][0]
+    assert loss == pytest.approx((bias - 1) ** 2) and not grads["layer0.weight"].any() and not dx.any()
+    assert not grads["layer1.weight"].any() and grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
+
+
+# ---- promises
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("layers", "batch"),
+    [("6,400:tanh,300,2", 200), ("6,9:tanh,2", 4000)],  # one batch by all threads; micro-batches
+)
+def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, optimizer, dtype):
+    if not extension("omp")[1].nn_has_openmp():
+        pytest.skip("built without OpenMP: there is one thread only")
+    columns = (*COLUMNS[:2], InputColumn("embedding", 300, 4), *COLUMNS[3:])
+    rows = 450 if batch == 200 else 8150
+    records, y = records_of(rows, dtype), targets(rows, dtype)
+    records["codes4"] %= 300
+    ends = {}
+    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("omp", 8), ("seq", 1)):
+        engine = engine_of(backend, dtype, layers, columns, threads)
+        assert batch != 200 or backend == "seq" or engine.threads_for(batch) == threads
+        data = engine.load(records, y)
+        ends[backend, threads] = trained(engine, data, rows, batch, optimizer), engine.predict(data)
+    for threads in (2, 3, 8):
+        for one, other in zip(ends["omp", threads], ends["omp", 1], strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert relative_distance(ends["omp", 1][0], ends["seq", 1][0]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
+
+
+def test_small_networks_on_records_train_in_micro_batches():
+    routes = engine_of("omp", "float32", "6,9:tanh,2", (*COLUMNS[:2], *COLUMNS[3:]), threads=2).routes(4000)
+    assert all(line.endswith("micro-batches") for line in routes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_is_predicted_the_same_alone_and_among_many(backend):
+    engine, records = engine_of(backend, "float32"), records_of(200, "float32")
+    together = engine.predict(engine.load(records))
+    for row in (0, 63, 199):
+        np.testing.assert_array_equal(engine.predict(engine.load(records[row : row + 1]))[0], together[row])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has(backend):
+    net = network("1,1", backend, input_columns=[InputColumn("embedding", values=4, width=2)])
+    before = net.parameters()["layer0.weight"]
+    data = net.engine.load(np.array([[1.0]]), np.array([[5.0]]))
+    settings = EpochSettings("sgd", 1, [0.5] * 9, weight_decay=0.1)
+    net.engine.epoch(data, np.zeros(1, np.int64), settings, net.engine.progress())
+    after = net.engine.get("parameters")[:8]
+    np.testing.assert_allclose(after[[0, 1, 4, 5, 6, 7]], 0.95 * before[[0, 1, 4, 5, 6, 7]], rtol=1e-12)
+    assert (np.abs(after - 0.95 * before)[2:4] > 1e-3).all()

@@ -4,13 +4,14 @@ import pytest
 
 from nn import nn_aux
 from nn.core import extension
-from nn.layers import LAYER_KINDS
+from nn.layers import COLUMN_KINDS, LAYER_KINDS
 
 TABLES = {  # type in csrc/nn.h -> the names that Python knows
     "nn_activation": nn_aux.ACTIVATIONS,
     "nn_loss": nn_aux.LOSSES,
     "nn_optimizer": nn_aux.OPTIMIZERS,
     "nn_kind": LAYER_KINDS,
+    "nn_column_kind": [f"column_{kind}" for kind in COLUMN_KINDS],
 }
 WITHOUT_A_NAME = {"NN_REFERENCE"}  # the loss of --reference, which no flag chooses
 

@@ -3,6 +3,7 @@
 import pytest
 
 from nn.backends.cpu import extension
+from nn.layers import InputColumn
 from nn.nn import Network
 
 
@@ -43,6 +44,14 @@ def test_large_products_are_packed_or_take_the_matrix_unit():
 def test_a_wide_layer_below_a_single_output_goes_backward_together_with_it():
     below, above = routes("50,6400,1", 1000, backend="omp", threads=1)
     assert below.endswith("backward together with layer 2") and above.endswith("backward together with layer 1")
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_an_embedding_layer_says_whether_it_learns(backend):
+    coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
+    learned = [*coded, InputColumn("embedding", values=20, width=3)]
+    for columns, name in ((coded, "columns"), (learned, "columns and tables")):
+        assert routes("2,9,1", 32, backend=backend, threads=1, input_columns=columns)[0] == name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

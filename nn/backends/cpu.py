@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import cluster
 from ..core import SUFFIXES, extension, pointer
+from ..core.records import check_rows, counts_of
 from ..utils import NnError, default_threads, processor_name
 from .engine import EpochSettings, Progress, TimedStep
 
@@ -50,6 +51,8 @@ class CpuEngine:
         if distribute:
             self.rank_group = cluster.expect_ranks()
         self.threads = self._share_cores(threads if threaded else 1)
+        self._columns = self._column_specs(layers[0].columns)
+        self._input_columns = layers[0].columns
         specs = self._specs(layers)
         net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
         if net == self.ffi.NULL:
@@ -95,6 +98,14 @@ class CpuEngine:
     def _pointer(self, array, shape=None, writable=False, dtype=None):
         return pointer(self.ffi, array, dtype or self.dtype, shape, writable)
 
+    def _column_specs(self, columns):
+        """Return the columns of an embedding layer as the core reads them; the core keeps a pointer to them."""
+        specs = self.ffi.new("nn_column[]", len(columns))
+        for spec, column in zip(specs, columns, strict=True):
+            spec.kind = self._constant(f"column_{column.kind}")
+            spec.values, spec.width, spec.fill = column.values, column.width, column.fill
+        return specs
+
     def _specs(self, layers):
         specs = self.ffi.new("nn_layer[]", len(layers))
         at = 0
@@ -105,6 +116,7 @@ class CpuEngine:
             spec.out = layer.out_shape
             spec.kernel, spec.stride, spec.rate = layer.kernel, layer.stride, layer.rate
             spec.pad_top, spec.pad_left = layer.pad_top, layer.pad_left
+            spec.columns = self._columns if layer.columns else self.ffi.NULL
             spec.weight = spec.bias = -1
             if layer.weight_shape:
                 spec.weight, spec.bias = at, at + layer.parameters - layer.biases
@@ -160,9 +172,10 @@ class CpuEngine:
         """Return the rows as the core reads them; see Engine.load."""
         x = np.ascontiguousarray(x)
         struct = self.ffi.new("nn_data *")
-        raw = x.dtype == np.uint8
-        struct.x = self._pointer(x.reshape(len(x), -1), (len(x), self.inputs), dtype=x.dtype if raw else None)
-        struct.x_type = self.lib.NN_BYTES if raw else self.lib.NN_SAME_TYPE
+        if x.dtype.names:
+            self._load_records(struct, x)
+        else:
+            self._load_numbers(struct, x.reshape(len(x), -1))
         if y is not None and y.dtype == np.int32:
             y = np.ascontiguousarray(y)
             struct.labels = self._pointer(y, (len(x),), dtype=np.int32)
@@ -170,6 +183,24 @@ class CpuEngine:
             y = np.ascontiguousarray(y)
             struct.y = self._pointer(y, (len(x), self.outputs))
         return CpuData(x, y, struct, len(x))
+
+    def _load_numbers(self, struct, x: np.ndarray) -> None:
+        """Point the core to numbers or bytes (rows, inputs); bytes are no codes."""
+        raw = x.dtype == np.uint8 and not self._input_columns
+        struct.x = self._pointer(x, (len(x), self.inputs), dtype=x.dtype if raw else None)
+        struct.x_type = self.lib.NN_BYTES if raw else self.lib.NN_SAME_TYPE
+        if self._input_columns:
+            check_rows(x, self._input_columns)
+
+    def _load_records(self, struct, x: np.ndarray) -> None:
+        """Point the core to records. ValueError for those that record_type does not make, or another network."""
+        counts = counts_of(x.dtype, self.dtype)
+        if not self._input_columns:
+            raise ValueError(f"expected rows of {self.dtype} numbers for a network without an embedding layer")
+        check_rows(x, self._input_columns)
+        struct.x = self._pointer(x.view(np.uint8), dtype=np.uint8)
+        struct.x_type, struct.record_bytes = self.lib.NN_RECORDS, x.dtype.itemsize
+        struct.numbers, struct.codes4, struct.codes2, struct.codes1 = counts
 
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
         """Return a counter (nn_progress in nn.h)."""

@@ -98,8 +98,10 @@ class Engine(Protocol):
     def load(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
         """Return the data set as epoch, predict and loss take it.
 
-        x: (rows, ...) of the engine's dtype, or uint8, which counts as x / 255. y: (rows, outputs) of the engine's
-        dtype, int32 class indices (rows,), or None to predict only.
+        x: (rows, ...) of the engine's dtype, or uint8, which counts as x / 255. For an embedding layer numbers (rows,
+        inputs) of the engine's dtype, codes too, or records (rows,) of core.records.record_type; ValueError for a code
+        that its column's table does not have. y: (rows, outputs) of the engine's dtype, int32 class indices (rows,), or
+        None to predict only.
         """
 
     # ---- training
@@ -118,7 +120,8 @@ class Engine(Protocol):
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Return (mean loss, gradient vector (size,), dx (rows, inputs)) of one batch.
 
-        x: (rows, inputs), y: (rows, outputs). seed, step: of the dropout masks; seed -1: no dropout.
+        x: (rows, inputs), codes as numbers; y: (rows, outputs). dx is 0 for codes and gaps. seed, step: of the dropout
+        masks; seed -1: no dropout.
         """
 
     def record(self, batches: int) -> None:

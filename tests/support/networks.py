@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from nn.layers import InputColumn
 from nn.nn import Network
 from nn.utils import UsageError
 from support import plain_layers
@@ -62,6 +63,9 @@ ALONE = [
     "17x3x5,flatten:sigmoid",
     "7,5",
     "33,17:tanh",
+    "mixed,5",
+    "onehot,17:tanh",
+    "table,1",
 ]
 STACKS = [
     "1x12x12,conv4k2same:tanh,conv4k2same:tanh,maxpool4,8:tanh,3",
@@ -76,9 +80,25 @@ STACKS = [
     "3x9x9,conv18k3:relu,maxpool2s1,conv16k3:relu,maxpool3s2:relu,3",
     "2x18x21,conv8k3p1:relu,dropout0.2,conv4k2same:tanh,conv2k3:relu,maxpool2,flatten,dropout0.2,3",
     "1x17x16,conv4k5p2:relu,maxpool3,conv6k2,conv1k3:sigmoid",
+    "mixed,dropout0.2,20:relu,flatten,18:gelu,3",
+    "table,60:tanh,10:relu,1",
+    "onehot,40:relu,8:tanh,2",
 ]
 
 
+TABLES = {  # first word of a spec here -> the values of a row that its embedding layer reads
+    "mixed": (
+        InputColumn("number"),
+        InputColumn("gap", fill=0.25),
+        InputColumn("embedding", values=7, width=3),
+        InputColumn("onehot", values=4),
+        InputColumn("number"),
+        InputColumn("embedding", values=19, width=5),
+        InputColumn("embedding", values=1, width=1),
+    ),
+    "onehot": (InputColumn("gap", fill=-1.5), InputColumn("onehot", values=33), InputColumn("onehot", values=1)),
+    "table": (InputColumn("number"), InputColumn("embedding", values=500, width=17)),
+}
 KINDS = {  # layer kind -> a network with a layer of it
     "dense": "7,5:tanh,3",
     "conv": "2x6x5,conv3k2:tanh,4",
@@ -88,6 +108,7 @@ KINDS = {  # layer kind -> a network with a layer of it
     "dropout": "6,9:tanh,dropout0.4,5:tanh,3",
     "flatten": "2x3x4,flatten:tanh,3",
     "activation": "2x5x4,conv3k2:silu,4:gelu,3",
+    "embedding": "mixed,6:tanh,3",
 }
 
 
@@ -124,6 +145,9 @@ def require(backend: str) -> None:
 
 def network(spec, backend="seq", dtype="float64", **options):
     require(backend)
+    first, _, items = spec.partition(",")
+    if first in TABLES:
+        spec, options["input_columns"] = f"{len(TABLES[first])},{items}", TABLES[first]
     return Network(spec, "regression", backend=backend, dtype=dtype, **options)
 
 
@@ -148,6 +172,11 @@ def fill(net, rows, seed=7):
         fan_in = np.prod(values.shape[1:])
         net.set_parameters({name: rng.normal(size=values.shape) / np.sqrt(fan_in)})
     x = rng.normal(size=(rows, *net.layers[0].in_shape)).astype(net.dtype)
+    for k, column in enumerate(net.layers[0].columns):
+        if column.kind == "gap":
+            x[rng.random(rows) < 0.4, k] = np.nan
+        elif column.values:  # a one-hot code may have no place
+            x[:, k, 0, 0] = rng.integers(column.values + (column.kind == "onehot"), size=rows)
     return x, TARGETS[net.loss](rng.normal(size=(rows, net.outputs))).astype(net.dtype)
 
 

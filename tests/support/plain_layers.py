@@ -195,6 +195,40 @@ def activation_backward(layer, dz, x, w, mask):
     return ACTIVATIONS[layer.function][1](dz, x, None), None, None
 
 
+def embedding_tables(layer, w):
+    """Yield (column, its first output, its table (values, width) or None) of each column; the tables are views of w."""
+    out = at = 0
+    for column in layer.columns:
+        table = w[at : at + column.parameters].reshape(column.values, column.width) if column.parameters else None
+        yield column, out, table
+        out, at = out + column.outputs, at + column.parameters
+
+
+def embedding_forward(layer, x, w, b, mask):
+    parts = []
+    for value, (column, _, table) in zip(x.T, embedding_tables(layer, w), strict=True):
+        if column.kind == "number":
+            parts.append(value[:, None])
+        elif column.kind == "gap":
+            gap = np.isnan(value)
+            parts.append(np.stack([np.where(gap, column.fill, value), gap], 1))
+        elif column.kind == "onehot":
+            parts.append(value[:, None] == np.arange(column.values))
+        else:
+            parts.append(table[value.astype(int)])
+    return np.concatenate(parts, 1)
+
+
+def embedding_backward(layer, dz, x, w, mask):
+    dx, dw = np.zeros(x.shape), None if w is None else np.zeros(w.shape)
+    for k, (column, out, table) in enumerate(embedding_tables(layer, dw)):
+        if column.kind in ("number", "gap"):
+            dx[:, k] = np.where(np.isnan(x[:, k]), 0, dz[:, out])
+        elif table is not None:
+            np.add.at(table, x[:, k].astype(int), dz[:, out : out + column.width])
+    return dx, dw, None
+
+
 KINDS = {
     "dense": (dense_forward, dense_backward),
     "conv": (conv_forward, conv_backward),
@@ -204,11 +238,12 @@ KINDS = {
     "flatten": (flatten_forward, flatten_backward),
     "dropout": (dropout_forward, dropout_backward),
     "activation": (activation_forward, activation_backward),
+    "embedding": (embedding_forward, embedding_backward),
 }
 
 
 def shaped(values, shape, kind):
-    return values.reshape(len(values), -1) if kind == "dense" else values.reshape(len(values), *shape)
+    return values.reshape(len(values), *([-1] if kind in ("dense", "embedding") else shape))
 
 
 def passes(layers, parameters, x, masks=None):
@@ -217,7 +252,8 @@ def passes(layers, parameters, x, masks=None):
     for index, layer in enumerate(layers):
         w = b = None
         if layer.weight_shape:
-            w, b = (np.asarray(parameters[f"layer{at}.{name}"], np.float64) for name in ("weight", "bias"))
+            w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
+            b = np.asarray(parameters[f"layer{at}.bias"], np.float64) if layer.biases else None
             at += 1
         x = shaped(outs[-1], layer.in_shape, layer.kind)
         zs.append(KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index)).reshape(len(x), -1))
@@ -246,6 +282,8 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
         dz = shaped(dz, layer.out_shape, layer.kind)
         da, dw, db = KINDS[layer.kind][1](layer, dz, x_in, w, (masks or {}).get(index))
         if dw is not None:
-            grads[f"layer{at}.weight"], grads[f"layer{at}.bias"] = dw, db
+            grads[f"layer{at}.weight"] = dw
+        if db is not None:
+            grads[f"layer{at}.bias"] = db
         da = da.reshape(len(x), -1)
     return value(outs[-1], y), grads, da.reshape(np.shape(x))

@@ -1,0 +1,172 @@
+/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, one-hot codes and rows of tables; the
+ * tables are trained. Both builds share it. A code outside its column's values reads and trains nothing.
+ *
+ * The weight is the tables, one after another. Each thread forms the gradient of a range of it from all rows in order:
+ * the sums do not depend on the number of threads, and the thread that takes the range's step has it in its cache.
+ */
+#include "core.h"
+#include <string.h>
+
+static int64_t column_outputs(const nn_column *c)
+{
+    switch (c->kind) {
+    case NN_COLUMN_NUMBER: return 1;
+    case NN_COLUMN_GAP: return 2;
+    case NN_COLUMN_ONEHOT: return c->values;
+    case NN_COLUMN_EMBEDDING: return c->width;
+    }
+    NOT_REACHED;
+}
+
+static int64_t table_values(const nn_column *c)
+{
+    return c->kind == NN_COLUMN_EMBEDDING ? (int64_t)c->values * c->width : 0;
+}
+
+static int64_t all_table_values(const nn_layer *spec)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < spec->in[0]; k++)
+        sum += table_values(&spec->columns[k]);
+    return sum;
+}
+
+/* The code that x stands for, or -1 where the column has none such. */
+static inline int64_t code_of(real x, const nn_column *c) { return x >= 0 && x < (real)c->values ? (int64_t)x : -1; }
+
+/* ---- forward ---- */
+
+/* out = what one value of a row becomes; it was 0 before */
+static inline void encode_value(real *out, real x, const nn_column *c, const real *table)
+{
+    int64_t code;
+    switch (c->kind) {
+    case NN_COLUMN_NUMBER:
+        out[0] = x;
+        return;
+    case NN_COLUMN_GAP:
+        out[0] = x == x ? x : (real)c->fill;
+        out[1] = x != x;
+        return;
+    case NN_COLUMN_ONEHOT:
+        if ((code = code_of(x, c)) >= 0)
+            out[code] = 1;
+        return;
+    case NN_COLUMN_EMBEDDING:
+        if ((code = code_of(x, c)) >= 0)
+            for (int32_t j = 0; j < c->width; j++)
+                out[j] = table[code * c->width + j];
+        return;
+    }
+    NOT_REACHED;
+}
+
+static void embedding_forward(layer *l, real *out, const real *x, const batch *b)
+{
+    int64_t first, last, stride = row_stride(l->outputs);
+    const nn_column *columns = l->spec.columns;
+    thread_share(b->team, b->n, 1, &first, &last);
+    memset(out + first * stride, 0, (size_t)((last - first) * stride) * sizeof *out);
+    for (int64_t r = first; r < last; r++) {
+        const real *row = x + r * row_stride(l->inputs), *table = l->w;
+        real *to = out + r * stride;
+        for (int64_t k = 0; k < l->inputs; k++) {
+            encode_value(to, row[k], &columns[k], table);
+            to += column_outputs(&columns[k]), table += table_values(&columns[k]);
+        }
+    }
+}
+
+/* ---- backward ---- */
+
+/* Only numbers have a gradient. The layer is the first: there is no activation below. */
+static void embedding_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                                     const batch *b)
+{
+    int64_t first, last, stride = row_stride(l->inputs);
+    const nn_column *columns = l->spec.columns;
+    (void)below;
+    thread_share(b->team, b->n, 1, &first, &last);
+    memset(dx + first * stride, 0, (size_t)((last - first) * stride) * sizeof *dx);
+    for (int64_t r = first; r < last; r++) {
+        const real *from = dz + r * row_stride(l->outputs), *row = x + r * stride;
+        for (int64_t k = 0; k < l->inputs; from += column_outputs(&columns[k]), k++)
+            if (columns[k].kind == NN_COLUMN_NUMBER || (columns[k].kind == NN_COLUMN_GAP && row[k] == row[k]))
+                dx[r * stride + k] = *from;
+    }
+}
+
+/* The gradients of the tables while they are added up: the fast build's own, in the plain build doubles. */
+#ifdef NN_FAST
+typedef real table_sum;
+static table_sum *sums_of(const layer *l) { return l->dw; }
+#else
+typedef double table_sum;
+static table_sum *sums_of(const layer *l) { return l->work; }
+static int64_t embedding_workspace(const nn_layer *spec, int64_t n, int threads)
+{
+    (void)n, (void)threads;
+    return all_table_values(spec) * (int64_t)sizeof(table_sum);
+}
+#endif
+
+/* Adds a row's part to the sums [first, last). */
+static inline void add_row(table_sum *sums, const layer *l, const real *dz, const real *x, int64_t first, int64_t last)
+{
+    int64_t table = 0;
+    for (int64_t k = 0; k < l->inputs; k++) {
+        const nn_column *c = &l->spec.columns[k];
+        int64_t code = c->kind == NN_COLUMN_EMBEDDING ? code_of(x[k], c) : -1, at = table + code * c->width;
+        if (code >= 0)
+            for (int64_t j = max_i64(0, first - at); j < min_i64(c->width, last - at); j++)
+                sums[at + j] += dz[j];
+        dz += column_outputs(c), table += table_values(c);
+    }
+}
+
+static int embedding_gradient(layer *l, const real *dz, const real *x, const batch *b)
+{
+    int64_t first, last;
+    table_sum *sums = sums_of(l);
+    thread_share(b->team, all_table_values(&l->spec), ALIGNMENT, &first, &last);
+    memset(sums + first, 0, (size_t)(last - first) * sizeof *sums);
+    for (int64_t r = 0; r < b->n; r++)
+        add_row(sums, l, dz + r * row_stride(l->outputs), x + r * row_stride(l->inputs), first, last);
+#ifndef NN_FAST
+    for (int64_t i = first; i < last; i++)
+        l->dw[i] = (real)sums[i];
+#endif
+    return 0;
+}
+
+/* ---- the tables ---- */
+
+static int64_t embedding_weights(const nn_layer *spec) { return row_stride(all_table_values(spec)); }
+
+static void embedding_import(const layer *l, real *to, const real *weight)
+{
+    memcpy(to, weight, (size_t)all_table_values(&l->spec) * sizeof(real));
+}
+
+static void embedding_export(const layer *l, real *weight, const real *from)
+{
+    memcpy(weight, from, (size_t)all_table_values(&l->spec) * sizeof(real));
+}
+
+static const char *embedding_route(const nn_layer *spec, pass_kind pass, const batch *b)
+{
+    (void)pass, (void)b;
+    return all_table_values(spec) ? "columns and tables" : "columns";
+}
+
+static const layer_kind embedding_kind = {
+    .forward = embedding_forward, .backward_input = embedding_backward_input, .flops = embedding_flops,
+    .parameters = {
+        .size = embedding_weights, .import = embedding_import, .export = embedding_export,
+        .gradient = embedding_gradient,
+    },
+#ifndef NN_FAST
+    .memory = {.workspace = embedding_workspace},
+#endif
+    .fast = {.route = embedding_route},
+};
