@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import backends
+from .core.calibration import tempered
 from .core.random import GlibcRandom, initial_weight
 from .data.dataset import Schema
 from .data.scaling import Scaling
@@ -28,7 +29,7 @@ from .nn_aux import (
 from .utils import DataError, NnError, UsageError, available_memory
 
 FACTS = (  # what a model knows beside its parameters and settings
-    "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config",
+    "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
     "scaling", "target_scaling",
 )  # fmt: skip
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
@@ -117,6 +118,7 @@ class Network:
         self.targets: list[str] | None = None
         self.classes: list[str] | None = None
         self.threshold = 0.5
+        self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
         self.history: dict = {"loss": [], "val_loss": None}
@@ -354,7 +356,11 @@ class Network:
 
     def _outputs(self, x: np.ndarray) -> np.ndarray:
         engine = self.engine
-        return engine.predict(engine.load(self.engine_rows(x)))
+        return self.calibrated(engine.predict(engine.load(self.engine_rows(x))))
+
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Return class probabilities (rows, outputs) by the network's temperature."""
+        return scores if self.temperature == 1 else tempered(scores, self.temperature)
 
     # ---- files
 
@@ -377,6 +383,7 @@ class Network:
             "dataset": self.dataset,
             "history": self.history,
             "config": self.config,
+            **({} if self.temperature == 1 else {"temperature": self.temperature}),
         }
 
     def export(self, path) -> None:
@@ -398,6 +405,7 @@ class Network:
             shift, scale = self.scaling.flat((self.inputs,))
             weights[0] = weights[0] / scale
             biases[0] = biases[0] - weights[0] @ shift
+        weights[-1], biases[-1] = weights[-1] / self.temperature, biases[-1] / self.temperature
         return weights, biases
 
     @classmethod
@@ -417,7 +425,7 @@ class Network:
             raise DataError(f"{path}: {error}") from error
         net._compute_on(**engine)
         net.set_parameters(tensors)
-        facts = {name: meta[name] for name in FACTS}
+        facts = {name: meta[name] for name in FACTS if name in meta}
         for name in ("scaling", "target_scaling"):
             facts[name] = meta[name] and Scaling.from_dict(meta[name])
         net.describe(**facts)

@@ -7,6 +7,7 @@ here and the formulas (docs/developing.md, «To add»). A name stands for the co
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .utils import UsageError
@@ -42,6 +43,15 @@ class Optimizer:
     weight_decay: float
     moments: int = 0  # vectors kept beside the parameters
     takes_momentum: bool = False  # --momentum above 0 adds one moment
+
+
+@dataclass(frozen=True)
+class ThresholdRule:
+    """What --threshold looks for."""
+
+    sought: str
+    numbers: tuple[str, ...]  # what its numbers are called
+    holds: Callable[..., bool]  # whether they can be
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,23 @@ SCALINGS = {
 }
 SCALING_ALIASES = {"standarization": "standardization"}  # the original's spelling
 
+CALIBRATIONS = {
+    "none": "probabilities as the network gives them",
+    "temperature": "logits divided by one number (Guo et al. 2017)",
+}
+DEFAULT_CALIBRATION = "none"
+THRESHOLD_RULES = {
+    "f1": ThresholdRule("the largest F1", (), lambda: True),
+    "fbeta": ThresholdRule("the largest F score, where recall counts B times", ("B",), lambda beta: beta > 0),
+    "precision": ThresholdRule("the largest recall at a precision of P or more", ("P",), lambda p: 0 < p <= 1),
+    "recall": ThresholdRule("the largest precision at a recall of R or more", ("R",), lambda r: 0 < r <= 1),
+    "cost": ThresholdRule(
+        "the least cost of false alarms (FP each) and missed rows (FN each)", ("FP", "FN"),
+        lambda of_fp, of_fn: min(of_fp, of_fn) >= 0 and max(of_fp, of_fn) > 0,
+    ),
+}  # fmt: skip
+"""By which --threshold finds a number (core/thresholds.py)."""
+
 TASKS = {  # task -> (activation of the output layer, loss) when nobody says otherwise
     "binary": ("sigmoid", "bce"),
     "multiclass": ("softmax", "ce"),
@@ -129,6 +156,46 @@ REFERENCE = {  # what --reference stands for
     "momentum": 0.0,
     "weight_decay": 0.0,
 }
+
+
+def threshold_rules() -> str:
+    """Return the rules of --threshold as they are written: f1, fbeta=B, ..."""
+    return ", ".join(
+        f"{name}={':'.join(rule.numbers)}" if rule.numbers else name for name, rule in THRESHOLD_RULES.items()
+    )
+
+
+def threshold_value(text: str | float) -> float | str:
+    """Return the number that a value of --threshold is, or its text if it is a rule. Raises ValueError."""
+    try:
+        number = float(text)
+    except ValueError:
+        parse_rule(str(text))
+        return str(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
+    """Return name and numbers of a rule of --threshold. Raises ValueError."""
+    name, equals, values = text.partition("=")
+    rule = THRESHOLD_RULES.get(name)
+    numbers = tuple(map(float, values.split(":"))) if equals else ()
+    if rule is None or len(numbers) != len(rule.numbers) or not all(map(math.isfinite, numbers)):
+        raise ValueError(text)
+    if not rule.holds(*numbers):
+        raise ValueError(text)
+    return name, numbers
+
+
+def check_is_number(threshold: float | str | None) -> None:
+    """Raise UsageError for a rule where a number belongs: the rows that judge a threshold must not choose it."""
+    if isinstance(threshold, str):
+        raise UsageError(
+            f"--threshold {threshold}: a rule is for --train, which keeps the number that it finds in the model; "
+            "give it there, or a number here"
+        )
 
 
 def check_reference(settings: dict) -> None:

@@ -39,6 +39,7 @@ from .core.metrics import (
     total,
 )
 from .data.stream import StreamedDataset
+from .nn_aux import check_is_number
 from .utils import DataError, NnError, UsageError, listed, log
 
 
@@ -237,6 +238,7 @@ def skill(rmse: float, truth: np.ndarray, persistence: np.ndarray, weights=None)
 def _checked_threshold(net, threshold: float | None) -> float:
     if threshold is None:
         return net.threshold
+    check_is_number(threshold)
     if not math.isfinite(threshold):
         raise UsageError(f"threshold {threshold}: expected a finite number, such as 0.5")
     if net.task != "binary":

@@ -96,6 +96,8 @@ def test_testing_two_classes_prints_a_table_and_the_same_figures_as_json(trained
         "mcc",
         "roc_auc",
         "pr_auc",
+        "log_loss",
+        "brier",
     ]
     assert figures["tp"] + figures["fp"] + figures["fn"] + figures["tn"] == figures["rows"] == 12
     table = succeed("--test", "--model", trained).out
@@ -108,7 +110,7 @@ def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
     succeed("--train", "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class"]
+    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class", "log_loss", "brier"]
     assert list(figures["macro"]) == ["precision", "recall", "f1"]
     table = succeed("--test", "--model", "m.bin").out
     names = [row["class"] for row in figures["per_class"]]

@@ -9,7 +9,7 @@ import sys
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
-from ..nn_aux import TASKS
+from ..nn_aux import TASKS, check_is_number
 from ..terminal import console, tables
 from ..utils import UsageError, atomic_file, check_writable
 from .common import check_apart, check_report, load_network, print_json
@@ -17,6 +17,7 @@ from .common import check_apart, check_report, load_network, print_json
 
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
+    check_is_number(flags.threshold)
     if flags.report:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
@@ -74,6 +75,7 @@ def _tell_test(flags, net, result: dict) -> None:
 
 def predict_command(flags) -> None:
     """Write row, prediction and, if known, truth of every row of --dataset as CSV."""
+    check_is_number(flags.threshold)
     to_file = flags.output not in (None, "-")
     if to_file:
         check_apart(flags.dataset, flags.output)

@@ -136,13 +136,19 @@ _METADATA = {
 }
 
 
+_MAY_BE_MISSING = {
+    "temperature": (lambda value: _is_number(value) and value > 0, "a number above 0"),
+}
+
+
 def _check_metadata(path, metadata: dict) -> None:
     version = metadata.get("format")
     if _is_whole(version) and version > FORMAT:
         raise DataError(
             f"{path}: model file format {version}, this nn reads up to {FORMAT}; install a newer nn"
         )
-    for key, (check, expected) in _METADATA.items():
+    there = {key: known for key, known in _MAY_BE_MISSING.items() if key in metadata}
+    for key, (check, expected) in (_METADATA | there).items():
         if key not in metadata:
             raise DataError(f"{path}: damaged model file: `{key}` is missing from its metadata; {RETRAIN}")
         if not check(metadata[key]):

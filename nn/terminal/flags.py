@@ -15,6 +15,7 @@ import typer
 from ..backends import BACKENDS, DISTRIBUTIONS, device_numbers
 from ..nn_aux import (
     ACTIVATIONS,
+    CALIBRATIONS,
     DEFAULT_SCHEDULE,
     DEFAULTS,
     DTYPES,
@@ -27,6 +28,8 @@ from ..nn_aux import (
     SCHEDULES,
     TASKS,
     WEIGHT_DECAYS,
+    threshold_rules,
+    threshold_value,
 )
 from ..utils import UsageError, closest
 
@@ -79,7 +82,7 @@ BYTES = Value(_bytes, lambda value: value > 0, "a size in bytes such as 2G or 50
 POSITIVE = Value(float, lambda value: 0 < value < math.inf, "a finite number above 0")
 NOT_NEGATIVE = Value(float, lambda value: 0 <= value < math.inf, "a finite number, 0 or above")
 SHARE = Value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
-FINITE = Value(float, math.isfinite, "a finite number")
+THRESHOLD = Value(threshold_value, lambda value: True, f"a finite number, {threshold_rules()}")
 GPUS = Value(device_numbers, bool, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)")
 TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a value that is no flag")
 
@@ -183,9 +186,11 @@ FLAGS = [
         keyword_of="train",
     ),
     Flag(
-        "threshold", DATA, f"Score from which a row counts as class 1 ({_USUAL['threshold']}).", FINITE, "SCORE",
-        modes=USE, keyword_of="train",
+        "threshold", DATA,
+        f"Score from which a row counts as class 1 ({_USUAL['threshold']}); --train finds it by {threshold_rules()}.",
+        THRESHOLD, "SCORE/RULE", modes=USE, keyword_of="train",
     ),
+    _name_of("calibrate", DATA, CALIBRATIONS, "none; of class probabilities, by validation rows", keyword_of="train"),
     Flag(
         "output", DATA, "Where --predict (-, stdout), --sweep and --plot (a folder) write.", TEXT, "PATH", "-o",
         modes=frozenset({"predict", "sweep", "plot"}),

@@ -83,10 +83,20 @@ def training_report(result: dict) -> None:
     losses = f"loss {result['loss'][-1]:.6g}"
     if result["val_loss"]:
         losses += f", held-out loss {result['val_loss'][-1]:.6g}"
+    if "calibration" in result:
+        calibration = result["calibration"]
+        pairs = [f"{RATES[name]} {_pair(calibration[name])}" for name in ("log_loss", "brier")]
+        print(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
+    if "threshold" in result:
+        print(f"threshold {result['threshold']:.6g}")
     print(
         f"{printable(result['model'])}: {result['parameters']:,} parameters, {result['epochs']} epochs in "
         f"{result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch), {losses}"
     )
+
+
+def _pair(values: Sequence[float | None]) -> str:
+    return " -> ".join(map(_rate, values))
 
 
 def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None) -> None:
@@ -229,6 +239,7 @@ def model_report(net, model: str) -> None:
         "targets": listed(net.targets or []),
         "classes": listed(net.classes or []),
         "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
+        "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
         "seed": str(net.seed),
         "hold-out": f"{net.holdout:g}",
         "data": data.get("path") or "",

@@ -2,6 +2,7 @@
 
     options.py  Options: the settings that change the result, defaults filled in
     rows.py     TrainingRows: split, scaled, loaded; what the network must know to read such data again
+    decision.py after the last epoch: the temperature of the probabilities, the threshold of class 1
     loop.py     train; Training: epoch after epoch, stops, checkpoints, figures
 
 Imports: everything below, from watch to utils. Imported by: study, commands.

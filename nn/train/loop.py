@@ -26,7 +26,8 @@ from ..nn_aux import DEFAULTS, SCHEDULES, moment_names
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback
 from . import rows as row_sets
-from .options import Options, options_of
+from .decision import check_decision, decide_on
+from .options import Options, is_decided_later, options_of
 from .rows import TrainingRows, check_fit, window_of
 
 POLL_SECONDS = 0.1
@@ -45,7 +46,8 @@ def train(
     schedule: str | None = None,
     scaling: str | None = None,
     holdout: float | None = None,
-    threshold: float | None = None,
+    threshold: float | str | None = None,
+    calibrate: str | None = None,
     checkpoint: str | Checkpoint | None = None,
     checkpoint_every: int | None = None,
     resume: str | None = None,
@@ -65,6 +67,9 @@ def train(
     checkpoint: a file to keep the state in, at the end of every `checkpoint_every`th epoch (1) and where the
     training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it exists. The training then
     ends in the same numbers as an uninterrupted one. checkpoint may also be a files.Checkpoint, which has all three.
+
+    threshold: a number, or a rule by which it is found after the last epoch: f1, fbeta=B, precision=P, recall=R,
+    cost=FP:FN. calibrate: none, or temperature, found on validation rows.
 
     A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
     batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
@@ -102,6 +107,8 @@ class Training:
         check_fit(net, ds)
         ds, window = window_of(net, ds, options, self.rank_group)
         self.rows = TrainingRows(net, ds, window, options, self.rank_group)
+        if is_decided_later(options):
+            check_decision(net, options, self.rows.decisive()[2])
         self._check_ranks(ds)
         self.batches = self._batches()
         self.order = self._order()
@@ -204,7 +211,11 @@ class Training:
             self.net.take_parameters()
             self.net.describe(history=self._losses())
             self.checkpoint.finish()
-        return self._result()
+        decided = {}
+        if is_decided_later(self.options):
+            ds, rows, _ = self.rows.decisive()
+            decided = decide_on(self.net, ds, rows, self.options)
+        return self._result() | decided
 
     def _run_epoch(self, worker: ThreadPoolExecutor) -> None:
         """Train on the rest of the epoch at hand."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from ..data.stream import StreamedDataset
 from ..ds import Dataset, check_trainable, split_holdout
 from ..files.checkpoint import Position
 from ..nn import Network
-from ..nn_aux import ACTIVATIONS
+from ..nn_aux import ACTIVATIONS, DEFAULTS
 from ..utils import DataError, UsageError, log
-from .options import Options
+from .options import Options, is_decided_later
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
 
@@ -42,6 +41,7 @@ class TrainingRows:
         self._training, self._holdout = _split(ds, options.holdout, net.seed)
         self.count, self.holdout_count = len(self._training), len(self._holdout)
         net.describe(**_facts_of(net, ds, self._training, window, options, self.holdout_count > 0))
+        self._data = ds if is_decided_later(options) else None  # else the engine's copy is enough
         self.loaded = self.windows = None  # loaded: what the engine computes with now
         convert = functools.partial(_engine_rows, net)
         if window:
@@ -49,6 +49,10 @@ class TrainingRows:
             self.windows = RowWindows(ds, window, batches, convert, net.seed, rank_group.rank, rank_group.size)
         else:
             self.loaded = net.engine.load(*convert(ds))
+
+    def decisive(self) -> tuple[Dataset | StreamedDataset, object, bool]:
+        """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_on."""
+        return self._data, self._data.training if self.windows else self._training, False
 
     def start(self, at: Position, epochs: int) -> None:
         """Begin to read windows from a position on."""
@@ -128,13 +132,14 @@ def _facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: O
         "columns": ds.columns,
         "targets": ds.targets,
         "classes": ds.classes,
-        "threshold": o.threshold,
+        "threshold": DEFAULTS["threshold"] if isinstance(o.threshold, str) else o.threshold,
+        "temperature": 1.0,
         "holdout": o.holdout if any_holdout else 0.0,
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,
         "target_scaling": of_targets,
         "config": {
-            **asdict(o),
+            **o.config(),
             "layers": net.spec,
             **{name: getattr(net, name) for name in settings},
             "target": ds.target,

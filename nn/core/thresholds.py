@@ -1,0 +1,125 @@
+"""The threshold from which a score counts as class 1: the rules of --threshold, exact over all cut-offs.
+
+A cut-off takes the rows from some distinct score on for class 1, or none. The best one is found by counting over the
+sorted scores. The threshold then lies half-way to the next lower score, so that a new score close to either falls on
+its side. Of equally good cut-offs the highest is taken: the one with the fewest alarms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..nn_aux import parse_rule, threshold_rules
+from ..utils import DataError, UsageError
+from .metrics import checked_weights, counts_by_score, without_zeros
+
+
+@dataclass(frozen=True)
+class CutOffs:
+    """All cut-offs of some rows, the highest first: class 1 from scores[k] on; the first one, inf, takes no row.
+
+    tp, fp, fn (cut-offs,): rows or their weights, float64.
+    """
+
+    scores: np.ndarray
+    tp: np.ndarray
+    fp: np.ndarray
+    fn: np.ndarray
+
+    @property
+    def precision(self) -> np.ndarray:
+        """Return tp/(tp+fp), 0 where no row is taken."""
+        return _ratio(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> np.ndarray:
+        """Return tp/(tp+fn), 0 where no row is positive."""
+        return _ratio(self.tp, self.tp + self.fn)
+
+    def fbeta(self, beta: float) -> np.ndarray:
+        """Return (1+b^2)tp / ((1+b^2)tp + b^2 fn + fp), the F1 score for beta 1."""
+        square = beta * beta
+        return _ratio((1 + square) * self.tp, (1 + square) * self.tp + square * self.fn + self.fp)
+
+    def cost(self, of_fp: float, of_fn: float) -> np.ndarray:
+        """Return what the wrong rows cost."""
+        return of_fp * self.fp + of_fn * self.fn
+
+    def threshold(self, k: int) -> float:
+        """Return the threshold of cut-off k: half-way to the next lower score; above all scores for the first."""
+        if k == 0:
+            return float(np.nextafter(self.scores[1], math.inf))
+        here, lower = self.scores[k], self.scores[min(k + 1, len(self.scores) - 1)]
+        half = lower + (here - lower) / 2
+        return float(half if lower < half else here)
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
+
+
+def cut_offs(truth: np.ndarray, scores: np.ndarray, weights=None) -> CutOffs:
+    """Return all cut-offs of truth (rows,) of 0 and 1, scores (rows,) and weights (rows,)."""
+    weights, truth, scores = without_zeros(checked_weights(weights, len(truth)), truth, scores)
+    positives, negatives = counts_by_score(truth, scores, weights)
+    distinct = np.unique(scores.astype(np.float64))[::-1]
+    tp, fp = (np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives))
+    return CutOffs(np.concatenate([[math.inf], distinct]), tp, fp, tp[-1] - tp)
+
+
+# ---------------------------------------------------------------- rules
+
+
+def best_threshold(spec: str, truth: np.ndarray, scores: np.ndarray, weights=None) -> float:
+    """Return the threshold that a rule of --threshold finds on these rows.
+
+    spec: f1 or fbeta=B, the largest F score; precision=P, the largest recall of the cut-offs whose precision is at
+    least P; recall=R, the largest precision of those whose recall is at least R; cost=FP:FN, the least cost of the
+    wrong rows, where a false alarm costs FP and a missed row of class 1 costs FN.
+    truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,) or None.
+    Raises UsageError for no such rule and for a precision that no cut-off reaches, DataError if no row is of class 1.
+    """
+    try:
+        name, numbers = parse_rule(spec)
+    except ValueError:
+        raise UsageError(f"--threshold {spec}: expected {threshold_rules()}") from None
+    cuts = cut_offs(np.asarray(truth), np.asarray(scores), weights)
+    if not cuts.tp[-1]:
+        raise DataError(f"--threshold {spec}: no row to choose it by is of class 1; give a number, or other rows")
+    return cuts.threshold(_BEST[name](cuts, *numbers))
+
+
+def _best_fbeta(cuts: CutOffs, beta: float = 1.0) -> int:
+    return int(np.argmax(cuts.fbeta(beta)))  # the first of equal ones
+
+
+def _precise_enough(cuts: CutOffs, least: float) -> int:
+    enough = cuts.precision >= least
+    enough[0] = False
+    if not enough.any():
+        best = cuts.precision.max()
+        raise UsageError(
+            f"--threshold precision={least:g}: no cut-off reaches it, the best has precision {best:.4g}; "
+            f"ask for at most that"
+        )
+    return int(np.argmax(np.where(enough, cuts.recall, -1.0)))
+
+
+def _sensitive_enough(cuts: CutOffs, least: float) -> int:
+    return int(np.argmax(np.where(cuts.recall >= least, cuts.precision, -1.0)))
+
+
+def _cheapest(cuts: CutOffs, of_fp: float, of_fn: float) -> int:
+    return int(np.argmin(cuts.cost(of_fp, of_fn)))
+
+
+_BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
+    "f1": _best_fbeta,
+    "fbeta": _best_fbeta,
+    "precision": _precise_enough,
+    "recall": _sensitive_enough,
+    "cost": _cheapest,
+}

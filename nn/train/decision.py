@@ -1,0 +1,80 @@
+"""What is found after the last epoch: the temperature of the probabilities, then the threshold of class 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..core.calibration import best_temperature
+from ..core.metrics import brier, log_loss
+from ..core.thresholds import best_threshold
+from ..data.stream import StreamedDataset
+from ..ds import Dataset
+from ..nn import PREDICT_BLOCK, Network
+from ..nn_aux import DEFAULT_CALIBRATION, TASKS
+from ..utils import UsageError, log
+from .options import Options
+
+
+def check_decision(net: Network, options: Options, any_validation: bool) -> None:
+    """Raise UsageError, before training, for a rule or a calibration that cannot be. Remark what rows it will use."""
+    if isinstance(options.threshold, str):
+        flag = f"--threshold {options.threshold}"
+        if net.task != "binary":
+            raise UsageError(f"{flag}: is for two classes, the task is {net.task}; leave it out")
+        if not any_validation:
+            log.warning("%s: chosen on the training rows, which the network knows; --validation sets some apart", flag)
+    if options.calibrate != DEFAULT_CALIBRATION:
+        flag = f"--calibrate {options.calibrate}"
+        output, _ = TASKS[net.task]
+        if net.task == "regression" or net.layers[-1].output_function != output:
+            found = f"{net.task}, with a {net.layers[-1].output_function} output layer"
+            raise UsageError(f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {found}")
+        if not any_validation:
+            raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE")
+
+
+def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Options) -> dict:
+    """Find temperature and threshold on these rows as the options ask, keep them in the network, return what to tell.
+
+    rows: indices of a Dataset, or the blocks (BlockSet) of a StreamedDataset. The dict has `threshold` where a rule
+    chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
+    Raises what best_threshold raises.
+    """
+    by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULT_CALIBRATION
+    told: dict = {}
+    truth, scores, weights = _judged(net, ds, rows)
+    if calibrated:
+        net.describe(temperature=best_temperature(truth, scores, weights))
+        after = net.calibrated(scores)
+        told["calibration"] = {"temperature": net.temperature, **_both(truth, scores, after, weights)}
+        scores = after
+    if by_rule:
+        net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
+        told["threshold"] = net.threshold
+    return told
+
+
+def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> dict:
+    pair = [scores[:, 0] if scores.shape[1] == 1 else scores for scores in (before, after)]
+    figures = {"log_loss": log_loss, "brier": brier}
+    return {name: [figure(truth, scores, weights) for scores in pair] for name, figure in figures.items()}
+
+
+def _judged(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
+    """Return (truth (rows,), scores (rows, outputs), weights or None), predicted some rows at a time."""
+    parts = [(y, net.predict(x), weights) for x, y, weights in _blocks(ds, rows)]
+    return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def _blocks(ds: Dataset | StreamedDataset, rows) -> Iterator[tuple]:
+    """Yield (x, y, weights or None) of some rows at a time."""
+    if isinstance(ds, StreamedDataset):
+        for block in ds.read(rows, 0, rows.rows):
+            yield block.x, block.y, getattr(block, "weights", None)
+        return
+    weights = getattr(ds, "weights", None)
+    for first in range(0, len(rows), PREDICT_BLOCK):
+        some = rows[first : first + PREDICT_BLOCK]
+        yield ds.x[some], ds.y[some], None if weights is None else weights[some]
