@@ -207,7 +207,7 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     nn_net next = *net;                 /* the network stays as it is until all memory is there */
     memcpy(layers, net->layers, sizeof layers);
     next.layers = layers;
-    next.bytes = net->engine_size * (1 + !!net->moment1 + !!net->moment2) + net->gradients_size;
+    next.bytes = net->engine_size * (1 + !!net->moment1 + !!net->moment2 + !!net->kept) + net->gradients_size;
     next.bytes *= (int64_t)sizeof(real);
     if (!make_buffers(&next, n)) {
         release_buffers(&next);
@@ -233,6 +233,14 @@ static int need_moments(nn_net *net, int first, int second)
     return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
 }
 
+/* Makes room for a copy of the parameters. -1 when memory runs out. */
+static int need_kept(nn_net *net)
+{
+    if (!net->kept)
+        net->kept = take(net, net->engine_size * (int64_t)sizeof(real));
+    return net->kept ? 0 : -1;
+}
+
 /* Makes room for the gradients that are kept in a batch of `rows` rows; for those of all layers where rows is 0. The
  * vector only grows. -1 when memory runs out. */
 static int need_gradients(nn_net *net, int64_t rows)
@@ -246,7 +254,7 @@ static int need_gradients(nn_net *net, int64_t rows)
         size = micro_batches_of(net, rows) * net->engine_size;
     if (size <= net->gradients_size)
         return 0;
-    real *gradients = nn_alloc((size + 1) * (int64_t)sizeof(real));
+    real *gradients = nn_alloc((size + 2) * (int64_t)sizeof(real));
     if (!gradients)
         return -1;
     nn_free(net->gradients);

@@ -17,7 +17,8 @@ typedef struct {
     nn_optimizer optimizer;
     double rate;                        /* sgd: learning rate times inv_rows, momentum: learning rate,
                                          * adam: learning rate / (1 - beta1^t) */
-    double inv_rows;                    /* gradients are sums over the batch; this makes them means */
+    double inv_rows;                    /* 1 / sum of the rows' weights: gradients are sums over the batch, this makes
+                                         * them means */
     double momentum, beta1, beta2, epsilon;
     double root_scale;                  /* adam: 1 / sqrt(1 - beta2^t) */
     double decay;                       /* learning rate times weight decay */
@@ -138,9 +139,10 @@ struct nn_net {
     int64_t batch;                      /* rows that the buffers have room for */
     buffers buffers;
     layer *layers;
-    int64_t size, engine_size;          /* values in a parameter vector, and in the four below */
+    int64_t size, engine_size;          /* values in a parameter vector, and in the five below */
     int64_t kept_size, gradients_size;  /* of layers that always keep their gradients, and what there is room for */
-    real *parameters, *gradients, *moment1, *moment2;   /* the first two with a value more: ranks.c */
+    real *parameters, *gradients, *moment1, *moment2;   /* the first with a value more, the second with two: ranks.c */
+    real *kept;                         /* a copy of the parameters; NULL: none was asked for */
     real *dx;                           /* gradient of x, only while asked for */
     int64_t bytes;
     thread_barrier barrier;

@@ -1,5 +1,5 @@
 /* net.c - a network: its layer kinds, the layout of its parameter vectors, and their way in and out.
- * uses: the files of the layer kinds, buffers.c (last_layer, point_layers, release_buffers, need_moments)
+ * uses: the files of the layer kinds, buffers.c (last_layer, point_layers, release_buffers, need_moments, need_kept)
  */
 #include "core.h"
 
@@ -80,6 +80,7 @@ void FN(net_free)(nn_net *net)
     if (net->layers)
         release_buffers(net);
     nn_free(net->parameters), nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2);
+    nn_free(net->kept);
     nn_free(net->layers), nn_free(net);
 }
 
@@ -94,6 +95,7 @@ static real *whole_vector(nn_net *net, nn_vector what)
     case NN_PARAMETERS: return net->parameters;
     case NN_MOMENT1: return need_moments(net, 1, 0), net->moment1;
     case NN_MOMENT2: return need_moments(net, 0, 1), net->moment2;
+    case NN_KEPT: return need_kept(net), net->kept;
     }
     NOT_REACHED;
 }
@@ -122,3 +124,11 @@ static void export_vector(const nn_net *net, real *to, const real *from)
 
 void FN(net_set)(nn_net *net, nn_vector what, const real *from) { import_vector(net, whole_vector(net, what), from); }
 void FN(net_get)(nn_net *net, nn_vector what, real *to) { export_vector(net, to, whole_vector(net, what)); }
+
+int FN(net_keep)(nn_net *net)
+{
+    if (need_kept(net))
+        return -1;
+    memcpy(net->kept, net->parameters, (size_t)net->engine_size * sizeof(real));
+    return 0;
+}

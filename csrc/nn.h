@@ -18,7 +18,7 @@ typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, N
                NN_SILU, NN_GELU, NN_SELU } nn_activation;
 typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE } nn_loss;
 typedef enum { NN_SGD, NN_ADAM } nn_optimizer;
-typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2 } nn_vector;
+typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_KEPT } nn_vector;
 typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
 
 /* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x, 0), or (fill, 1) where x
@@ -52,6 +52,7 @@ typedef struct {
     nn_type x_type;
     const void *y;
     const int32_t *labels;
+    const void *weights;                /* (rows) of the network's type: how often a row counts; NULL: once each */
     int64_t record_bytes;               /* from one record to the next, a multiple of the number type's size */
     int32_t numbers, codes4, codes2, codes1;    /* of a record; together the inputs */
 } nn_data;
@@ -72,7 +73,7 @@ typedef struct {
 typedef struct {
     int64_t row;                        /* rows of the order done so far; an epoch begins here */
     int64_t step;                       /* batches done since training began */
-    double loss;                        /* sum over the rows done of their losses */
+    double loss;                        /* sum over the rows done of their losses times their weights */
     int32_t stop;                       /* not 0: end after this batch */
 } nn_progress;
 
@@ -157,9 +158,11 @@ int FN(net_threads)(const nn_net *net, int64_t rows);
 /* Writes to out[size] the kernel of layer number `layer`, counted from 0, in training on batches of `rows` rows; and
  * whether the layer is fused with its neighbours, and the batch trained as micro-batches. -1: no such layer. */
 int FN(net_route)(const nn_net *net, int64_t rows, int layer, char *out, int size);
-/* Copy a parameter vector (NN_PARAMETERS) or the optimiser's moments in or out. */
+/* Copy a parameter vector (NN_PARAMETERS), the optimiser's moments or the kept parameters in or out. */
 void FN(net_set)(nn_net *net, nn_vector what, const real *values);
 void FN(net_get)(nn_net *net, nn_vector what, real *values);
+/* Keep a copy of the parameters as they are now, instead of the last one. -1 when memory runs out. */
+int FN(net_keep)(nn_net *net);
 /* From now on note in *profile when the steps of training's batches end; NULL: no longer. */
 void FN(net_profile)(nn_net *net, nn_profile *profile);
 /* From now on net_epoch trains together with the other ranks (*ranks stays the caller's); NULL: alone. */
@@ -170,9 +173,11 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
                          int64_t seed, int64_t step);
 /* out (n, outputs) = the network of data's rows[0 .. n-1]; of its first n rows where rows is NULL. */
 void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n);
-/* Mean loss of data's rows[0 .. n-1]; no dropout. */
+/* Mean loss of data's rows[0 .. n-1], weighted; no dropout. 0 where all weights are 0. */
 double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64_t n);
 /* Train on data's rows order[progress->row .. n-1], batch after batch, the last one shorter. Updates progress.
+ * A batch's gradient is the mean over its rows, weighted: a row of weight 2 is as good as two rows. It is 0 where all
+ * of the batch's weights are 0.
  * With ranks all of them call it with the same order and progress, but for `stop`, which one is enough to set.
  * 0, -1 when memory runs out before the first batch, -2 when a message between ranks fails. */
 int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_t n,

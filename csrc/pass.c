@@ -139,13 +139,29 @@ static void feedforward(nn_net *net, const batch *b)
     }
 }
 
-/* Replaces the last layer's values before their activation by the gradient of the loss. */
-static void loss_of_batch(nn_net *net, const batch *b, nn_activation activation)
+/* A row's loss and gradient times the row's weight, for some rows of the batch. */
+static void weigh_rows(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first, int64_t last)
+{
+    const layer *l = last_layer(net);
+    for (int64_t r = first; r < last; r++) {
+        real weight = ((const real *)data->weights)[rows[r]], *dz = l->out + r * row_stride(l->outputs);
+        for (int64_t k = 0; k < l->outputs; k++)
+            dz[k] *= weight;
+        net->buffers.row_loss[r] *= weight;
+    }
+}
+
+/* Replaces the last layer's values before their activation by the gradient of the loss. rows: of the data, for their
+ * weights. */
+static void loss_of_batch(nn_net *net, const nn_data *data, const int64_t *rows, const batch *b,
+                          nn_activation activation)
 {
     layer *l = last_layer(net);
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
     loss_backward(l->out, net->buffers.row_loss, net->buffers.y, net->loss, activation, first, last, l->outputs);
+    if (data->weights)
+        weigh_rows(net, data, rows, first, last);
     barrier_wait(b->team);
 }
 
@@ -236,7 +252,7 @@ static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, n
     gather(net, data, rows, 0, next, 1, b);
     stamp(net, b, STAMP_GATHERED);
     feedforward(net, b);
-    loss_of_batch(net, b, activation);
+    loss_of_batch(net, data, rows, b, activation);
     stamp(net, b, stamp_loss(net->count));
     backpropagate(net, b, NULL);
 }

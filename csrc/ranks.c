@@ -2,7 +2,8 @@
  *
  * Mirrored: gradients are summed on every rank, and every rank takes the same step. Central: they are summed on rank 0,
  * which alone has the optimiser's moments; it takes the step and broadcasts the parameters. The vectors have one value
- * more: whether any rank is asked to stop, so that all ranks stop after the same batch.
+ * more: whether any rank is asked to stop, so that all ranks stop after the same batch; the gradients a second one, the
+ * weight of the batch's rows.
  * uses: buffers.c
  */
 #include "core.h"
@@ -74,11 +75,15 @@ static int broadcast(const nn_ranks *r, real *values, int64_t n)
 }
 
 /* By the first thread, after this rank's gradients: the gradients of the whole batch. */
-static int sum_gradients(nn_net *net, int stop)
+static int sum_gradients(nn_net *net, double weight, int stop)
 {
     net->gradients[net->engine_size] = (real)(stop != 0);
-    return sum_over_ranks(net->ranks, net->gradients, net->engine_size + 1);
+    net->gradients[net->engine_size + 1] = (real)weight;
+    return sum_over_ranks(net->ranks, net->gradients, net->engine_size + 2);
 }
+
+/* The weight of the batch's rows, of all ranks. */
+static double summed_weight(const nn_net *net) { return (double)net->gradients[net->engine_size + 1]; }
 
 /* By the first thread, after the step: the same parameters on every rank; *stop: whether any rank is asked to stop. */
 static int same_parameters(nn_net *net, int *stop)

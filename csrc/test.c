@@ -1,6 +1,6 @@
 /* test.c - the network's outputs for rows of a data set, and their loss.
- * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c (take_images); the fast build
- * also omp/small_forward.c
+ * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c (take_images, weight_of); the
+ * fast build also omp/small_forward.c
  */
 #include "core.h"
 
@@ -151,7 +151,7 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
 {
     layer *output = last_layer(net);
     nn_activation activation = output->spec.activation;
-    double loss = 0;
+    double loss = 0, weight = weight_of(data, rows, n);
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
     #pragma omp parallel num_threads(forward_threads(net, min_i64(n, net->batch)))
     {
@@ -162,12 +162,12 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
             };
             gather(net, data, rows + done, 0, (next_rows){NULL, 0}, 1, &b);
             feedforward(net, &b);
-            loss_of_batch(net, &b, activation);
+            loss_of_batch(net, data, rows + done, &b, activation);
             for (int64_t r = 0; here.id == 0 && r < b.n; r++)
                 loss += net->buffers.row_loss[r];
             barrier_wait(here);
         }
     }
     output->spec.activation = activation;
-    return loss / (double)n;
+    return weight > 0 ? loss / weight : 0;
 }

@@ -24,24 +24,42 @@ static int moments_of(const nn_training *t)
     NOT_REACHED;
 }
 
-static update update_of(const nn_training *t, int64_t step, double done, int64_t n)
+/* How many rows the given ones count as. */
+static double weight_of(const nn_data *data, const int64_t *rows, int64_t n)
+{
+    const real *weights = data->weights;
+    double sum = 0;
+    if (!weights)
+        return (double)n;
+    for (int64_t r = 0; r < n; r++)
+        sum += (double)weights[rows[r]];
+    return sum;
+}
+
+/* The step before weigh_step. */
+static update update_of(const nn_training *t, int64_t step, double done)
 {
     double rate = rate_at(t, done);
     update u = {
-        .optimizer = t->optimizer, .rate = rate, .inv_rows = 1.0 / (double)n, .momentum = t->momentum,
+        .optimizer = t->optimizer, .rate = rate, .momentum = t->momentum,
         .beta1 = t->beta1, .beta2 = t->beta2, .epsilon = t->epsilon, .decay = rate * t->weight_decay,
     };
     switch (t->optimizer) {
-    case NN_SGD:
-        if (t->momentum == 0)
-            u.rate = rate * u.inv_rows;
-        return u;
+    case NN_SGD: return u;
     case NN_ADAM:
         u.rate = rate / (1 - pow(t->beta1, (double)(step + 1)));
         u.root_scale = 1 / sqrt(1 - pow(t->beta2, (double)(step + 1)));
         return u;
     }
     NOT_REACHED;
+}
+
+/* Makes it a step by the mean over a batch whose rows weigh that much. */
+static void weigh_step(update *u, double weight)
+{
+    u->inv_rows = weight > 0 ? 1 / weight : 0;
+    if (u->optimizer == NN_SGD && u->momentum == 0)
+        u->rate *= u->inv_rows;
 }
 
 /* ---- one epoch ---- */
@@ -98,13 +116,16 @@ static void train_one_batch(const epoch *e, const batch *b, int64_t row, int64_t
         memset(net->gradients, 0, (size_t)net->engine_size * sizeof(real));
 }
 
-/* One step with the gradients of all ranks. *stop: whether this rank is asked to, before; whether any is, after. */
-static int step_together(nn_net *net, const batch *b, int *stop)
+/* One step with the gradients of all ranks, for the batch of `rows` rows of the order from `row` on. *stop: whether
+ * this rank is asked to, before; whether any is, after. */
+static int step_together(const epoch *e, const batch *b, update *u, int64_t row, int64_t rows, int *stop)
 {
+    nn_net *net = e->net;
     int failed = 0;
     if (b->team.id == 0)
-        failed = sum_gradients(net, *stop);
+        failed = sum_gradients(net, weight_of(e->data, e->order + row + b->first_row, b->n), *stop);
     barrier_wait(b->team);
+    weigh_step(u, e->data->weights ? summed_weight(net) : (double)rows);
     stamp(net, b, stamp_summed(net->count));
     for (int i = 0; i < net->count && steps_here(net); i++)
         apply_update(&net->layers[i], b);
@@ -129,14 +150,15 @@ static int add_losses(const nn_net *net, loss_book *losses, const batch *b, int 
     return loss_book_add(losses, net->ranks, loss, last, &progress->loss);
 }
 
-/* After a batch, whose end is `done` rows into the order: the ranks' common step, the losses, progress. Returns whether
- * to stop. */
-static int finish_batch(epoch *e, const batch *b, int64_t done)
+/* After the batch of `rows` rows of the order from `row` on: the ranks' common step u, the losses, progress. Returns
+ * whether to stop. */
+static int finish_batch(epoch *e, const batch *b, update *u, int64_t row, int64_t rows)
 {
     nn_net *net = e->net;
+    int64_t done = row + rows;
     nn_progress *progress = e->progress;
     int asked = __atomic_load_n(&progress->stop, __ATOMIC_RELAXED);
-    int lost = net->ranks ? step_together(net, b, &asked) : 0;
+    int lost = net->ranks ? step_together(e, b, u, row, rows, &asked) : 0;
     if (b->team.id == 0) {
         e->failed = lost || add_losses(net, &e->losses, b, asked || done == e->n, progress);
         stamp(net, b, stamp_end(net->count));
@@ -196,16 +218,18 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
         for (int64_t row = progress->row, step = progress->step; row < n && !stop; step++) {
             int64_t rows = min_i64(training->batch, n - row), first, last;
             rank_share(net, rows, &first, &last);
-            update u = update_of(training, step, (double)row / (double)n, rows);
+            update u = update_of(training, step, (double)row / (double)n);
+            if (!net->ranks)
+                weigh_step(&u, weight_of(data, order + row, rows));
             batch b = {
                 .team = here, .thread = here.id, .n = last - first, .first_row = first, .training = 1,
                 .seed = training->seed, .step = step, .scratch = scratch_of(net, here),
                 .update = net->ranks ? NULL : &u,
             };
             train_one_batch(&e, &b, row, rows);
-            row += rows;
             b.update = &u;              /* ranks step together, after the sum of their gradients */
-            stop = finish_batch(&e, &b, row);
+            stop = finish_batch(&e, &b, &u, row, rows);
+            row += rows;
         }
         restore_mode(mode);
     }
@@ -252,7 +276,7 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
         };
         gather(net, &data, NULL, 0, (next_rows){NULL, 0}, 1, &b);
         feedforward(net, &b);
-        loss_of_batch(net, &b, activation);
+        loss_of_batch(net, &data, NULL, &b, activation);
         backpropagate(net, &b, dx ? net->dx : NULL);
     }
     output->spec.activation = activation;

@@ -3,14 +3,17 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from nn.backends.cuda import device, group, nccl
+from nn.backends.cuda import device, epoch, group, nccl
+from nn.backends.cuda.abi import UPDATE
 from nn.backends.cuda.builder import BUCKET_BYTES, Builder
 from nn.backends.cuda.program import LINE, Purpose, phases_source
+from nn.backends.engine import EpochSettings
 from nn.cluster import ALONE
 from nn.layers import parse
 from nn.utils import NnError, UsageError
@@ -54,6 +57,27 @@ def test_a_last_batch_may_give_a_member_more_than_a_full_one():
 def test_one_alone_takes_all_rows_as_they_are():
     order = np.arange(10)
     assert group.own_rows(order, 3, ALONE) is order
+
+
+def test_the_weight_of_a_batch_is_summed_over_members():
+    weights, order = np.arange(20.0), np.random.default_rng(0).permutation(20)
+    expected = [weights[order[first : first + 8]].sum() for first in (0, 8, 16)]
+    assert epoch.batch_weights(None, order, 8, ALONE) is None
+    assert epoch.batch_weights(weights, order, 8, ALONE).tolist() == expected
+    ranks = group.thread_groups(3)
+    with ThreadPoolExecutor(3) as threads:
+        for sums in threads.map(lambda rank: epoch.batch_weights(weights, order, 8, rank), ranks):
+            assert sums.tolist() == expected
+    assert epoch.batch_weights(weights, order[:16], 8, ALONE).tolist() == expected[:2]
+
+
+def test_the_steps_of_weighted_batches_are_divided_by_their_weights():
+    how = EpochSettings("sgd", 8, [0.5] * 9)
+    table = epoch.update_table(how, epoch.Progress(), 20, np.float64, np.array([4.0, 0.0, 0.5]))
+    assert table[:, UPDATE.index("inv_rows")].tolist() == [0.25, 0, 2]
+    assert table[:, UPDATE.index("rate")].tolist() == [0.125, 0, 1]
+    ones = epoch.update_table(how, epoch.Progress(), 20, np.float64, np.array([8.0, 8.0, 4.0]))
+    assert ones.tobytes() == epoch.update_table(how, epoch.Progress(), 20, np.float64).tobytes()
 
 
 # ---- programs
@@ -193,10 +217,10 @@ class FakeEngine:
     def device_name(self):
         return "Fake"
 
-    def checked(self, x, y):
-        return x, y
+    def checked(self, x, y, weights):
+        return x, y, weights
 
-    def load(self, x, y=None):
+    def load(self, x, y=None, weights=None):
         return x
 
     def progress(self, row=0, step=0, loss=0.0):

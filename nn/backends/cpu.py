@@ -24,6 +24,7 @@ class CpuData:
 
     x: np.ndarray
     y: np.ndarray | None
+    weights: np.ndarray | None
     struct: object
     rows: int
 
@@ -158,8 +159,8 @@ class CpuEngine:
             self._room = rows
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a parameter vector in; what: parameters, moment1, moment2 (nothing where another rank has those)."""
-        if what == "parameters" or self._has_moments:
+        """Copy a vector in; what: parameters, kept, moment1, moment2 (nothing where another rank has the moments)."""
+        if not what.startswith("moment") or self._has_moments:
             self._call("net_set", self._net, self._constant(what), self._pointer(vector, (self.size,)))
 
     def get(self, what: str) -> np.ndarray:
@@ -168,7 +169,12 @@ class CpuEngine:
         self._call("net_get", self._net, self._constant(what), self._pointer(vector, writable=True))
         return vector
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None) -> CpuData:
+    def keep(self) -> None:
+        """Keep a copy of the parameters; see Engine.keep."""
+        if self._call("net_keep", self._net):
+            raise NnError(f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers")
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CpuData:
         """Return the rows as the core reads them; see Engine.load."""
         x = np.ascontiguousarray(x)
         struct = self.ffi.new("nn_data *")
@@ -182,7 +188,10 @@ class CpuEngine:
         elif y is not None:
             y = np.ascontiguousarray(y)
             struct.y = self._pointer(y, (len(x), self.outputs))
-        return CpuData(x, y, struct, len(x))
+        if weights is not None:
+            weights = np.ascontiguousarray(weights)
+            struct.weights = self._pointer(weights, (len(x),))
+        return CpuData(x, y, weights, struct, len(x))
 
     def _load_numbers(self, struct, x: np.ndarray) -> None:
         """Point the core to numbers or bytes (rows, inputs); bytes are no codes."""
@@ -288,7 +297,7 @@ class CpuEngine:
         return out
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
-        """Return the mean loss of data's rows."""
+        """Return the weighted mean loss of data's rows."""
         self.reserve(min(max(len(rows), 1), self._block_rows))
         return self._call("net_loss", self._net, data.struct, self._rows(data, rows)[0], len(rows))
 

@@ -45,7 +45,7 @@ class Progress(Protocol):
 
     row: int  # rows of the order done so far
     step: int  # batches done since training began
-    loss: float  # sum of the losses of those rows
+    loss: float  # sum of the losses of those rows, times their weights
     stop: int  # not 0: end after the batch at hand
 
 
@@ -87,21 +87,25 @@ class Engine(Protocol):
     # ---- parameters and data
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a vector (size,) of the engine's dtype in. what: parameters, moment1, moment2.
+        """Copy a vector (size,) of the engine's dtype in. what: parameters, kept, moment1, moment2.
 
         A moment goes to the rank that has the moments.
         """
 
     def get(self, what: str) -> np.ndarray:
-        """Return a copy of the vector (size,). what: parameters, moment1, moment2."""
+        """Return a copy of the vector (size,). what: parameters, kept, moment1, moment2."""
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
+    def keep(self) -> None:
+        """Copy the parameters to `kept`, on the device."""
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> Any:
         """Return the data set as epoch, predict and loss take it.
 
         x: (rows, ...) of the engine's dtype, or uint8, which counts as x / 255. For an embedding layer numbers (rows,
         inputs) of the engine's dtype, codes too, or records (rows,) of core.records.record_type; ValueError for a code
         that its column's table does not have. y: (rows, outputs) of the engine's dtype, int32 class indices (rows,), or
-        None to predict only.
+        None to predict only. weights: (rows,) of the engine's dtype, how often each row counts in a batch's mean loss
+        and gradient; None: once.
         """
 
     # ---- training
@@ -136,4 +140,4 @@ class Engine(Protocol):
         """Return outputs (rows, outputs) of the rows with these indices, by default all of `data`."""
 
     def loss(self, data: Any, rows: np.ndarray) -> float:
-        """Return the mean loss of the rows with these indices."""
+        """Return the mean loss of the rows with these indices, weighted; 0 where all weights are 0."""

@@ -33,8 +33,9 @@ def programs(itemsize):
     ):
         layers = parse(spec, "relu", "softmax")
         purpose = Purpose(
-            kind, 100, labels=True, bytes=True, dropout=True, optimizer=optimizer, distribute=distribute
-        )
+            kind, 100, labels=True, bytes=True, weighted=kind == "train" and optimizer != "MOMENTUM", dropout=True,
+            optimizer=optimizer, distribute=distribute,
+        )  # fmt: skip
         yield Builder(layers, "ce", itemsize, PROCESSORS).build(purpose)
 
 
@@ -44,8 +45,8 @@ def texts(dtype, monkeypatch):
     for index, program in enumerate(programs(np.dtype(dtype).itemsize)):
         phases = index % 2 or program.purpose.distribute
         yield phases_source(program) if phases else epoch_source(program)
-    for rows, optimizer in ((10, "ADAM"), (1000, "SGD")):
-        purpose = Purpose("train", rows, optimizer=optimizer)
+    for rows, optimizer, weighted in ((10, "ADAM", True), (1000, "SGD", False), (1000, "ADAM", True)):
+        purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()
     for distribute in ("", "mirrored"):
         yield losses_source(Purpose("train", 100, distribute=distribute))

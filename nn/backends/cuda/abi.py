@@ -47,6 +47,7 @@ CONTROL = {  # struct control: member -> C type, of eight bytes
     "capacity": "int64",  # rows there is room for
     "x": "const void *",  # the data set: inputs,
     "y": "const void *",  # targets or int labels
+    "weights": "const real *",  # of its rows, with WEIGHTED only
     "order": "const int64 *",  # its rows in the order to take them; NULL: as stored
     "count": "int64",  # rows of that order, those of all members of a group
     "batch": "int64",  # rows of a batch; the last one has what is left

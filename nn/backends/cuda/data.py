@@ -17,11 +17,12 @@ BLOCK_BYTES = 64 << 20  # of a streamed data set, at a time
 
 @dataclass
 class Segment:
-    """Rows in the GPU's memory, of whole batches, of which a member has its `own` rows. order: address of the row
-    numbers in the order of training, 0: as stored."""
+    """Rows in the GPU's memory, of whole batches, of which a member has its `own` rows. Addresses of inputs, targets,
+    weights, 0: none; order: of the row numbers in the order of training, 0: as stored."""
 
     x: int
     y: int
+    weights: int
     order: int
     rows: int
     own: int
@@ -30,37 +31,31 @@ class Segment:
 class CudaData:
     """A data set: on the GPU as a whole where it fits, else in the computer's memory, from where it is streamed."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, room: int):
-        self.x, self.y, self.rows = x, y, len(x)
+    def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, room: int):
+        self.arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
         self.labels = y is not None and y.dtype == np.int32
         self.bytes = x.dtype == np.uint8
-        size = x.nbytes + (0 if y is None else y.nbytes)
-        self.resident = size <= room
+        self.resident = sum(array.nbytes for array in self.arrays if array is not None) <= room
         if self.resident:
-            cp = cupy()
-            self.on_gpu = cp.asarray(x), None if y is None else cp.asarray(y)
+            self.on_gpu = [None if array is None else cupy().asarray(array) for array in self.arrays]
 
     def segments(self, order: np.ndarray | None, batch: int, rank_group: RankGroup = ALONE) -> Iterator[Segment]:
         """Yield the rows of an order (None: all) in segments of whole batches; a member's are its shares of these."""
         if not self.resident:
             yield from self._streamed(np.arange(self.rows) if order is None else order, batch, rank_group)
             return
-        x, y = self.on_gpu
         own = None if order is None else own_rows(order, batch, rank_group)
         indices = None if own is None else cupy().asarray(own)
         rows = self.rows if order is None else len(order)
-        yield Segment(
-            x.data.ptr, 0 if y is None else y.data.ptr, 0 if indices is None else indices.data.ptr, rows,
-            rows if own is None else len(own),
-        )  # fmt: skip
+        yield Segment(*map(_address, [*self.on_gpu, indices]), rows, rows if own is None else len(own))
 
     def _streamed(self, order: np.ndarray, batch: int, rank_group: RankGroup) -> Iterator[Segment]:
         """Yield segments from two slots in turn: while the GPU uses one, a thread fills the other."""
-        row_bytes = self.x[0].nbytes + (0 if self.y is None else self.y[0].nbytes)
+        row_bytes = sum(array[0].nbytes for array in self.arrays if array is not None)
         each = max(1, most_rows(len(order), batch, rank_group))
         batches = max(1, BLOCK_BYTES // (row_bytes * each))
         rows = batches * batch
-        slots = [_Slot(self.x, self.y, min(batches * each, len(order))) for _ in range(2)]
+        slots = [_Slot(self.arrays, min(batches * each, len(order))) for _ in range(2)]
         device, starts = cupy().cuda.Device(), range(0, len(order), rows)
         with ThreadPoolExecutor(1) as worker:
 
@@ -78,16 +73,20 @@ class CudaData:
                 cupy().cuda.get_current_stream().synchronize()  # the slot may be filled again
 
 
+def _address(array) -> int:
+    return 0 if array is None else array.data.ptr
+
+
 class _Slot:
     """Memory for one segment of a streamed data set: pinned on the host, and its copy on the GPU."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, rows: int):
+    def __init__(self, arrays: tuple[np.ndarray | None, ...], rows: int):
         from cupyx import empty_pinned
 
         cp = cupy()
-        self.sources = [a for a in (x, y) if a is not None]
-        self.pinned = [empty_pinned((rows, *a.shape[1:]), a.dtype) for a in self.sources]
-        self.on_gpu = [cp.empty(a.shape, a.dtype) for a in self.pinned]
+        self.sources = arrays
+        self.pinned = [None if a is None else empty_pinned((rows, *a.shape[1:]), a.dtype) for a in arrays]
+        self.on_gpu = [None if a is None else cp.empty(a.shape, a.dtype) for a in self.pinned]
         self.stream, self.copied = cp.cuda.Stream(non_blocking=True), cp.cuda.Event()
         cp.cuda.get_current_stream().synchronize()  # the memory's last user may still read it
 
@@ -95,11 +94,11 @@ class _Slot:
         """Gather rows, a member's of `whole`, and begin to copy them to the GPU."""
         with device:
             for source, pinned, target in zip(self.sources, self.pinned, self.on_gpu, strict=True):
-                np.take(source, rows, axis=0, out=pinned[: len(rows)])
-                target[: len(rows)].set(pinned[: len(rows)], stream=self.stream)
+                if source is not None:
+                    np.take(source, rows, axis=0, out=pinned[: len(rows)])
+                    target[: len(rows)].set(pinned[: len(rows)], stream=self.stream)
             self.copied.record(self.stream)
-        addresses = [array.data.ptr for array in self.on_gpu]
-        return Segment(addresses[0], addresses[1] if len(addresses) > 1 else 0, 0, whole, len(rows))
+        return Segment(*map(_address, self.on_gpu), 0, whole, len(rows))
 
     def wait_for_copy(self) -> None:
         """Let the current stream wait until the rows are on the GPU."""

@@ -18,7 +18,7 @@ from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData
 from .device import check_device, cupy, gpu_errors, processors
-from .epoch import Progress, update_table
+from .epoch import Progress, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .program import Program, Purpose, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs
@@ -114,8 +114,8 @@ class CudaEngine:
         return self._vectors[what]
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a parameter vector in; what: parameters, moment1, moment2 (nothing where another member has those)."""
-        if what != "parameters" and not self._updates_weights:
+        """Copy a vector in; what: parameters, kept, moment1, moment2 (nothing where another member has the moments)."""
+        if what.startswith("moment") and not self._updates_weights:
             return
         if vector.shape != (self.size,) or vector.dtype != self.dtype:
             raise ValueError(f"expected {self.dtype} ({self.size},), got {vector.dtype} {vector.shape}")
@@ -129,14 +129,20 @@ class CudaEngine:
         with self._here("the parameters"):
             return self._vector(what)[: self.size].get()
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None) -> CudaData:
-        """Return the rows as the kernels read them; see Engine.load."""
-        x, y = self.checked(x, y)
-        with self._here("the data set", "use a smaller data set"):
-            return CudaData(x, y, self._room())
+    def keep(self) -> None:
+        """Copy the parameters to `kept`; see Engine.keep."""
+        with self._here(f"a copy of {self.size} parameters", "use fewer or smaller layers"):
+            cupy().copyto(self._vector("kept"), self._vector("parameters"))
+            self.stream.synchronize()
 
-    def checked(self, x: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the rows as `load` needs them: x (rows, inputs), y or None. Raise ValueError for other shapes."""
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CudaData:
+        """Return the rows as the kernels read them; see Engine.load."""
+        arrays = self.checked(x, y, weights)
+        with self._here("the data set", "use a smaller data set"):
+            return CudaData(*arrays, self._room())
+
+    def checked(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None):
+        """Return (x, y, weights) as `load` needs them: x (rows, inputs). Raise ValueError for other shapes."""
         x = np.ascontiguousarray(x).reshape(len(x), -1)
         if x.shape[1] != self.inputs or x.dtype not in (self.dtype, np.uint8):
             raise ValueError(f"expected {self.dtype} or uint8 (rows, {self.inputs}), got {x.dtype} {x.shape}")
@@ -145,7 +151,11 @@ class CudaEngine:
             fits = y.shape == (len(x),) if y.dtype == np.int32 else y.shape == (len(x), self.outputs)
             if not fits or y.dtype not in (np.int32, self.dtype):
                 raise ValueError(f"targets {y.dtype} {y.shape} do not fit {len(x)} rows of {self.outputs} outputs")
-        return x, y
+        if weights is not None:
+            weights = np.ascontiguousarray(weights)
+            if weights.shape != (len(x),) or weights.dtype != self.dtype:
+                raise ValueError(f"weights {weights.dtype} {weights.shape} do not fit {len(x)} rows of {self.dtype}")
+        return x, y, weights
 
     def _room(self) -> int:
         if self.data_room is not None:
@@ -198,15 +208,15 @@ class CudaEngine:
         with self._here("a network's program"):
             own = max(1, most_rows(rows, rows, self.rank_group))
             known = (p for p in self._runners if p.kind == "train" and p.rows == own)
-            purpose = next(known, self._train_purpose(own, self.loss_name == "ce", False, "ADAM"))
+            purpose = next(known, self._train_purpose(own, self.loss_name == "ce", False, False, "ADAM"))
             kind = self._choose_runner(purpose)
             if kind is small.Small:
                 return small.Plan(self.layers, self.loss_name, purpose, self.dtype).routes()
             return [kind.about, *layer_routes(self._program(purpose))]
 
-    def _train_purpose(self, rows: int, labels: bool, as_bytes: bool, rule: str) -> Purpose:
+    def _train_purpose(self, rows: int, labels: bool, as_bytes: bool, weighted: bool, rule: str) -> Purpose:
         return Purpose(
-            "train", rows, labels, as_bytes, self._has_dropout(), rule, timed=self._to_record > 0,
+            "train", rows, labels, as_bytes, weighted, self._has_dropout(), rule, timed=self._to_record > 0,
             distribute=self._distribute, updates_weights=self._updates_weights,
         )  # fmt: skip
 
@@ -255,12 +265,13 @@ class CudaEngine:
             return
         with self._here(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
-            purpose = self._train_purpose(rows, data.labels, data.bytes, rule)
+            purpose = self._train_purpose(rows, data.labels, data.bytes, data.weights is not None, rule)
             runner = self._runner(purpose)
             if purpose.timed:
                 runner.room = self._to_record
                 self._recorder = runner
-            updates = cupy().asarray(update_table(settings, progress, len(order), self.dtype))
+            weights = batch_weights(data.weights, left, batch, self.rank_group)
+            updates = cupy().asarray(update_table(settings, progress, len(order), self.dtype, weights))
             moments = {
                 name: self._vector(name).data.ptr
                 for name in ("moment1", "moment2")[: MOMENTS[rule]]
@@ -270,8 +281,8 @@ class CudaEngine:
             for segment in data.segments(left, batch, self.rank_group):
                 row_loss = cupy().empty(max(1, segment.own))
                 runner.set(
-                    x=segment.x, y=segment.y, order=segment.order, count=segment.rows, batch=batch,
-                    row_loss=row_loss.data.ptr, updates=updates.data.ptr + done * updates[0].nbytes,
+                    x=segment.x, y=segment.y, weights=segment.weights, order=segment.order, count=segment.rows,
+                    batch=batch, row_loss=row_loss.data.ptr, updates=updates.data.ptr + done * updates[0].nbytes,
                     seed=settings.seed, step=progress.step, **moments,
                 )  # fmt: skip
                 batches = -(-segment.rows // batch)
@@ -333,7 +344,7 @@ class CudaEngine:
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout()
             purpose = Purpose(
-                "gradients", max(1, own), data.labels, data.bytes, dropout, distribute=self._distribute
+                "gradients", max(1, own), data.labels, data.bytes, dropout=dropout, distribute=self._distribute
             )
             runner = self._runner(purpose)
             out, row_loss = cp.empty(max(1, self.size), self.dtype), cp.zeros(max(1, own))
@@ -367,7 +378,8 @@ class CudaEngine:
         widest = max(self.inputs, *(layer.outputs for layer in self.layers))
         most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
-        purpose = Purpose(kind, batch, data.labels and kind != "predict", data.bytes)
+        weighted = data.weights is not None and kind != "predict"
+        purpose = Purpose(kind, batch, data.labels and kind != "predict", data.bytes, weighted)
         for at in range(0, count, OUT_ROWS):
             block = None if rows is None else rows[at : at + OUT_ROWS]
             if rows is None and count > OUT_ROWS:
@@ -376,8 +388,9 @@ class CudaEngine:
             for segment in data.segments(block, batch):
                 array, members = make(segment.rows)
                 runner.set(
-                    x=segment.x, y=segment.y, order=segment.order, count=segment.rows, batch=batch, **members
-                )
+                    x=segment.x, y=segment.y, weights=segment.weights, order=segment.order, count=segment.rows,
+                    batch=batch, **members,
+                )  # fmt: skip
                 runner.run(0, -(-segment.rows // batch))
                 yield array.get()
 
@@ -393,11 +406,11 @@ class CudaEngine:
         return np.concatenate(blocks) if blocks else np.empty((0, self.outputs), self.dtype)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
-        """Return the mean loss of the rows with these indices."""
-        return float(np.cumsum(self.row_losses(data, rows))[-1]) / len(rows)
+        """Return the mean loss of the rows with these indices, weighted; see Engine.loss."""
+        return mean_loss(self.row_losses(data, rows), data.weights, rows)
 
     def row_losses(self, data: CudaData, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return each row's loss (rows,), by default of all rows."""
+        """Return each row's loss times its weight (rows,), by default of all rows."""
 
         def make(count):
             losses = cupy().empty(count)

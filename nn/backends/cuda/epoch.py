@@ -1,4 +1,4 @@
-"""Where an epoch stands, and the optimiser's numbers in each of its batches."""
+"""Where an epoch stands, the optimiser's numbers in each of its batches, weights and means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...cluster import RankGroup
 from ..engine import EpochSettings
 from .abi import UPDATE, update_rule
 
@@ -20,10 +21,16 @@ class Progress:
     stop: int = 0
 
 
-def update_table(settings: EpochSettings, progress: Progress, rows: int, dtype) -> np.ndarray:
-    """Return (batches, numbers): struct update of each batch of `rows` rows from progress on, computed in double."""
+def update_table(
+    settings: EpochSettings, progress: Progress, rows: int, dtype, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return (batches, numbers): struct update of each batch of `rows` rows from progress on, computed in double.
+
+    weights: of the rows of each of these batches in all; None: one a row.
+    """
     row, rule = np.arange(progress.row, rows, settings.batch), update_rule(settings.optimizer, settings.momentum)
-    inv_rows = 1.0 / np.minimum(settings.batch, rows - row)
+    total = np.minimum(settings.batch, rows - row) if weights is None else weights
+    inv_rows = np.divide(1.0, total, out=np.zeros(len(row)), where=total > 0)
     learning_rate = np.interp(row / rows, np.linspace(0, 1, len(settings.rates)), settings.rates)
     number = progress.step + 1.0 + np.arange(len(row))
     rate, root_scale = learning_rate, np.zeros(len(row))
@@ -41,3 +48,22 @@ def update_table(settings: EpochSettings, progress: Progress, rows: int, dtype) 
     for place, name in enumerate(UPDATE):
         table[:, place] = columns[name]
     return table
+
+
+def mean_loss(losses: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> float:
+    """Return the mean of the losses of rows, each times its weight already; 0 where all weights are 0."""
+    total = len(rows) if weights is None else float(weights[rows].sum(dtype=np.float64))
+    return float(np.cumsum(losses)[-1]) / total if total else 0.0
+
+
+def batch_weights(
+    weights: np.ndarray | None, order: np.ndarray, batch: int, rank_group: RankGroup
+) -> np.ndarray | None:
+    """Return how many rows each batch of an order counts as (batches,), summed over members; None without weights."""
+    if weights is None:
+        return None
+    whole = len(order) // batch * batch
+    batches = order[:whole].reshape(-1, batch), order[whole:].reshape(1, -1)
+    own = [weights[rows[:, rank_group.share(rows.shape[1])]].sum(axis=1, dtype=np.float64) for rows in batches]
+    sums = np.concatenate(own)[: -(-len(order) // batch)]
+    return sum(np.array(theirs) for theirs in rank_group.gather(sums.tolist()))

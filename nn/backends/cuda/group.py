@@ -22,6 +22,7 @@ from ...cluster import ALONE, RankGroup, join
 from ...utils import UsageError
 from ..engine import EpochSettings, TimedStep
 from . import device, nccl
+from .epoch import mean_loss
 
 FEWEST_ROWS = 256  # of a forward pass that are worth another GPU
 
@@ -122,15 +123,15 @@ def thread_groups(size: int) -> list[ThreadGroup]:
 class GroupData:
     """A data set in the computer's memory, which goes to a GPU when that needs it."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, size: int):
-        self.x, self.y, self.rows = x, y, len(x)
+    def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, size: int):
+        self.x, self.y, self.weights, self.rows = x, y, weights, len(x)
         self._whole: list = [None] * size
         self._parts: list = [None] * size
 
     def whole(self, rank: int, engine):
         """Return all of it, on the GPU of member `rank`."""
         if self._whole[rank] is None:
-            self._whole[rank] = engine.load(self.x, self.y)
+            self._whole[rank] = engine.load(self.x, self.y, self.weights)
         return self._whole[rank]
 
     def part(self, rank: int, engine, rows: slice):
@@ -138,8 +139,8 @@ class GroupData:
         if self._whole[rank] is not None:
             return self._whole[rank], np.arange(rows.start, rows.stop)
         if self._parts[rank] is None or self._parts[rank][0] != rows:
-            y = None if self.y is None else self.y[rows]
-            self._parts[rank] = rows, engine.load(self.x[rows], y)
+            own = [None if array is None else array[rows] for array in (self.x, self.y, self.weights)]
+            self._parts[rank] = rows, engine.load(*own)
         return self._parts[rank][1], None
 
 
@@ -241,16 +242,20 @@ class Group:
     # ---- parameters and data
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a parameter vector to all that have one; what: parameters, moment1, moment2."""
+        """Copy a parameter vector to all that have one; what: parameters, kept, moment1, moment2."""
         self._all(lambda _, engine: engine.set(what, vector))
 
     def get(self, what: str) -> np.ndarray:
         """Copy a parameter vector out."""
         return self.engines[0].get(what)
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None) -> GroupData:
+    def keep(self) -> None:
+        """Copy the parameters to `kept`, on every GPU."""
+        self._all(lambda _, engine: engine.keep())
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> GroupData:
         """Return the rows as the engines take them; they go to a GPU when it needs them."""
-        return GroupData(*self.engines[0].checked(x, y), len(self.engines))
+        return GroupData(*self.engines[0].checked(x, y, weights), len(self.engines))
 
     # ---- training
 
@@ -306,9 +311,9 @@ class Group:
         return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which))
 
     def loss(self, data: GroupData, rows: np.ndarray) -> float:
-        """Return the mean loss of the rows with these indices."""
+        """Return the mean loss of the rows with these indices, weighted; see Engine.loss."""
         losses = self._forward(data, rows, lambda engine, own, which: engine.row_losses(own, which))
-        return float(np.cumsum(losses)[-1]) / len(rows)
+        return mean_loss(losses, data.weights, rows)
 
 
 def _check_gpus(gpus: tuple[int, ...]) -> None:

@@ -94,9 +94,8 @@ __device__ inline real output_row(real *z, const control &c, int64 row, int lane
     return lanes_sum<LANES>(sum) / WIDTH;
 }
 
-/* A row of the last layer before its activation becomes dz of its loss, which is returned. */
 template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
-__device__ inline real loss_row(real *z, const control &c, int64 row, int lane)
+__device__ inline real unweighted_row(real *z, const control &c, int64 row, int lane)
 {
     if constexpr (LOSS == BCE)
         return bce_row<WIDTH, LABELS, LANES>(z, c, row, lane);
@@ -106,7 +105,21 @@ __device__ inline real loss_row(real *z, const control &c, int64 row, int lane)
         return output_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z, c, row, lane);
 }
 
-/* z (n, WIDTH), the last layer before its activation, becomes dz of the summed loss */
+/* A row of the last layer before its activation becomes dz of its loss, which is returned; both times its weight. */
+template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
+__device__ inline real loss_row(real *z, const control &c, int64 row, int lane)
+{
+    real loss = unweighted_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z, c, row, lane);
+#ifdef WEIGHTED
+    real weight = c.weights[row];
+    for (int k = lane; k < WIDTH; k += LANES)
+        z[k] *= weight;
+    loss *= weight;
+#endif
+    return loss;
+}
+
+/* z (n, WIDTH), the last layer before its activation, becomes dz of the summed, weighted loss */
 template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
 __device__ void loss_backward(real *z, const control &c, const batch &b, block_range range)
 {

@@ -81,6 +81,7 @@ class Purpose:
     rows: int  # of a batch
     labels: bool = False  # targets are class indices
     bytes: bool = False  # inputs are bytes
+    weighted: bool = False  # rows have weights
     dropout: bool = False  # dropout acts
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
     timed: bool = False  # every op is a phase of its own, so that it can be timed
@@ -189,22 +190,22 @@ extern __shared__ __align__(16) char block_memory[];
 def phases_source(program: Program) -> str:
     """Return CUDA source of a program: kernels phase0, phase1, ..., and advance, which goes on to the next batch."""
     kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
-    return shared_or_not(program.purpose) + PRELUDE + sources() + "\n".join(kernels) + ADVANCE
+    return switches(program.purpose) + PRELUDE + sources() + "\n".join(kernels) + ADVANCE
 
 
-def shared_or_not(purpose: Purpose) -> str:
-    """Return the line that tells common.cu whether members of a group share a batch."""
-    return "#define SHARED\n" if purpose.distribute else ""
+def switches(purpose: Purpose) -> str:
+    """Return the lines that tell the .cu files whether members of a group share a batch, and rows have weights."""
+    return ("#define SHARED\n" if purpose.distribute else "") + ("#define WEIGHTED\n" if purpose.weighted else "")
 
 
 def losses_source(purpose: Purpose) -> str:
     """Return CUDA source of batch_losses."""
-    return shared_or_not(purpose) + PRELUDE + sources("common", "batch_loss")
+    return switches(purpose) + PRELUDE + sources("common", "batch_loss")
 
 
 def epoch_source(program: Program) -> str:
     """Return CUDA source of a program as one kernel, epoch, for programs that need no library."""
-    return PRELUDE + sources() + _epoch_kernel(program)
+    return switches(program.purpose) + PRELUDE + sources() + _epoch_kernel(program)
 
 
 ADVANCE = """

@@ -63,7 +63,7 @@ template <class L, int LOSS, int ACTIVATION, int LABELS, int LANES>
 __device__ inline void small_loss(real *dz, real *z, const void *y, double *row_loss, int n)
 {
     control c;
-    c.y = y;
+    c.y = y, c.weights = (const real *)y + L::ROWS * L::O;
     int lane = threadIdx.x % LANES;
     for (int r = threadIdx.x / LANES; r < L::PADDED; r += blockDim.x / LANES) {
         real *at = z + r * L::OUT;
@@ -238,5 +238,10 @@ __device__ inline void fetch_data(real *x, void *y, const int64 *rows, const con
         else if (row >= 0)
             copy_async((real *)y + e, (const real *)c.y + row * O + e % O);
     }
+#ifdef WEIGHTED
+    for (int r = threadIdx.x; r < ROWS; r += blockDim.x)        /* behind the targets */
+        if (rows[r] >= 0)
+            copy_async((real *)y + ROWS * O + r, c.weights + rows[r]);
+#endif
     copy_group();
 }

@@ -12,7 +12,7 @@ import numpy as np
 from ...layers import Layer
 from .abi import MOMENTS, THREADS
 from .device import cupy, processors
-from .program import PRELUDE, Program, Purpose, lanes_of, sources
+from .program import PRELUDE, Program, Purpose, lanes_of, sources, switches
 from .runner import Runner
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
@@ -81,7 +81,7 @@ class Plan:
                 self._place(f"{name}{index}", self.weights(layer))
         for parity in (0, 1):  # two batches: one is computed, one is loading
             self._place(f"x{parity}", self.padded * self.filled(first.inputs + 1))
-            self._place(f"y{parity}", self.padded * last.outputs)
+            self._place(f"y{parity}", self.padded * (last.outputs + self.purpose.weighted))  # weights behind targets
         for index, layer in enumerate(self.layers):
             self._place(f"out{index}", self.padded * self.filled(layer.outputs + 1))
             self._place(f"dz{index}", self.padded * self.filled(layer.outputs))
@@ -135,7 +135,8 @@ class Plan:
             meet = "grid_barrier(c.arrivals, target);"
             after = f"{meet}\n{updates}\n{meet}\n{imports}\n__syncthreads();"
         ones = [(f"x{p}", first.inputs) for p in (0, 1)] + [(f"out{i}", self.layers[i].outputs) for i in layers]
-        return PRELUDE + sources("common", "activation", "loss", "optimizer", "small") + EPOCH.format(
+        files = sources("common", "activation", "loss", "optimizer", "small")
+        return switches(self.purpose) + PRELUDE + files + EPOCH.format(
             sizes=sizes, threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded, rows=self.rows,
             ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, filled({w} + 1), {w});" for n, w in ones),
             imports=imports, ahead=ahead, between=between, enter=enter, leave=leave, data=data, after=after,

@@ -1,0 +1,97 @@
+"""Weights of rows on the GPU: as seq has them in every runner, on one GPU and several; weights of 1 change no bit."""
+
+import numpy as np
+import pytest
+from support.distances import relative_distance
+from support.networks import fill, network
+
+from nn.backends.engine import EpochSettings
+
+ROWS = 700
+SMALL = "30,60,10,1"
+RUNNERS = [  # network, rows of a batch, what its first route names
+    (SMALL, 60, "Small"),
+    (SMALL, 700, "Small"),  # several blocks
+    ("40,300,200,3", 100, "WholeEpochs"),
+    ("2x12x12,conv8k3,maxpool2,3", 100, ""),
+    ("50,2000,1500,1", 350, ""),  # large products
+]
+
+
+def after_epoch(net, weights, batch, optimizer="adam", room=None, labels=False):
+    """Return (parameters after an epoch, sum of its losses, loss of some rows)."""
+    x, y = fill(net, ROWS)
+    y = np.arange(ROWS, dtype=np.int32) % net.outputs if labels else y
+    engine = net.engine
+    for member in getattr(engine, "engines", [engine]):
+        member.data_room = room
+    data, progress = engine.load(x, y, weights), engine.progress()
+    order = np.random.default_rng(0).permutation(ROWS)
+    engine.epoch(data, order, EpochSettings(optimizer, batch, [1e-3] * 9), progress)
+    return engine.get("parameters"), progress.loss, engine.loss(data, np.arange(5, 600))
+
+
+def check_as_seq(ours, seq):
+    assert relative_distance(ours[0], seq[0]) < 1e-9  # Adam's first steps divide by small roots
+    assert ours[1:] == pytest.approx(seq[1:], rel=1e-9)
+
+
+def some_weights(dtype="float64"):
+    return np.random.default_rng(1).integers(0, 4, ROWS).astype(dtype) / 2
+
+
+@pytest.mark.parametrize(("spec", "batch", "runner"), RUNNERS)
+def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend):
+    ours, seq = (after_epoch(network(spec, name), some_weights(), batch) for name in (backend, "seq"))
+    check_as_seq(ours, seq)
+    net = network(spec, backend)
+    assert relative_distance(ours[0], after_epoch(net, None, batch)[0]) > 1e-6
+    assert runner in net.engine.routes(batch)[0]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("spec", "batch"), [(SMALL, 60), ("40,300,200,3", 100)])
+def test_weights_of_1_give_the_bytes_of_no_weights(spec, batch, dtype, optimizer, backend):
+    net = network(spec, backend, dtype)
+    ends = []
+    for weights in (None, np.ones(ROWS, dtype)):
+        engine = net.engine
+        engine.set("parameters", net._vector)
+        for moment in ("moment1", "moment2"):
+            engine.set(moment, np.zeros(engine.size, engine.dtype))
+        end = after_epoch(net, weights, batch, optimizer)
+        ends.append((end[0].tobytes(), *end[1:]))
+    assert ends[0] == ends[1]
+
+
+def test_labels_have_weights_too(backend):
+    ends = [after_epoch(network("30,60,3:softmax", b, loss="ce"), some_weights(), 60, labels=True)
+            for b in (backend, "seq")]  # fmt: skip
+    check_as_seq(*ends)
+
+
+def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
+    resident, streamed = (after_epoch(network(SMALL, backend), some_weights(), 60, room=room) for room in (None, 0))
+    assert resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
+
+
+@pytest.mark.parametrize("distribute", ["mirrored", "central"])
+def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpu):
+    if gpu.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("2 GPUs are needed")
+    ours = after_epoch(network(SMALL, "cuda", gpus=(0, 1), distribute=distribute), some_weights(), 60)
+    check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))
+
+
+def test_kept_parameters_are_those_of_the_moment(backend):
+    net = network(SMALL, backend)
+    engine = net.engine
+    engine.keep()
+    before = engine.get("parameters")
+    after = after_epoch(net, None, 60)[0]
+    assert engine.get("kept").tobytes() == before.tobytes() != after.tobytes()
+    engine.keep()
+    assert engine.get("kept").tobytes() == after.tobytes()
+    engine.set("kept", before)
+    assert engine.get("kept").tobytes() == before.tobytes()

@@ -1,0 +1,143 @@
+"""Weights of rows: a row of weight 2 is as good as the row twice, on every backend, and weights of 1 change no bit."""
+
+import numpy as np
+import pytest
+from support.distances import relative_distance
+from support.networks import KINDS, OUTPUT_ACTIVATIONS, TARGETS, fill, network
+
+from nn.backends.engine import EpochSettings
+
+ROWS = 60
+CLOSE = 1e-12  # of float64 sums in another order
+OPTIMIZERS = {
+    "sgd": {"optimizer": "sgd"},
+    "momentum": {"optimizer": "sgd", "momentum": 0.9},
+    "adam": {"optimizer": "adam", "weight_decay": 0.01},
+}
+
+
+def settings(batch, **changes):
+    return EpochSettings(**{"optimizer": "sgd", "batch": batch, "rates": [0.1] * 9, **changes})
+
+
+def counted(rows=ROWS, most=4):
+    """Return whole weights, 0 among them."""
+    return np.random.default_rng(3).integers(0, most, rows)
+
+
+def after_epoch(net, x, y, weights, how):
+    """Return (parameters after an epoch from those of the network, sum of the losses)."""
+    engine = net.engine
+    engine.set("parameters", net._vector)
+    for moment in ("moment1", "moment2"):
+        engine.set(moment, np.zeros(engine.size, engine.dtype))
+    progress = engine.progress()
+    engine.epoch(engine.load(x, y, weights), np.arange(len(x)), how, progress)
+    return engine.get("parameters"), progress.loss
+
+
+def check_a_weight_is_a_number_of_rows(net, rows=ROWS, **changes):
+    """In one step with all rows in the batch."""
+    (x, y), counts = fill(net, rows), counted(rows)
+    many = np.repeat(np.arange(rows), counts)
+    weighted, loss = after_epoch(net, x, y, counts.astype(net.dtype), settings(rows, **changes))
+    repeated, loss_of_repeated = after_epoch(net, x[many], y[many], None, settings(len(many), **changes))
+    assert relative_distance(weighted, repeated) < CLOSE
+    assert loss == pytest.approx(loss_of_repeated, rel=CLOSE)
+    assert relative_distance(weighted, after_epoch(net, x, y, None, settings(rows, **changes))[0]) > 1e-5
+
+
+@pytest.mark.parametrize("loss", TARGETS)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_weight_is_a_number_of_rows(loss, outputs, backend):
+    if loss == "ce" and outputs == 1:
+        pytest.skip("cross entropy of one class is 0")
+    net = network(f"6,5:tanh,{outputs}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", backend, loss=loss)
+    check_a_weight_is_a_number_of_rows(net)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dropout"])  # masks differ from row to row
+def test_a_weight_is_a_number_of_rows_for_every_layer_kind_and_optimizer(kind, optimizer, backend):
+    check_a_weight_is_a_number_of_rows(network(KINDS[kind], backend), **OPTIMIZERS[optimizer])
+
+
+PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
+
+
+@pytest.mark.parametrize("spec", PATHS)
+def test_a_weight_is_a_number_of_rows_on_every_path(spec, backend):
+    """Micro-batches, one output, a wide layer below it, large products, fused layers."""
+    check_a_weight_is_a_number_of_rows(network(spec, backend), rows=700)
+
+
+def test_labels_have_weights_too(backend):
+    net = network("6,5:tanh,3:softmax", backend, loss="ce")
+    (x, _), labels, counts = fill(net, ROWS), np.arange(ROWS, dtype=np.int32) % 3, counted()
+    many = np.repeat(np.arange(ROWS), counts)
+    weighted, _ = after_epoch(net, x, labels, counts.astype(net.dtype), settings(ROWS))
+    assert relative_distance(weighted, after_epoch(net, x[many], labels[many], None, settings(len(many)))[0]) < CLOSE
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("spec", ["30,60,10,1", "2x6x7,conv3k2:tanh,maxpool2,dropout0.3,3"])
+def test_weights_of_1_give_the_bytes_of_no_weights(spec, optimizer, dtype, backend):
+    net = network(spec, backend, dtype)
+    (x, y), how = fill(net, 500), settings(70, seed=5, **OPTIMIZERS[optimizer])
+    without, with_ones = (after_epoch(net, x, y, weights, how) for weights in (None, np.ones(500, dtype)))
+    assert with_ones[0].tobytes() == without[0].tobytes() and with_ones[1] == without[1]
+    engine, some = net.engine, np.arange(3, 300)
+    assert engine.loss(engine.load(x, y, np.ones(500, dtype)), some) == engine.loss(engine.load(x, y), some)
+
+
+def test_a_batch_is_divided_by_its_own_weight(backend):
+    """Not by that of all batches: each batch's step is that of its repeated rows."""
+    net = network("6,5:tanh,3", backend)
+    (x, y), counts = fill(net, ROWS), counted(most=3)
+    weighted, _ = after_epoch(net, x, y, counts.astype(net.dtype), settings(25))
+    engine = net.engine
+    engine.set("parameters", net._vector)
+    for first in range(0, ROWS, 25):
+        many = first + np.repeat(np.arange(len(counts[first : first + 25])), counts[first : first + 25])
+        engine.epoch(engine.load(x[many], y[many]), np.arange(len(many)), settings(len(many)), engine.progress())
+    assert relative_distance(weighted, engine.get("parameters")) < CLOSE
+
+
+def test_rows_of_weight_0_teach_nothing(backend):
+    net = network("6,5:tanh,3", backend)
+    x, y = fill(net, ROWS)
+    unchanged, loss = after_epoch(net, x, y, np.zeros(ROWS), settings(20))
+    assert unchanged.tobytes() == net._vector.tobytes() and loss == 0
+    engine = net.engine
+    assert engine.loss(engine.load(x, y, np.zeros(ROWS)), np.arange(ROWS)) == 0
+
+
+def test_the_loss_of_rows_is_weighted(backend):
+    net = network("6,5:tanh,3", backend)
+    (x, y), counts, engine = fill(net, ROWS), counted(), net.engine
+    some = np.arange(10, 50)
+    want = engine.loss(engine.load(x, y), np.repeat(some, counts[some]))
+    assert engine.loss(engine.load(x, y, counts.astype(net.dtype)), some) == pytest.approx(want, rel=CLOSE)
+
+
+def test_weighted_training_has_the_same_bits_for_any_number_of_threads():
+    ends = []
+    for threads in (1, 2, 3):
+        net = network("20,300,200,3", "omp", "float32", threads=threads)
+        x, y = fill(net, 700)
+        ends.append(after_epoch(net, x, y, counted(700).astype(np.float32), settings(200, optimizer="adam")))
+    assert all(end[0].tobytes() == ends[0][0].tobytes() and end[1] == ends[0][1] for end in ends)
+
+
+def test_kept_parameters_are_those_of_the_moment(backend):
+    net = network("6,5:tanh,3", backend)
+    (x, y), engine = fill(net, ROWS), net.engine
+    engine.keep()
+    kept = engine.get("parameters")
+    after_epoch(net, x, y, None, settings(20))
+    assert engine.get("kept").tobytes() == kept.tobytes() != engine.get("parameters").tobytes()
+    engine.keep()
+    assert engine.get("kept").tobytes() == engine.get("parameters").tobytes()
+    engine.set("kept", kept)
+    assert engine.get("kept").tobytes() == kept.tobytes()
