@@ -35,6 +35,7 @@ typedef struct {
     void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
     const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
     int64_t x_row;                      /* values from one row of x to the next; 0: row_stride of the inputs */
+    int64_t dx_from, dx_to;             /* backward_input need not find dx of other inputs than these; 0, 0: of all */
     int64_t row;                        /* rows of this rank's batch before these */
     int thread;                         /* whose per-thread memory to use: a fused thread's team has itself only */
 } batch;
@@ -99,6 +100,8 @@ typedef struct {
         int (*reads_any_row)(const nn_layer *spec);
         /* backward_input takes the derivative of `below` from the layer's own output; buffers.c. NULL: never */
         int (*reads_output)(const nn_layer *spec, nn_activation below);
+        /* the outputs [*from, *to) whose gradients `gradient` reads; pass.c. NULL: all */
+        void (*gradients_read)(const nn_layer *spec, int64_t *from, int64_t *to);
         /* the name of the kernel that computes a pass of this batch; route.c. NULL: a loop over values */
         const char *(*route)(const nn_layer *spec, pass_kind pass, const batch *b);
     } fast;

@@ -153,6 +153,18 @@ static void embedding_export(const layer *l, real *weight, const real *from)
     memcpy(weight, from, (size_t)all_table_values(&l->spec) * sizeof(real));
 }
 
+/* Those from the first table to the last. */
+static void embedding_gradients_read(const nn_layer *spec, int64_t *from, int64_t *to)
+{
+    int64_t at = 0;
+    *from = *to = 0;
+    for (int32_t k = 0; k < spec->in[0]; at += column_outputs(&spec->columns[k]), k++)
+        if (spec->columns[k].kind == NN_COLUMN_EMBEDDING) {
+            *from = *to ? *from : at;
+            *to = at + spec->columns[k].width;
+        }
+}
+
 static const char *embedding_route(const nn_layer *spec, pass_kind pass, const batch *b)
 {
     (void)pass, (void)b;
@@ -168,5 +180,5 @@ static const layer_kind embedding_kind = {
 #ifndef NN_FAST
     .memory = {.workspace = embedding_workspace},
 #endif
-    .fast = {.route = embedding_route},
+    .fast = {.gradients_read = embedding_gradients_read, .route = embedding_route},
 };

@@ -21,8 +21,8 @@ typedef enum { NN_SGD, NN_ADAM } nn_optimizer;
 typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_KEPT } nn_vector;
 typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
 
-/* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x, 0), or (fill, 1) where x
- * is NaN; one-hot: `values` outputs, 1 at output x, else 0; embedding: row x of a table (values, width). */
+/* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x, 0), or (fill, 1) where
+ * x is NaN; one-hot: `values` outputs, 1 at output x, else 0; embedding: row x of a table (values, width). */
 typedef struct {
     nn_column_kind kind;
     int32_t values, width;
@@ -40,12 +40,12 @@ typedef struct {
     double rate;                        /* dropout: share of values set to 0 */
     int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none. An
                                          * embedding's bias has no values: it begins where the weight ends */
-    const nn_column *columns;           /* embedding, always the first layer: its in[0] inputs. They stay the caller's as
-                                         * long as the network lives */
+    const nn_column *columns;           /* embedding, always the first layer: its in[0] inputs, which stay the
+                                         * caller's as long as the network lives */
 } nn_layer;
 
-/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255, or records. A record holds
- * the inputs of a row: numbers of the network's type, then codes in 4, in 2 and in 1 bytes, which go in as numbers.
+/* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255, or records. A record
+ * holds the inputs of a row: numbers of the network's type, then codes in 4, in 2 and in 1 bytes, which go in as numbers.
  * Targets: y (rows, outputs), or labels (rows), which stand for one-hot rows; the other is NULL. */
 typedef struct {
     const void *x;

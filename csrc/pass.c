@@ -214,6 +214,16 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
     return updated;
 }
 
+/* The batch as backward_input of layer i sees it: the lowest trainable layer may read a part of its dx only. */
+static batch backward_batch(const nn_net *net, int i, int lowest, const real *dx, const batch *b)
+{
+    const layer *below = &net->layers[i - 1];
+    batch own = *b;
+    if (i == lowest + 1 && !dx && below->kind->fast.gradients_read)
+        below->kind->fast.gradients_read(&below->spec, &own.dx_from, &own.dx_to);
+    return own;
+}
+
 /* Whether one backward_pair computes the gradients of layer i and of the lowest trainable layer below it. */
 static int is_paired(const nn_net *net, int i, int lowest, const real *dx)
 {
@@ -234,7 +244,8 @@ static void backpropagate(nn_net *net, const batch *b, real *dx)
             barrier_wait(b->team);
             paired = 1;
         } else if (!paired) {
-            updated = backward_layer(net, i, i > lowest ? net->layers[i - 1].dz : dx, b);
+            batch own = i > lowest ? backward_batch(net, i, lowest, dx, b) : *b;
+            updated = backward_layer(net, i, i > lowest ? net->layers[i - 1].dz : dx, &own);
         }
         stamp(net, b, stamp_gradients(net->count, i));
         if (b->update && !updated)

@@ -1,6 +1,6 @@
 /* route.c - the names of the kernels that a network takes, for people; the functions that choose the kernels answer.
  * uses: threads.c (micro_batches_of), buffers.c (fused_layers_of), ranks.c (largest_share), pass.c (fused_forward,
- * is_paired, first_trainable)
+ * backward_batch, is_paired, first_trainable)
  */
 #include "core.h"
 #include <stdarg.h>
@@ -34,7 +34,8 @@ static void name_kernels(const nn_net *net, int i, const batch *b, char *out, in
     const layer *l = &net->layers[i];
     int lowest = first_trainable(net);
     const char *forward = route_of(l, FORWARD, b);
-    const char *input = i > lowest ? route_of(l, INPUT_GRADIENT, b) : NULL;
+    batch own = i > lowest ? backward_batch(net, i, lowest, NULL, b) : *b;
+    const char *input = i > lowest ? route_of(l, INPUT_GRADIENT, &own) : NULL;
     const char *weight = l->weight_size ? route_of(l, WEIGHT_GRADIENT, b) : NULL;
     const char *backward = input ? input : weight ? weight : forward;
     if (i > 0 && is_paired(net, i, lowest, NULL))

@@ -52,6 +52,21 @@ static product input_product(const nn_layer *spec, int64_t n)
     };
 }
 
+/* The vectors of it that hold what the batch asks for; from: the first of their inputs. All of it where less would need
+ * more memory than there is, as other blocks may. */
+static product asked_input_product(const nn_layer *spec, const batch *b, int64_t *from)
+{
+    product all = input_product(spec, b->n), p = all;
+    *from = b->dx_from / VECTOR * VECTOR;
+    if (!b->dx_to)
+        return all;
+    p.n = row_stride(b->dx_to) - *from, p.b_width = min_i64(p.n, all.b_width - *from);
+    if (multiply_scratch(&p) <= multiply_scratch(&all) && multiply_shared(&p) <= multiply_shared(&all))
+        return p;
+    *from = 0;
+    return all;
+}
+
 /* dw (i,o) = x' (i,n) dz (n,o); with `steps`, the step that it makes, unless the sums are too long for that */
 static product weight_product(const nn_layer *spec, int64_t n, int steps)
 {
@@ -113,10 +128,11 @@ static void dense_backward_input(layer *l, real *dx, const real *dz, const real 
         narrow_backward_input(l, dx, dz, x, below, b);
         return;
     }
-    product p = input_product(&l->spec, b->n);
-    p.a = dz, p.b = l->w, p.c = dx, p.shared_scratch = l->shared_scratch;
+    int64_t from;
+    product p = asked_input_product(&l->spec, b, &from);
+    p.a = dz, p.b = l->w + from * row_stride(l->outputs), p.c = dx + from, p.shared_scratch = l->shared_scratch;
     if (below != NN_LINEAR)
-        p.end = (epilogue){.kind = DERIVATIVE, .activation = below, .x = x, .x_row = row_stride(l->inputs)};
+        p.end = (epilogue){.kind = DERIVATIVE, .activation = below, .x = x + from, .x_row = row_stride(l->inputs)};
     multiply(&p, b->team, b->scratch);
 }
 
@@ -202,11 +218,12 @@ static int dense_pairs(const nn_layer *spec, const nn_layer *below)
 static const char *dense_route(const nn_layer *spec, pass_kind pass, const batch *b)
 {
     product p;
+    int64_t from;
     if (is_narrow(spec))
         return "narrow";
     switch (pass) {
     case FORWARD: p = forward_product(spec, b->n), p.rows_alike = !b->training; break;
-    case INPUT_GRADIENT: p = input_product(spec, b->n); break;
+    case INPUT_GRADIENT: p = asked_input_product(spec, b, &from); break;
     case WEIGHT_GRADIENT: p = weight_product(spec, b->n, b->update != NULL); break;
     }
     return product_route(&p, b->team);
