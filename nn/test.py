@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from .core.bootstrap import binary_intervals, multiclass_intervals, regression_intervals
 from .core.metrics import (
     Counts,
     are_constant,
@@ -43,7 +45,7 @@ from .nn_aux import check_is_number
 from .utils import DataError, NnError, UsageError, listed, log
 
 
-def test(net, ds, *, threshold: float | None = None) -> dict:
+def test(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
     """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test --json`.
 
     net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
@@ -53,21 +55,33 @@ def test(net, ds, *, threshold: float | None = None) -> dict:
     ds: a Dataset, or a StreamedDataset, which is read while it is used. Where its rows have weights, a row of weight 2
     counts as two rows in everything but `rows`, and a further key `weighted` is true.
     threshold: score from which a row counts as class 1; None takes the network's own.
+    intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
     Raises DataError if the data do not fit the network, UsageError for a threshold or task that cannot be,
     and NnError if a score is not finite.
     """
     if isinstance(ds, StreamedDataset):
+        if intervals:
+            raise UsageError("--intervals needs all rows in memory; leave out --memory and --window")
         return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
         raise DataError(f"{_name(ds)}: found no rows to test, expected at least one")
     threshold = _checked_threshold(net, threshold)
     truth, scores, weights = _judged(net, ds)
     if net.task == "regression":
-        return regression_report(truth, scores, ds.targets, ds.persistence(), weights)
-    if net.task == "multiclass":
-        return multiclass_report(truth, scores, net.classes or ds.classes, weights)
-    return binary_report(truth, scores[:, 0], threshold, weights)
+        report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
+        drawn = partial(regression_intervals, truth, scores, ds.persistence(), weights)
+    elif net.task == "multiclass":
+        report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
+        drawn = partial(multiclass_intervals, truth, scores, weights)
+    else:
+        report = binary_report(truth, scores[:, 0], threshold, weights)
+        drawn = partial(binary_intervals, truth, scores[:, 0], threshold, weights)
+    if intervals:
+        report["intervals"] = {
+            name: None if name in report and report[name] is None else ends for name, ends in drawn().items()
+        }
+    return report
 
 
 def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dict:

@@ -18,6 +18,8 @@ from .common import check_apart, check_report, load_network, print_json
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
     check_is_number(flags.threshold)
+    if flags.reference and flags.intervals:
+        raise UsageError("--intervals: --reference has no such thing; leave one out")
     if flags.report:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
@@ -34,7 +36,7 @@ def test_command(flags) -> None:
     else:
         ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force)
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
-    result = test(net, ds, threshold=flags.threshold)
+    result = test(net, ds, threshold=flags.threshold, intervals=flags.intervals)
     if flags.report:
         from ..study import report
 
@@ -44,7 +46,7 @@ def test_command(flags) -> None:
 
 def _test_streamed(flags, net) -> dict:
     """Return the figures of --test, with the rows streamed from their files."""
-    for flag in ("report", "scaling"):
+    for flag in ("report", "scaling", "intervals"):
         if getattr(flags, flag):
             raise UsageError(f"--{flag} needs all rows in memory; leave out --memory")
 

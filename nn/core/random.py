@@ -17,6 +17,7 @@ from . import extension
 # which stays below these, and the layer in word 3 (csrc/dropout.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
+STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
 STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (parts.py)
 
 

@@ -192,6 +192,9 @@ FLAGS = [
     ),
     _name_of("calibrate", DATA, CALIBRATIONS, "none; of class probabilities, by validation rows", keyword_of="train"),
     Flag(
+        "intervals", DATA, "Give the figures of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
+    ),
+    Flag(
         "output", DATA, "Where --predict (-, stdout), --sweep and --plot (a folder) write.", TEXT, "PATH", "-o",
         modes=frozenset({"predict", "sweep", "plot"}),
     ),

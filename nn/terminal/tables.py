@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..layers import describe
 from ..utils import listed, printable
@@ -75,6 +75,8 @@ RATES = {
     "log_loss": "log loss",
     "brier": "Brier score",
 }
+NUMBERS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "r2": "R2"}
+INTERVAL = "95 % interval"
 SERIES = {"persistence_rmse": "RMSE of persistence", "skill": "skill"}
 
 
@@ -106,17 +108,24 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
     elif "tp" in result:
         _binary_report(result, classes or ["0", "1"])
     else:
-        facts(
-            {
-                "rows": f"{result['rows']}{_weighted(result)}",
-                "MSE": _number(result["mse"]),
-                "MAE": _number(result["mae"]),
-                "RMSE": _number(result["rmse"]),
-                "R2": _number(result["r2"]),
-                **{label: _number(result[name]) for name, label in SERIES.items() if name in result},
-            },
-            title="of " + ", ".join(targets) if targets else "",
-        )
+        figures = NUMBERS | {name: label for name, label in SERIES.items() if name in result}
+        of = "of " + ", ".join(targets) if targets else ""
+        _figures(result, figures, _number, title=of, first=["rows", f"{result['rows']}{_weighted(result)}"])
+
+
+def _figures(result: dict, labels: dict[str, str], shown: Callable, title: str = "", first: Sequence[str] = ()) -> None:
+    """Print figures one a line, with their intervals if there are any. first: a line above."""
+    intervals = result.get("intervals")
+    lines = [[label, shown(result[name])] for name, label in labels.items()]
+    if intervals is not None:
+        for line, name in zip(lines, labels, strict=True):
+            line.append(_ends(intervals[name], shown))
+    lines = [*([[*first, *([""] if intervals is not None else [])]] if first else []), *lines]
+    table(["", ""] if intervals is None else ["", "", INTERVAL], lines, title, left=3)
+
+
+def _ends(ends: Sequence[float] | None, shown: Callable) -> str:
+    return "undefined" if ends is None else " to ".join(map(shown, ends))
 
 
 def _binary_report(result, classes):
@@ -129,7 +138,7 @@ def _binary_report(result, classes):
         ],
         title=f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
     )
-    facts({label: _rate(result[name]) for name, label in RATES.items()})
+    _figures(result, RATES, _rate)
 
 
 def _multiclass_report(result):
@@ -160,7 +169,10 @@ def _multiclass_report(result):
             ]
         ],
     )
-    facts({RATES[name]: _rate(result[name]) for name in ("accuracy", "log_loss", "brier")})
+    _figures(result, {name: RATES[name] for name in ("accuracy", "log_loss", "brier")}, _rate)
+    if "intervals" in result:
+        ends = [[label, _ends(result["intervals"][f"macro_{name}"], _rate)] for name, label in list(RATES.items())[:3]]
+        table(["macro", INTERVAL], ends, left=2)
 
 
 def _rows(result) -> str:
