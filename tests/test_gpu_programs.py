@@ -4,12 +4,15 @@ in silence."""
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
-from nn.backends.cuda import abi
+from nn.backends.cuda import abi, small
 from nn.backends.cuda.builder import KINDS, Builder
-from nn.backends.cuda.program import Purpose, epoch_source, layer_routes, sources
-from nn.layers import LAYER_KINDS, parse
+from nn.backends.cuda.data import CudaData, row_format
+from nn.backends.cuda.program import PLAIN, Purpose, epoch_source, layer_routes, phases_source, sources
+from nn.core.records import record_type
+from nn.layers import COLUMN_KINDS, LAYER_KINDS, InputColumn, parse
 from nn.nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
 from nn.utils import UsageError
 
@@ -17,9 +20,21 @@ PROCESSORS = 132
 ONE_OF_EACH_KIND = "2x6x5,pad1,conv3k2:relu,maxpool2s1,avgpool2:tanh,dropout0.25,flatten:sigmoid,7,5:silu,2"
 
 
-@pytest.mark.parametrize("name", [*ACTIVATIONS, *LOSSES, *abi.MOMENTS, *abi.CONTROL, *abi.UPDATE, *abi.CONSTANTS])
+COLUMNS = (
+    InputColumn("number"),
+    InputColumn("gap", fill=-0.5),
+    InputColumn("embedding", values=10_000, width=8),
+    InputColumn("onehot", values=5),
+    InputColumn("embedding", values=3, width=300),
+)
+
+
+NAMES = [*ACTIVATIONS, *LOSSES, *COLUMN_KINDS]  # in capitals there
+
+
+@pytest.mark.parametrize("name", [*NAMES, *abi.MOMENTS, *abi.CONTROL, *abi.UPDATE, *abi.CONSTANTS])
 def test_kernels_are_told_every_name_of_the_tables(name):
-    constant = name.upper() if name in [*ACTIVATIONS, *LOSSES] else name
+    constant = name.upper() if name in NAMES else name
     assert re.search(rf"\b{constant}\b", abi.declarations())
 
 
@@ -46,10 +61,11 @@ def test_an_optimiser_without_a_rule_is_named():
 
 
 def test_every_layer_kind_has_kernels():
-    layers = parse(ONE_OF_EACH_KIND, "relu", "linear")
-    assert {layer.kind for layer in layers} == set(KINDS) == set(LAYER_KINDS) - {"embedding"}
-    built = Builder(layers, "mse", 4, PROCESSORS).build(Purpose("train", 10, dropout=True, optimizer="SGD"))
-    assert "epoch" in epoch_source(built)
+    images, table = parse(ONE_OF_EACH_KIND, "relu", "linear"), parse("5,3", columns=COLUMNS)
+    assert {layer.kind for layer in [*images, *table]} == set(KINDS) == set(LAYER_KINDS)
+    for layers in (images, table):
+        built = Builder(layers, "mse", 4, PROCESSORS).build(Purpose("train", 10, dropout=True, optimizer="SGD"))
+        assert "epoch" in epoch_source(built)
 
 
 def test_a_layer_kind_without_kernels_is_named():
@@ -108,3 +124,89 @@ def test_routes_name_the_kernels_of_each_layer(spec, library, routes):
     assert [line.split(" ", 2)[2] for line in lines] == routes
     kernels = {word.strip(",;") for line in lines for word in line.split() if "_" in word}
     assert all(re.search(rf"__device__ void {kernel}\(", sources()) for kernel in kernels)
+
+
+# ---- the embedding layer, and rows that are records
+
+
+def embedding_program(kind="train", rows=256, columns=COLUMNS, **options):
+    layers = parse(f"{len(columns)},9,2", "relu", "linear", columns)
+    return Builder(layers, "mse", 4, PROCESSORS).build(Purpose(kind, rows, optimizer="SGD", **options))
+
+
+def ops_of(built, function):
+    return [op for phase in built.phases for op in phase if op.function == function]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "backward"),
+    [
+        ("train", COLUMNS, "; backward embedding_backward_table"),
+        ("gradients", COLUMNS, "; backward embedding_backward_table, embedding_backward_input"),
+        ("gradients", COLUMNS[:2], "; backward embedding_backward_input"),
+        ("train", COLUMNS[:2], ""),
+        ("predict", COLUMNS, ""),
+    ],
+)
+def test_routes_name_what_computes_columns_and_tables(kind, columns, backward):
+    lines = layer_routes(embedding_program(kind, columns=columns))
+    assert lines[0] == f"layer 0 embedding: forward embedding_forward{backward}"
+
+
+def test_nobody_computes_a_gradient_that_no_table_learns_from():
+    wanted = {columns: len(ops_of(embedding_program(columns=columns), "dense_backward_input"))
+              for columns in (COLUMNS, COLUMNS[:2])}  # fmt: skip
+    assert wanted == {COLUMNS: 1, COLUMNS[:2]: 0}
+
+
+@pytest.mark.parametrize("source", [epoch_source, phases_source])
+def test_columns_stand_in_the_source_where_their_outputs_and_tables_begin(source):
+    text = source(embedding_program())
+    for line in ("{NUMBER, 0, 0, 0, 0LL, 0.0},", "{GAP, 1, 0, 0, 0LL, -0.5},", "{EMBEDDING, 3, 10000, 8, 0LL, 0.0},",
+                 "{ONEHOT, 11, 5, 0, 80000LL, 0.0},", "{EMBEDDING, 16, 3, 300, 80000LL, 0.0},"):  # fmt: skip
+        assert text.count(line) == 1
+
+
+@pytest.mark.parametrize(("rows", "splits"), [(1, 1), (64, 1), (65, 2), (4096, 3)])
+def test_each_value_of_a_table_has_one_thread_in_each_share_of_the_rows(rows, splits):
+    """Blocks of 32 codes x 8 values, or of 256 values of one code; a table's gradients come in few partial sums."""
+    first, second = ops_of(embedding_program(rows=rows), "embedding_backward_table")
+    assert (first.blocks, second.blocks) == (313 * splits, 3 * 2 * splits)
+    size = 80_900
+    assert first.settings == (splits, size, 10_000, 8, 5, 2, 316, 3)
+    assert second.settings == (splits, size, 3, 300, 5, 4, 316, 16)
+    assert second.arguments[0].at - first.arguments[0].at == 80_000
+    (update,) = (op for op in ops_of(embedding_program(rows=rows), "update_layer") if op.step == ("update", 0))
+    assert update.settings == ("SGD", splits, size, size)  # all of them weights, none a bias
+
+
+@pytest.mark.parametrize("distribute", ["mirrored", "central"])
+def test_members_send_the_gradients_of_tables(distribute):
+    built = embedding_program(distribute=distribute)
+    assert built.sum_values >= 80_900 and sum(values for how, values in built.sent if how != "broadcast") >= 80_900
+
+
+RECORDS = record_type("float32", 2, 1, 1, 1)
+
+
+def test_rows_are_gathered_as_they_are_stored():
+    assert row_format(np.zeros(3, "float32"), np.dtype("float32")) == PLAIN
+    rows_as = row_format(np.zeros(3, RECORDS), np.dtype("float32"))
+    (gather,) = ops_of(embedding_program(rows_as=rows_as), "gather_records")
+    assert gather.settings == (RECORDS.itemsize, 2, 1, 1, 1) == (16, 2, 1, 1, 1)
+    assert not ops_of(embedding_program(), "gather_records") and ops_of(embedding_program(), "gather")
+
+
+def test_records_are_bytes_to_the_gpu():
+    records = np.zeros(5, RECORDS)
+    records["codes2"] = np.arange(5)[:, None]
+    data = CudaData(records, None, None, np.dtype("float32"), room=0)  # streamed
+    assert data.arrays[0].shape == (5, 16) and data.arrays[0].dtype == np.uint8
+    assert np.shares_memory(data.arrays[0], records) and data.arrays[0][3, 12] == 3
+
+
+def test_the_small_runner_leaves_records_and_columns_to_others():
+    dense, records = parse("5,9,2"), row_format(np.zeros(1, RECORDS), np.dtype("float32"))
+    assert not small.fits(dense, Purpose("train", 10, rows_as=records, optimizer="SGD"), np.dtype("float32"))
+    columns = parse("5,9,2", columns=COLUMNS)
+    assert not small.fits(columns, Purpose("train", 10, optimizer="SGD"), np.dtype("float32"))

@@ -10,8 +10,10 @@ import pytest
 from nn.backends.cuda import small
 from nn.backends.cuda.abi import MOMENTS
 from nn.backends.cuda.builder import Builder
-from nn.backends.cuda.program import PRELUDE, Purpose, epoch_source, losses_source, phases_source, sources
-from nn.layers import parse
+from nn.backends.cuda.data import row_format
+from nn.backends.cuda.program import BYTES, PRELUDE, Purpose, epoch_source, losses_source, phases_source, sources
+from nn.core.records import record_type
+from nn.layers import InputColumn, parse
 from nn.nn_aux import ACTIVATIONS, LOSSES
 
 ALL_LAYERS = (
@@ -19,6 +21,14 @@ ALL_LAYERS = (
     "flatten:sigmoid,300:gelu,35:silu,2:selu,10"
 )
 LARGE = "3x40x40,conv32k3,conv64k3,maxpool2,maxpool3s2,600,5"  # convolutions as products
+COLUMNS = (
+    InputColumn("number"),
+    InputColumn("gap", fill=0.1),
+    InputColumn("embedding", values=10_000, width=8),
+    InputColumn("embedding", values=3, width=300),
+    InputColumn("onehot", values=5),
+    InputColumn("embedding", values=1, width=1),
+)
 PROCESSORS = 132
 
 
@@ -33,10 +43,19 @@ def programs(itemsize):
     ):
         layers = parse(spec, "relu", "softmax")
         purpose = Purpose(
-            kind, 100, labels=True, bytes=True, weighted=kind == "train" and optimizer != "MOMENTUM", dropout=True,
+            kind, 100, labels=True, rows_as=BYTES, weighted=kind == "train" and optimizer != "MOMENTUM", dropout=True,
             optimizer=optimizer, distribute=distribute,
         )  # fmt: skip
         yield Builder(layers, "ce", itemsize, PROCESSORS).build(purpose)
+
+
+def table_programs(dtype):
+    """Programs of an embedding layer that read records."""
+    rows_as = row_format(np.zeros(1, record_type(dtype, 2, 1, 1, 2)), np.dtype(dtype))
+    for kind, rows, distribute in (("train", 1000, ""), ("gradients", 100, "mirrored")):
+        layers = parse("6,30,3", "tanh", "softmax", COLUMNS)
+        purpose = Purpose(kind, rows, rows_as=rows_as, optimizer="ADAM", distribute=distribute)
+        yield Builder(layers, "ce", np.dtype(dtype).itemsize, PROCESSORS).build(purpose)
 
 
 def texts(dtype, monkeypatch):
@@ -45,6 +64,8 @@ def texts(dtype, monkeypatch):
     for index, program in enumerate(programs(np.dtype(dtype).itemsize)):
         phases = index % 2 or program.purpose.distribute
         yield phases_source(program) if phases else epoch_source(program)
+    for program in table_programs(dtype):
+        yield phases_source(program) if program.purpose.distribute else epoch_source(program)
     for rows, optimizer, weighted in ((10, "ADAM", True), (1000, "SGD", False), (1000, "ADAM", True)):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()

@@ -5,10 +5,9 @@ import gc
 import numpy as np
 import pytest
 from support.distances import relative_distance
-from support.networks import ALONE, STACKS, check_against_numpy, fill
+from support.networks import ALONE, STACKS, check_against_numpy, fill, network
 
 from nn.backends.engine import EpochSettings
-from nn.nn import Network
 from nn.nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
 
 # three tiles of a product each way, and one value more than whole tiles
@@ -19,10 +18,6 @@ FEWER_MULTIPLICATIONS = ["16x9x7,conv33k3p1:tanh,conv16k3:tanh,5", "20x8x10,conv
 # ends that are one op (dense.Last): dz of the layer below worked out, sums finished, rows shared by warps
 ENDS = ["20,700:tanh,1", "300,90:tanh,7", "30,40:tanh,1500:sigmoid,2", "12,16", "3x5x5,conv4k3:tanh,dropout0.5,5"]
 DROPPING = "2x6x5,dropout0.25,conv3k2:relu,dropout0.5,7:tanh,dropout0.3,2"
-
-
-def network(spec, backend, dtype="float64", task="regression", **options):
-    return Network(spec, task, backend=backend, dtype=dtype, **options)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

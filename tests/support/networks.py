@@ -143,12 +143,13 @@ def require(backend: str) -> None:
         pytest.skip(str(error))
 
 
-def network(spec, backend="seq", dtype="float64", **options):
+def network(spec, backend="seq", dtype="float64", task="regression", **options):
+    """Return the network of a spec, whose first word may be one of TABLES."""
     require(backend)
     first, _, items = spec.partition(",")
     if first in TABLES:
         spec, options["input_columns"] = f"{len(TABLES[first])},{items}", TABLES[first]
-    return Network(spec, "regression", backend=backend, dtype=dtype, **options)
+    return Network(spec, task, backend=backend, dtype=dtype, **options)
 
 
 def one_hot(values):

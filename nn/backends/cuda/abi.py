@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...layers import COLUMN_KINDS
 from ...nn_aux import ACTIVATIONS, LOSSES
 from ...utils import UsageError
 
@@ -89,6 +90,7 @@ typedef long long int64;
 {_enum(name.upper() for name in ACTIVATIONS)}
 {_enum(name.upper() for name in LOSSES)}
 {_enum(MOMENTS)}
+{_enum([*(name.upper() for name in COLUMN_KINDS), "COLUMN_KINDS"])}
 struct update {{
     real {", ".join(UPDATE)};
 }};

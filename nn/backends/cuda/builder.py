@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ...layers import Layer
 from ...utils import UsageError
-from . import activation, conv, dense, dropout, pad, pool
+from . import activation, conv, dense, dropout, embedding, pad, pool
 from .abi import FEW_SPLITS, THREADS
 from .memory import Workspace, whole_lines
-from .program import BATCH, CONTROL, ROWS, Buffer, LayerNode, Op, Phase, Program, Purpose, lanes_of
+from .program import BATCH, BYTES, CONTROL, ROWS, Buffer, LayerNode, Op, Phase, Program, Purpose, lanes_of
 
 BUCKET_BYTES = 4 << 20  # of gradients that are sent at a time, or more: a message of this size costs about what its
 # bytes do (some 20 us of delay, 400 GB/s between GPUs)
@@ -23,6 +23,7 @@ KINDS = {  # layer kind -> the file with its forward(workspace, node) and backwa
     "dropout": dropout,
     "flatten": dropout,
     "activation": activation,
+    "embedding": embedding,
 }
 
 
@@ -122,10 +123,15 @@ class Builder:
         if self.purpose.backward:
             last.dz = last.out  # the loss turns one into the other
             for below, node in zip(nodes, nodes[1:], strict=False):
-                below.dz = node.dx = self.ws.buffer(below.layer.outputs)
+                if self._wants_gradient(below):
+                    below.dz = node.dx = self.ws.buffer(below.layer.outputs)
             if self.purpose.kind == "gradients":
                 nodes[0].dx = Buffer("input_gradient")
         return nodes
+
+    def _wants_gradient(self, node: LayerNode) -> bool:
+        """Return whether a layer does anything in the backward pass: columns without a table have nothing to learn."""
+        return self.purpose.kind == "gradients" or node.layer.kind != "embedding" or node.layer.parameters > 0
 
     def _active_nodes(self) -> list[LayerNode]:
         nodes, at, last = [], 0, len(self.layers) - 1
@@ -142,9 +148,12 @@ class Builder:
     # ---- ops that belong to no layer
 
     def _gather(self, x: Buffer) -> list[Phase]:
-        width = self.layers[0].inputs
+        width, rows_as = self.layers[0].inputs, self.purpose.rows_as
+        function, settings = "gather", (width, int(rows_as == BYTES))
+        if rows_as.kind == "records":
+            function, settings = "gather_records", (rows_as.row_bytes, *rows_as.counts)
         blocks = self.ws.elementwise(self.purpose.rows * width)
-        return [[Op("gather", (width, int(self.purpose.bytes)), (x, CONTROL, BATCH), blocks, writes=(x,))]]
+        return [[Op(function, settings, (x, CONTROL, BATCH), blocks, writes=(x,))]]
 
     def _softmax(self, node: LayerNode) -> list[Phase]:
         if node.layer.activation != "softmax":

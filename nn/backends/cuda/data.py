@@ -9,10 +9,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster import ALONE, RankGroup
+from ...core.records import counts_of
 from .device import cupy
 from .group import most_rows, own_rows
+from .program import BYTES, PLAIN, RowFormat
 
 BLOCK_BYTES = 64 << 20  # of a streamed data set, at a time
+
+
+def row_format(x: np.ndarray, dtype: np.dtype) -> RowFormat:
+    """Return how x, which `checked` has let through, stores a row."""
+    if x.dtype.names:
+        return RowFormat("records", x.dtype.itemsize, counts_of(x.dtype, dtype))
+    return BYTES if x.dtype == np.uint8 else PLAIN
+
+
+def _as_bytes(x: np.ndarray) -> np.ndarray:
+    """Return records as bytes (rows, bytes of a record), since CuPy knows no records; anything else as it is."""
+    return x.view(np.uint8).reshape(len(x), x.dtype.itemsize) if x.dtype.names else x
 
 
 @dataclass
@@ -31,10 +45,10 @@ class Segment:
 class CudaData:
     """A data set: on the GPU as a whole where it fits, else in the computer's memory, from where it is streamed."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, room: int):
-        self.arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
+    def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, dtype: np.dtype, room: int):
+        self.arrays, self.weights, self.rows = (_as_bytes(x), y, weights), weights, len(x)
         self.labels = y is not None and y.dtype == np.int32
-        self.bytes = x.dtype == np.uint8
+        self.rows_as = row_format(x, dtype)
         self.resident = sum(array.nbytes for array in self.arrays if array is not None) <= room
         if self.resident:
             self.on_gpu = [None if array is None else cupy().asarray(array) for array in self.arrays]

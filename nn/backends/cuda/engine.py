@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ...cluster import ALONE
+from ...core.records import check_rows, counts_of
 from ...utils import UsageError
 from ..engine import EpochSettings, TimedStep
 from . import small
@@ -20,7 +21,7 @@ from .data import CudaData
 from .device import check_device, cupy, gpu_errors, processors
 from .epoch import Progress, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
-from .program import Program, Purpose, layer_routes
+from .program import PLAIN, Program, Purpose, RowFormat, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
@@ -139,13 +140,12 @@ class CudaEngine:
         """Return the rows as the kernels read them; see Engine.load."""
         arrays = self.checked(x, y, weights)
         with self._here("the data set", "use a smaller data set"):
-            return CudaData(*arrays, self._room())
+            return CudaData(*arrays, self.dtype, self._room())
 
     def checked(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None):
-        """Return (x, y, weights) as `load` needs them: x (rows, inputs). Raise ValueError for other shapes."""
-        x = np.ascontiguousarray(x).reshape(len(x), -1)
-        if x.shape[1] != self.inputs or x.dtype not in (self.dtype, np.uint8):
-            raise ValueError(f"expected {self.dtype} or uint8 (rows, {self.inputs}), got {x.dtype} {x.shape}")
+        """Return (x, y, weights) as `load` needs them: x (rows, inputs) or records (rows,). Raise ValueError for other
+        shapes, and for codes that a table lacks."""
+        x = self._checked_inputs(np.ascontiguousarray(x))
         if y is not None:
             y = np.ascontiguousarray(y)
             fits = y.shape == (len(x),) if y.dtype == np.int32 else y.shape == (len(x), self.outputs)
@@ -156,6 +156,19 @@ class CudaEngine:
             if weights.shape != (len(x),) or weights.dtype != self.dtype:
                 raise ValueError(f"weights {weights.dtype} {weights.shape} do not fit {len(x)} rows of {self.dtype}")
         return x, y, weights
+
+    def _checked_inputs(self, x: np.ndarray) -> np.ndarray:
+        columns = self.layers[0].columns
+        if columns and x.dtype.names:
+            counts_of(x.dtype, self.dtype)
+        else:
+            x, types = x.reshape(len(x), -1), (self.dtype,) if columns else (self.dtype, np.dtype(np.uint8))
+            if x.shape[1] != self.inputs or x.dtype not in types:
+                wanted = " or ".join(map(str, types))
+                raise ValueError(f"expected {wanted} (rows, {self.inputs}), got {x.dtype} {x.shape}")
+        if columns:
+            check_rows(x, columns)
+        return x
 
     def _room(self) -> int:
         if self.data_room is not None:
@@ -208,15 +221,15 @@ class CudaEngine:
         with self._here("a network's program"):
             own = max(1, most_rows(rows, rows, self.rank_group))
             known = (p for p in self._runners if p.kind == "train" and p.rows == own)
-            purpose = next(known, self._train_purpose(own, self.loss_name == "ce", False, False, "ADAM"))
+            purpose = next(known, self._train_purpose(own, self.loss_name == "ce", PLAIN, False, "ADAM"))
             kind = self._choose_runner(purpose)
             if kind is small.Small:
                 return small.Plan(self.layers, self.loss_name, purpose, self.dtype).routes()
             return [kind.about, *layer_routes(self._program(purpose))]
 
-    def _train_purpose(self, rows: int, labels: bool, as_bytes: bool, weighted: bool, rule: str) -> Purpose:
+    def _train_purpose(self, rows: int, labels: bool, rows_as: RowFormat, weighted: bool, rule: str) -> Purpose:
         return Purpose(
-            "train", rows, labels, as_bytes, weighted, self._has_dropout(), rule, timed=self._to_record > 0,
+            "train", rows, labels, rows_as, weighted, self._has_dropout(), rule, timed=self._to_record > 0,
             distribute=self._distribute, updates_weights=self._updates_weights,
         )  # fmt: skip
 
@@ -265,7 +278,7 @@ class CudaEngine:
             return
         with self._here(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
-            purpose = self._train_purpose(rows, data.labels, data.bytes, data.weights is not None, rule)
+            purpose = self._train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
             runner = self._runner(purpose)
             if purpose.timed:
                 runner.room = self._to_record
@@ -344,7 +357,7 @@ class CudaEngine:
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout()
             purpose = Purpose(
-                "gradients", max(1, own), data.labels, data.bytes, dropout=dropout, distribute=self._distribute
+                "gradients", max(1, own), data.labels, data.rows_as, dropout=dropout, distribute=self._distribute
             )
             runner = self._runner(purpose)
             out, row_loss = cp.empty(max(1, self.size), self.dtype), cp.zeros(max(1, own))
@@ -379,7 +392,7 @@ class CudaEngine:
         most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
         weighted = data.weights is not None and kind != "predict"
-        purpose = Purpose(kind, batch, data.labels and kind != "predict", data.bytes, weighted)
+        purpose = Purpose(kind, batch, data.labels and kind != "predict", data.rows_as, weighted)
         for at in range(0, count, OUT_ROWS):
             block = None if rows is None else rows[at : at + OUT_ROWS]
             if rows is None and count > OUT_ROWS:

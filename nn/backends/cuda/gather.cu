@@ -10,6 +10,28 @@ __device__ void gather(real *x, const control &c, const batch &b, block_range ra
     }
 }
 
+/* x (n, WIDTH): the batch's rows from records of ROW_BYTES bytes (nn/core/records.py): so many numbers, then codes of
+ * 4, 2 and 1 bytes. Each value's address is a multiple of its size. */
+template <int ROW_BYTES, int NUMBERS, int CODES4, int CODES2, int CODES1>
+__device__ void gather_records(real *x, const control &c, const batch &b, block_range range)
+{
+    enum { AT4 = NUMBERS * (int)sizeof(real), AT2 = AT4 + 4 * CODES4, AT1 = AT2 + 2 * CODES2, END = AT1 + CODES1 };
+    enum { FIRST2 = NUMBERS + CODES4, FIRST1 = FIRST2 + CODES2, WIDTH = FIRST1 + CODES1 };
+    static_assert((int)END <= ROW_BYTES && ROW_BYTES % (int)sizeof(real) == 0, "records.py lays out other records");
+    for (int e = range.first(); e < b.n * WIDTH; e += range.stride()) {
+        const char *record = (const char *)c.x + data_row(c, b, e / WIDTH) * ROW_BYTES;
+        int i = e % WIDTH;
+        if (i < NUMBERS)
+            x[e] = ((const real *)record)[i];
+        else if (i < FIRST2)
+            x[e] = (real)((const unsigned *)(record + AT4))[i - NUMBERS];
+        else if (i < FIRST1)
+            x[e] = (real)((const unsigned short *)(record + AT2))[i - FIRST2];
+        else
+            x[e] = (real)((const unsigned char *)(record + AT1))[i - FIRST1];
+    }
+}
+
 /* out (count, WIDTH), from the batch's first row on: what the host asked for */
 template <int WIDTH>
 __device__ void keep_rows(const real *from, const control &c, const batch &b, block_range range)

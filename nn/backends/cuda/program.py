@@ -17,7 +17,7 @@ from .abi import declarations
 
 SOURCES = [
     "common", "activation", "loss", "gemm", "dense", "conv", "conv_direct", "conv_winograd", "pool", "pad", "dropout",
-    "gather", "optimizer",
+    "embedding", "gather", "optimizer",
 ]  # fmt: skip
 LINE = 32  # values; buffers begin at multiples of it
 
@@ -74,13 +74,25 @@ Phase = list[Op]
 
 
 @dataclass(frozen=True)
+class RowFormat:
+    """How a data set stores the inputs of a row. Records are those of nn/core/records.py."""
+
+    kind: str = "plain"  # plain: as the network computes with them, bytes: uint8 that counts as x / 255, records
+    row_bytes: int = 0  # of a record
+    counts: tuple[int, ...] = ()  # of its numbers, and of its codes of 4, 2 and 1 bytes
+
+
+PLAIN, BYTES = RowFormat(), RowFormat("bytes")
+
+
+@dataclass(frozen=True)
 class Purpose:
     """What the program is for, and with which data and settings."""
 
     kind: str  # train, gradients, loss, predict
     rows: int  # of a batch
     labels: bool = False  # targets are class indices
-    bytes: bool = False  # inputs are bytes
+    rows_as: RowFormat = PLAIN  # inputs in the data set
     weighted: bool = False  # rows have weights
     dropout: bool = False  # dropout acts
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
@@ -140,6 +152,7 @@ class Program:
     shared_bytes: int = 0
     sum_values: int = 0  # of the gradients, at their beginning: what members of a group add up
     sent: list[tuple[str, int]] = field(default_factory=list)  # how members communicate, and how many values at a time
+    declarations: list[str] = field(default_factory=list)  # arrays in CUDA source that ops name as arguments
 
     @property
     def only_kernels(self) -> bool:
@@ -190,7 +203,7 @@ extern __shared__ __align__(16) char block_memory[];
 def phases_source(program: Program) -> str:
     """Return CUDA source of a program: kernels phase0, phase1, ..., and advance, which goes on to the next batch."""
     kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
-    return switches(program.purpose) + PRELUDE + sources() + "\n".join(kernels) + ADVANCE
+    return _source(program) + "\n".join(kernels) + ADVANCE
 
 
 def switches(purpose: Purpose) -> str:
@@ -205,7 +218,12 @@ def losses_source(purpose: Purpose) -> str:
 
 def epoch_source(program: Program) -> str:
     """Return CUDA source of a program as one kernel, epoch, for programs that need no library."""
-    return switches(program.purpose) + PRELUDE + sources() + _epoch_kernel(program)
+    return _source(program) + _epoch_kernel(program)
+
+
+def _source(program: Program) -> str:
+    """Return what stands in front of a program's kernels."""
+    return "\n".join([switches(program.purpose) + PRELUDE, sources(), *program.declarations, ""])
 
 
 ADVANCE = """

@@ -12,7 +12,7 @@ import numpy as np
 from ...layers import Layer
 from .abi import MOMENTS, THREADS
 from .device import cupy, processors
-from .program import PRELUDE, Program, Purpose, lanes_of, sources, switches
+from .program import BYTES, PRELUDE, Program, Purpose, lanes_of, sources, switches
 from .runner import Runner
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
@@ -24,7 +24,7 @@ LEAST_ROWS = 5  # of a block, where there are several
 
 def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
     """Return whether this kernel suits a network and batch."""
-    if purpose.kind != "train" or any(layer.kind != "dense" for layer in layers):
+    if purpose.kind != "train" or purpose.rows_as.kind == "records" or any(layer.kind != "dense" for layer in layers):
         return False
     return Plan(layers, "", purpose, dtype).fits()
 
@@ -110,7 +110,7 @@ class Plan:
             for layer, (_, t, _) in zip(self.layers, each_layer, strict=True)
         )
         imports = "\n".join(f"small_import<{t}>({self.at(f'w{i}')}, c.parameters + {at});" for i, t, at in each_layer)
-        kinds = f"{int(self.purpose.bytes)}, {int(self.purpose.labels)}"
+        kinds = f"{int(self.purpose.rows_as == BYTES)}, {int(self.purpose.labels)}"
         data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {kinds}>"
         moments = [(f"moment{n}", m) for n, m in ((1, "m"), (2, "v")) if f"{m}0" in self.places]
         if self.blocks == 1:

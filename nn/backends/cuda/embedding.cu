@@ -1,0 +1,139 @@
+/* embedding.cu - a table's columns become numbers: themselves, with their gaps told, one-hot codes, rows of tables
+ * that are trained. A code is a real here; one that no table has, which the host refuses, is a row of zeros.
+ */
+
+static_assert(COLUMN_KINDS == 4 && NUMBER < 4 && GAP < 4 && ONEHOT < 4 && EMBEDDING < 4,
+              "embedding.cu: embedding_forward() has no formula for a column kind of layers.py");
+
+struct embedding_column {
+    int kind, out;                      /* its first output */
+    int values, width;                  /* different codes; numbers that each becomes */
+    int64 table;                        /* where its rows begin among the layer's parameters */
+    double fill;                        /* instead of a gap */
+};
+
+/* to[0 .. width-1] = *row, 0 for NULL: eight loads under way at a time */
+__device__ inline void copy_or_zero(real *to, const real *row, int width)
+{
+    for (int first = 0; first < width; first += 8) {
+        real value[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++)
+            value[i] = load_or_zero(row && first + i < width ? row + first + i : 0);
+        #pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (first + i < width)
+                to[first + i] = value[i];
+    }
+}
+
+/* out (n,O) from x (n,I), a thread a value of x; `tables`: the layer's parameters */
+template <int I, int O>
+__device__ void embedding_forward(real *out, const real *x, const embedding_column *columns, const real *tables, int n,
+                                  block_range range)
+{
+    for (int e = range.first(); e < n * I; e += range.stride()) {
+        const embedding_column column = columns[e % I];
+        real *to = out + (size_t)(e / I) * O + column.out, value = x[e];
+        bool gap = value != value;
+        if (column.kind == NUMBER) {
+            to[0] = value;
+        } else if (column.kind == GAP) {
+            to[0] = gap ? (real)column.fill : value;
+            to[1] = gap;
+        } else if (column.kind == ONEHOT) {
+            for (int k = 0; k < column.values; k++)
+                to[k] = value == k;
+        } else {
+            bool there = value >= 0 && value < column.values;
+            copy_or_zero(to, there ? tables + column.table + (int64)value * column.width : 0, column.width);
+        }
+    }
+}
+
+/* dx (n,I): a number has its output's gradient; gaps and codes have none */
+template <int I, int O>
+__device__ void embedding_backward_input(real *dx, const real *dz, const real *x, const embedding_column *columns,
+                                         int n, block_range range)
+{
+    for (int e = range.first(); e < n * I; e += range.stride()) {
+        const embedding_column column = columns[e % I];
+        bool number = column.kind == NUMBER || (column.kind == GAP && x[e] == x[e]);
+        dx[e] = number ? dz[(size_t)(e / I) * O + column.out] : 0;
+    }
+}
+
+/* What a block has in shared memory while it looks for the rows of its codes: of THREADS rows those that have one. */
+struct embedding_hits {
+    int row[THREADS], code[THREADS], of_warp[THREADS / 32];
+};
+
+/* The block's rows for which `hit` is true, a row a thread, are listed in order; returns how many. All threads call it,
+ * and may read the list until they call it again. */
+__device__ inline int list_hits(embedding_hits &hits, bool hit, int row, int code)
+{
+    unsigned mask = __ballot_sync(0xffffffffu, hit);
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = 0, count = 0;
+    if (lane == 0)
+        hits.of_warp[warp] = __popc(mask);
+    __syncthreads();                    /* and nobody reads the last list any more */
+    #pragma unroll
+    for (int w = 0; w < THREADS / 32; w++) {
+        before += w < warp ? hits.of_warp[w] : 0;
+        count += hits.of_warp[w];
+    }
+    if (hit) {
+        int place = before + __popc(mask & ((1u << lane) - 1));
+        hits.row[place] = row;
+        hits.code[place] = code;
+    }
+    __syncthreads();
+    return count;
+}
+
+/* The sum of dz, a value a row of the list, of those rows that have this code, in order. */
+template <int O>
+__device__ inline real sum_of_hits(const embedding_hits &hits, int count, int code, const real *dz, real sum)
+{
+    for (int first = 0; first < count; first += 8) {
+        real value[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            bool mine = first + i < count && hits.code[first + i] == code;
+            value[i] = load_or_zero(mine ? dz + (size_t)hits.row[first + i] * O : 0);
+        }
+        #pragma unroll
+        for (int i = 0; i < 8; i++)
+            sum += value[i];
+    }
+    return sum;
+}
+
+/* g = a table's gradient, (VALUES,WIDTH), in SPLITS partial sums of shares of the batch's rows, SIZE values apart; of
+ * the column that is value IN of x and the outputs from OUT on. No two threads add to one sum: a thread has one value
+ * of the table and adds up its rows in their order. A block has as many codes as it has threads for. */
+template <int SPLITS, int SIZE, int VALUES, int WIDTH, int I, int IN, int O, int OUT>
+__device__ void embedding_backward_table(real *g, const real *dz, const real *x, int n, block_range range)
+{
+    enum { LANES = WIDTH < THREADS ? WIDTH : (int)THREADS, CODES = THREADS / LANES };
+    enum { CODE_PARTS = (VALUES + CODES - 1) / CODES, PARTS = CODE_PARTS * ((WIDTH + LANES - 1) / LANES) };
+    embedding_hits &hits = *(embedding_hits *)BLOCK_MEMORY;
+    int rows = (n + SPLITS - 1) / SPLITS, own_code = threadIdx.x / LANES;
+    for (int item = range.id; item < PARTS * SPLITS; item += range.count) {
+        int part = item % PARTS, split = item / PARTS, end = min(n, (split + 1) * rows);
+        int first_code = part % CODE_PARTS * CODES, lane = part / CODE_PARTS * LANES + threadIdx.x % LANES;
+        bool owner = own_code < CODES && first_code + own_code < VALUES && lane < WIDTH;
+        real sum = 0;
+        for (int begin = split * rows; begin < end; begin += THREADS) {
+            int row = begin + threadIdx.x;
+            real value = row < end ? x[(size_t)row * I + IN] : -1;
+            bool hit = value >= first_code && value < first_code + CODES;
+            int count = list_hits(hits, hit, row, hit ? (int)value - first_code : 0);
+            if (owner)
+                sum = sum_of_hits<O>(hits, count, own_code, dz + OUT + lane, sum);
+        }
+        if (owner)
+            g[(int64)split * SIZE + (int64)(first_code + own_code) * WIDTH + lane] = sum;
+    }
+    __syncthreads();                    /* before the block's memory serves another op */
+}

@@ -1,0 +1,253 @@
+"""Rows of numbers and codes on the GPU, and the tables that a network learns for their codes: against seq."""
+
+import numpy as np
+import pytest
+from support.distances import relative_distance
+
+from nn.backends.cuda import engine as cuda
+from nn.backends.engine import EpochSettings
+from nn.core.records import record_type, values_of
+from nn.layers import InputColumn
+from nn.nn import Network
+
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5}  # of one batch's gradients, docs/numbers.md
+AFTER_EPOCHS = {"float64": 1e-9, "float32": 1e-5}  # of the parameters after three epochs
+
+NUMBER, GAP = InputColumn("number"), InputColumn("gap", fill=-0.375)
+# a table of many blocks, and one that a block has threads for; codes of 4, 2 and 1 bytes
+MIXED = (
+    (NUMBER, GAP, NUMBER, GAP, InputColumn("embedding", values=10_000, width=8)),
+    (InputColumn("embedding", values=300, width=3), InputColumn("onehot", values=700)),
+    (InputColumn("onehot", values=5), InputColumn("embedding", values=20, width=2)),
+    (InputColumn("embedding", values=1, width=1),),
+)
+# few values, so that their gradients come in many partial sums; a row of a table longer than a block has threads
+FEW = ((NUMBER,), (InputColumn("embedding", values=17, width=5), InputColumn("embedding", values=3, width=300)))
+NO_TABLE = ((GAP, NUMBER), (), (InputColumn("onehot", values=4), InputColumn("onehot", values=1)))
+COLUMNS = {"mixed": sum(MIXED, ()), "few": sum(FEW, ()), "no table": sum(NO_TABLE, ())}
+COUNTS = {"mixed": (4, 1, 2, 3), "few": (1, 0, 2, 0), "no table": (2, 0, 0, 2)}  # of a record
+ITEMS = "13:tanh,3"
+
+
+def network(name, backend, dtype, items=ITEMS, columns=None, **options):
+    columns = columns or COLUMNS[name]
+    net = Network(f"9,{items}", "regression", backend=backend, dtype=dtype, input_columns=columns, **options)
+    net.engine.set("parameters", np.random.default_rng(1).normal(0, 0.5, net.engine.size).astype(dtype))
+    return net
+
+
+def rows_of(columns, counts, dtype, rows, seed=0):
+    """Records and targets. A fifth of the numbers of gap columns are gaps, some one-hot codes have no place, half the
+    codes of each table are its last one."""
+    rng, records = np.random.default_rng(seed), np.zeros(rows, record_type(dtype, *counts))
+    for column, values in zip(columns, values_of(records), strict=True):  # the values are views
+        if column.kind in ("number", "gap"):
+            values[:] = rng.normal(size=rows)
+            values[rng.random(rows) < (0.2 if column.kind == "gap" else 0)] = np.nan
+        else:
+            values[:] = rng.integers(column.values + 2 * (column.kind == "onehot"), size=rows)
+            values[rng.random(rows) < (0.5 if column.kind == "embedding" else 0)] = column.values - 1
+    return records, rng.normal(size=(rows, 3)).astype(dtype)
+
+
+def reals(records, dtype):
+    """The same rows as the numbers that go into the network."""
+    return np.stack(list(values_of(records)), 1).astype(dtype)
+
+
+def settings(optimizer="adam", batch=64):
+    momentum = 0.9 if optimizer == "sgd" else 0.0
+    return EpochSettings(
+        optimizer=optimizer, batch=batch, rates=list(np.linspace(0.02, 0.005, 9)), momentum=momentum,
+        weight_decay=0.01, seed=3,
+    )  # fmt: skip
+
+
+def trained(net, data, rows, optimizer="adam", batch=64, epochs=1):
+    """(parameters, first moments, losses) after some epochs, each in an order of its own."""
+    engine, losses, step = net.engine, [], 0
+    for moment in ("moment1", "moment2"):
+        engine.set(moment, np.zeros(engine.size, engine.dtype))
+    for epoch in range(epochs):
+        progress = engine.progress(step=step)
+        engine.epoch(data, np.random.default_rng(epoch).permutation(rows), settings(optimizer, batch), progress)
+        assert progress.row == rows
+        losses, step = [*losses, progress.loss], progress.step
+    return engine.get("parameters"), engine.get("moment1"), losses
+
+
+def assert_near(found, expected, layers, tolerance):
+    """Each table, and all the rest, is as near as the whole must be: a large table hides no small one."""
+    sizes = [column.parameters for column in layers[0].columns if column.parameters]
+    ends = np.cumsum(sizes)
+    for mine, theirs in zip(np.split(found, ends), np.split(expected, ends), strict=True):
+        assert np.linalg.norm(theirs) > 0
+        assert relative_distance(mine, theirs) < tolerance
+
+
+# ---- as seq
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "dtype"),
+    [
+        ("mixed", 33, "float64"), ("mixed", 4096, "float32"), ("few", 1, "float64"), ("few", 700, "float64"),
+        ("few", 700, "float32"), ("no table", 50, "float32"), ("no table", 257, "float64"),
+    ],
+)  # fmt: skip
+def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
+    seq, ours = (network(name, b, dtype) for b in ("seq", backend))
+    records, y = rows_of(COLUMNS[name], COUNTS[name], dtype, rows)
+    x = reals(records, dtype)
+    theirs, mine = (net.engine.gradients(x, y) for net in (seq, ours))
+    assert mine[0] == pytest.approx(theirs[0], rel=TOLERANCE[dtype])
+    assert_near(mine[1], theirs[1], ours.layers, TOLERANCE[dtype])
+    assert relative_distance(mine[2], theirs[2]) < TOLERANCE[dtype]
+    codes = [column.kind in ("onehot", "embedding") for column in COLUMNS[name]]
+    assert not mine[2][np.isnan(x) | codes].any() and mine[2][:, 0].any()
+
+
+@pytest.mark.parametrize("flops", [0, 1e12])  # as graphs of phases, and as whole epochs in one launch
+@pytest.mark.parametrize(
+    ("name", "dtype", "optimizer", "batch"),
+    [
+        ("mixed", "float64", "adam", 64), ("mixed", "float32", "sgd", 64), ("few", "float64", "sgd", 300),
+        ("few", "float32", "adam", 300), ("no table", "float64", "adam", 64),
+    ],
+)  # fmt: skip
+def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batch, flops, backend, monkeypatch):
+    monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", flops)
+    records, y = rows_of(COLUMNS[name], COUNTS[name], dtype, 701)
+    ends, outs = [], []
+    for which in ("seq", backend):
+        net = network(name, which, dtype)
+        data = net.engine.load(records, y)
+        ends.append(trained(net, data, 701, optimizer, batch, epochs=3))
+        outs.append((net.engine.predict(data, np.arange(600)[::-1].copy()), net.engine.loss(data, np.arange(5, 700))))
+    assert_near(ends[1][0], ends[0][0], net.layers, AFTER_EPOCHS[dtype])
+    assert_near(ends[1][1], ends[0][1], net.layers, 100 * AFTER_EPOCHS[dtype])  # moments: gradients, ever smaller
+    assert ends[1][2] == pytest.approx(ends[0][2], rel=10 * AFTER_EPOCHS[dtype])
+    assert relative_distance(outs[1][0], outs[0][0]) < 10 * AFTER_EPOCHS[dtype]
+    assert outs[1][1] == pytest.approx(outs[0][1], rel=10 * AFTER_EPOCHS[dtype])
+
+
+def test_dropout_draws_the_masks_of_seq(backend):
+    """Before and after the first dense layer: the layers' numbers count the embedding."""
+    seq, ours = (network("few", b, "float64", "dropout0.25,9:tanh,dropout0.5,3") for b in ("seq", backend))
+    records, y = rows_of(COLUMNS["few"], COUNTS["few"], "float64", 130)
+    theirs, mine = (net.engine.gradients(reals(records, "float64"), y, 5, 3) for net in (seq, ours))
+    assert_near(mine[1], theirs[1], ours.layers, 1e-12)
+    assert relative_distance(mine[2], theirs[2]) < 1e-12
+    weights = np.arange(130.0) % 3
+    ends = [trained(net, net.engine.load(records, y, weights), 130, batch=48) for net in (seq, ours)]
+    assert_near(ends[1][0], ends[0][0], ours.layers, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "groups"),
+    [
+        ("float32", ((), (), (), (InputColumn("embedding", values=256, width=2),) * 3)),  # 3 bytes in a record of 4
+        ("float64", ((NUMBER,), (), (InputColumn("embedding", values=65536, width=1),) * 3,
+                     (InputColumn("onehot", values=3),))),
+        ("float64", ((), (InputColumn("embedding", values=90_000, width=1),), (), ())),  # 4 bytes in a record of 8
+        ("float32", ((NUMBER, GAP, NUMBER), (), (), ())),
+    ],
+)  # fmt: skip
+def test_records_of_any_layout_are_read(dtype, groups, gpu):
+    columns, counts = sum(groups, ()), tuple(map(len, groups))
+    records, _ = rows_of(columns, counts, dtype, 300)
+    seq, ours = (network("", b, dtype, "3", columns) for b in ("seq", "cuda"))
+    theirs, mine = (net.engine.predict(net.engine.load(records), np.arange(1, 299)) for net in (seq, ours))
+    assert relative_distance(mine, theirs) < TOLERANCE[dtype]
+
+
+# ---- the same bits
+
+
+def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, monkeypatch):
+    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)  # some batches at a time
+    records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 1003)
+    results = []
+    for room in (None, None, 1000):
+        net = network("mixed", backend, "float32")
+        net.engine.data_room = room
+        data = net.engine.load(records, y)
+        assert data.resident == (room is None)
+        parameters, moment, losses = trained(net, data, 1003, "sgd", epochs=2)
+        outs = net.engine.predict(data), net.engine.predict(data, np.arange(900)[::-1].copy())
+        results.append((parameters.tobytes(), moment.tobytes(), losses, *(out.tobytes() for out in outs)))
+    assert results[0] == results[1] == results[2]
+
+
+def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
+    records, y = rows_of(COLUMNS["few"], COUNTS["few"], "float32", 500)
+    ends = []
+    for x in (records, reals(records, "float32")):
+        net = network("few", "cuda", "float32")
+        ends.append(trained(net, net.engine.load(x, y), 500, "adam", 300))
+    assert ends[0][0].tobytes() == ends[1][0].tobytes() and ends[0][2] == ends[1][2]
+
+
+# ---- what is told, and what is refused
+
+
+def test_routes_and_recorded_steps_name_the_layer(gpu):
+    net = network("mixed", "cuda", "float32")
+    assert net.engine.routes(64)[1] == "layer 0 embedding: forward embedding_forward; backward embedding_backward_table"
+    assert network("no table", "cuda", "float32").engine.routes(64)[1] == "layer 0 embedding: forward embedding_forward"
+    net.engine.record(2)
+    records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 200)
+    trained(net, net.engine.load(records, y), 200, "sgd")
+    for steps in net.engine.recorded():
+        assert {step.layer for step in steps if step.name in ("forward", "update")} == {0, 1, 2}
+
+
+def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
+    engine = network("few", "cuda", "float32").engine
+    records, _ = rows_of(COLUMNS["few"], COUNTS["few"], "float32", 4)
+    records["codes2"][2, 0] = 17
+    with pytest.raises(ValueError, match="value 2: codes from .* to 17, expected 0 to 16"):
+        engine.load(records)
+    with pytest.raises(ValueError, match="expected records of float32 numbers"):
+        engine.load(rows_of(COLUMNS["few"], COUNTS["few"], "float64", 4)[0])
+    with pytest.raises(ValueError, match=r"expected float32 \(rows, 3\), got uint8"):
+        engine.load(np.zeros((4, 3), np.uint8))
+
+
+# ---- several GPUs
+
+
+@pytest.fixture
+def two_gpus(gpu):
+    if gpu.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("2 GPUs are needed, this machine has 1")
+    return {"gpus": (0, 1)}
+
+
+@pytest.mark.parametrize("name", ["mixed", "few", "no table"])
+def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
+    one, two = (network(name, "cuda", "float64", **options) for options in ({}, two_gpus))
+    records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 301)
+    expected, found = (net.engine.gradients(reals(records, "float64"), y) for net in (one, two))
+    assert found[0] == pytest.approx(expected[0], rel=1e-12)
+    assert_near(found[1], expected[1], one.layers, 1e-12)
+    assert relative_distance(found[2], expected[2]) < 1e-12
+
+
+@pytest.mark.parametrize("distribute", ["mirrored", "central"])
+@pytest.mark.parametrize("name", ["mixed", "no table"])
+def test_two_gpus_train_on_records_as_one_does(name, distribute, two_gpus, monkeypatch):
+    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
+    records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 701)
+    one = network(name, "cuda", "float64")
+    expected, found = trained(one, one.engine.load(records, y), 701), []
+    for room in (None, 1000):
+        two = network(name, "cuda", "float64", **two_gpus, distribute=distribute)
+        for engine in two.engine.engines:
+            engine.data_room = room
+        data = two.engine.load(records, y)
+        found.append((*trained(two, data, 701), two.engine.predict(data)))
+    assert_near(found[0][0], expected[0], one.layers, 1e-9)
+    assert found[0][2] == pytest.approx(expected[2], rel=1e-9)
+    assert relative_distance(found[0][3], one.engine.predict(one.engine.load(records))) < 1e-9
+    assert found[0][0].tobytes() == found[1][0].tobytes() and found[0][3].tobytes() == found[1][3].tobytes()
