@@ -33,11 +33,12 @@ def load(
     holdout: float = 0.2,
     seed: int = 0,
 ) -> Dataset | StreamedDataset:
-    """Read a data set: CSV, NPY, IDX or CIFAR-10 binary, gzipped or not, NPZ (x, y), or a folder of class folders.
+    """Read a data set: CSV, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, SQLite, NPY, NPZ (x, y), or a
+    folder of class folders.
 
-    path: CSV and NPY tables may be several files with the same columns: with commas between them, a pattern
-    (day*.csv) or the folder that they are in. target: target columns of a table, names or indices (from 0,
-    negative from the end), comma-separated.
+    path: data.db:table is a table of a database. Tables may be several files with the same columns: with commas
+    between them, a pattern (day*.csv) or the folder that they are in. target: target columns of a table,
+    names or indices (from 0, negative from the end), comma-separated.
     task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it is known: a
     number of inputs, or (channels, height, width), which makes a table's columns pixels (uint8 if all are whole
     numbers in 0..255). classes, columns, targets: a model's class names, feature columns and

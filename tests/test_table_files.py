@@ -1,7 +1,9 @@
 """The borders of nn/data: every format, every table format and every kind of column keeps to the written interface."""
 
+import contextlib
 import gzip
 import inspect
+import sqlite3
 from typing import Protocol
 
 import numpy as np
@@ -46,6 +48,19 @@ def test_every_kind_of_column_is_compared():
     assert found - {kinds.ColumnKind} == {kind for protocol, kind in INTERFACES if protocol is kinds.ColumnKind}
 
 
+def write_tables(folder):
+    """Write the rows as Parquet, Arrow and SQLite."""
+    pyarrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({name: ROWS[:, i] for i, name in enumerate("abcd")})
+    parquet.write_table(table, folder / "a.parquet", row_group_size=2)
+    feather.write_feather(table, folder / "a.arrow", chunksize=3)
+    with contextlib.closing(sqlite3.connect(folder / "a.db")) as connection:
+        connection.execute("CREATE TABLE t (a REAL, b REAL, c REAL, d REAL)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", ROWS.tolist())
+        connection.commit()
+
+
 @pytest.fixture
 def samples(tmp_path) -> dict[str, str]:
     """A small file of each format, by the format's name."""
@@ -61,8 +76,10 @@ def samples(tmp_path) -> dict[str, str]:
     image = b"P5 2 1 255 " + bytes([7, 9])
     (tmp_path / "folder" / "cat" / "1.pgm").write_bytes(image)
     (tmp_path / "folder" / "dog" / "1.pgm").write_bytes(image)
-    names = ["a.csv", "a.npy", "a.npz", "a-images", "a.bin", "folder"]
-    formats_of = ["CSV", "NPY", "NPZ", "IDX", "CIFAR-10 binary", "folder of class folders"]
+    write_tables(tmp_path)
+    names = ["a.csv", "a.npy", "a.parquet", "a.arrow", "a.db", "a.npz", "a-images", "a.bin", "folder"]
+    formats_of = ["CSV", "NPY", "Parquet", "Arrow", "SQLite"]
+    formats_of += ["NPZ", "IDX", "CIFAR-10 binary", "folder of class folders"]
     return {known: str(tmp_path / name) for known, name in zip(formats_of, names, strict=True)}
 
 

@@ -1,11 +1,14 @@
 """Data: from the bytes of files to a Dataset, one way.
 
     source ─┬► csv_table, npy_table ─► table ──┬► columns, targets ─► dataset (all rows in memory)
-     bytes  └► npz, image_files ─────► arrays ─┘                   └► stream ─► row_windows (rows stay in the files)
+     bytes  ├► npz, image_files ─────► arrays ─┘                   └► stream ─► row_windows (rows stay in the files)
+            └► arrow_table, sqlite_table, frame_table ─► column_table: column_blocks ─► column_reader ─► table
 
 loading goes the whole way, and ds.py is its door; model_data goes it with the schema of a model. formats recognises a
 file and names its reader; table_files is the border that table formats keep to; kinds says how the fields of a column
-are read. scaling holds the constants of the training rows, memory the budget of --memory.
+are read. column_table is what formats of typed columns share: column_blocks says what their fields are (arrow_blocks
+for those of Arrow), column_reader makes a Table of them; digest is that of the columns that were read. scaling holds
+the constants of the training rows, memory the budget of --memory.
 To add: a kind of column is a class in kinds, a file format a class (table_files.TableFiles) and a line in FORMATS.
 Imports utils, nn_aux and core. Files, ds and all above import it.
 """

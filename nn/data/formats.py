@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from ..utils import DataError
 from .arrays import Arrays
+from .arrow_table import ARROW, PARQUET, ArrowFiles, ParquetFiles
 from .csv_table import CsvFiles
 from .image_files import CIFAR_CLASSES, IDX_TYPES, read_cifar, read_folder, read_idx
 from .npy_table import MAGIC, NpyFiles
 from .npz import read_npz
-from .source import Source, data_files
+from .source import Source, data_files, database_of
+from .sqlite_table import SQLITE, SqliteFiles
 from .table_files import TableFiles
 
 _TEXT_CONTROLS = b"\t\n\r\x0b\x0c\x1b"
@@ -51,6 +53,18 @@ def _is_npy(start: Start) -> bool:
     return start.text.startswith(MAGIC)
 
 
+def _is_parquet(start: Start) -> bool:
+    return start.text.startswith(PARQUET) and not start.is_gzip and start.control() is not None
+
+
+def _is_arrow(start: Start) -> bool:
+    return start.text.startswith(ARROW) and not start.is_gzip
+
+
+def _is_sqlite(start: Start) -> bool:
+    return start.text.startswith(SQLITE) and not start.is_gzip
+
+
 def _is_npz(start: Start) -> bool:
     return start.text.startswith(_ZIP) and not start.is_gzip
 
@@ -83,6 +97,9 @@ class Format:
 FORMATS = (  # no file is of two of them
     Format("CSV", _is_csv, table=CsvFiles),
     Format("NPY", _is_npy, table=NpyFiles),
+    Format("Parquet", _is_parquet, table=ParquetFiles),
+    Format("Arrow", _is_arrow, table=ArrowFiles),
+    Format("SQLite", _is_sqlite, table=SqliteFiles),
     Format("NPZ", _is_npz, arrays=read_npz),
     Format("IDX", _is_idx, arrays=read_idx),
     Format("CIFAR-10 binary", _is_cifar, arrays=read_cifar),
@@ -111,7 +128,7 @@ def start_of(path: str) -> Start:
     """Read how a file begins. Raises InputNotFound."""
     if os.path.isdir(path):
         return Start(path, is_folder=True)
-    with Source(path) as source:
+    with Source(database_of(path)[0]) as source:
         return Start(path, source.read(4096), is_gzip=source.is_gzip)
 
 
@@ -125,8 +142,9 @@ def format_of(start: Start) -> Format:
 
 def _unknown(start: Start) -> DataError:
     path, text = start.path, start.text
-    if text.startswith(_ZIP):
-        return DataError(f"{path}: a gzipped NPZ file, expected the NPZ itself; unpack it with gunzip")
+    for begin, name in ((_ZIP, "NPZ"), (PARQUET, "Parquet"), (ARROW, "Arrow"), (SQLITE, "SQLite")):
+        if text.startswith(begin):
+            return DataError(f"{path}: a gzipped {name} file, expected the {name} file itself; unpack it with gunzip")
     if text[:2] in _UTF16:
         return DataError(f"{path}: text in UTF-16, expected UTF-8; save it again as UTF-8 or plain CSV")
     if start.is_called_idx():
@@ -136,5 +154,5 @@ def _unknown(start: Start) -> DataError:
         )
     return DataError(
         f"{path}: begins with the bytes {text[:4].hex(' ')} and is not text (byte {start.control() + 1}), "
-        f"expected CSV, NPZ, IDX or CIFAR-10 binary; convert it to one of these"
+        f"expected CSV, NPZ, IDX, CIFAR-10 binary, Parquet, Arrow or SQLite; convert it to one of these"
     )

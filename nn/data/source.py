@@ -23,18 +23,21 @@ from ..utils import DataError, InputNotFound, os_reason
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GROWING_BYTES = 1 << 22  # of a block of GrowingRows
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".npy")
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".npy", ".parquet", ".arrow", ".feather")
 
 
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders; several with commas between
-    them; those that fit a pattern such as day*.csv; the tables in a folder without folders.
+    them; those that fit a pattern such as day*.csv; the tables in a folder without folders; data.db:table, a table
+    of a database.
 
     Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for a pattern that fits no file.
     """
     if os.path.isdir(path):
         return _tables_in(path) or [path]
     if os.path.exists(path):
+        return [path]
+    if "," not in path and database_of(path)[1]:
         return [path]
     if "," in path:
         names = path.split(",")
@@ -47,6 +50,14 @@ def data_files(path: str) -> list[str]:
     if not files:
         raise InputNotFound(f"{path}: no file matches this pattern; check --dataset")
     return sorted(files, key=_by_number)
+
+
+def database_of(path: str) -> tuple[str, str | None]:
+    """Return (file, table) of data.db:table, where there is a file data.db; else (path, None)."""
+    file, colon, table = path.rpartition(":")
+    if not os.path.exists(path) and colon and table and os.path.isfile(file):
+        return file, table
+    return path, None
 
 
 def _tables_in(folder: str) -> list[str]:
@@ -65,7 +76,7 @@ def _by_number(path: str) -> list:
 def are_there(path: str) -> bool:
     """Return whether every file that `path` stands for exists."""
     try:
-        return all(map(os.path.exists, data_files(path)))
+        return all(os.path.exists(database_of(file)[0]) for file in data_files(path))
     except InputNotFound:
         return False
 
@@ -120,6 +131,16 @@ class Extents:
                 text = file.read(size)
                 if len(text) == size and _state(os.fstat(file.fileno())) == self._states[number]:
                     return text
+        except OSError as error:
+            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
+        raise self.changed(path)
+
+    def check(self, number: int) -> None:
+        """Raise DataError if one of the files has changed."""
+        path = self.paths[number]
+        try:
+            if _state(os.stat(path)) == self._states[number]:
+                return
         except OSError as error:
             raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
         raise self.changed(path)

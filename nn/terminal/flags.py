@@ -163,8 +163,8 @@ FLAGS = [
     ),
     Flag(
         "dataset", DATA,
-        "CSV or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder), IDX, CIFAR-10 (CSV and these also "
-        ".gz), NPZ, or a folder of class folders.",
+        "CSV, Parquet, Arrow or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder), SQLite "
+        "(data.db:table), IDX, CIFAR-10 (CSV and these also .gz), NPZ, or a folder of class folders.",
         TEXT, "PATH", modes=MODEL,
     ),
     Flag(
