@@ -92,7 +92,7 @@ def assert_near(found, expected, layers, tolerance):
     ("name", "rows", "dtype"),
     [
         ("mixed", 33, "float64"), ("mixed", 4096, "float32"), ("few", 1, "float64"), ("few", 700, "float64"),
-        ("few", 700, "float32"), ("no table", 50, "float32"), ("no table", 257, "float64"),
+        ("no table", 50, "float32"),
     ],
 )  # fmt: skip
 def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
@@ -107,28 +107,30 @@ def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
     assert not mine[2][np.isnan(x) | codes].any() and mine[2][:, 0].any()
 
 
-@pytest.mark.parametrize("flops", [0, 1e12])  # as graphs of phases, and as whole epochs in one launch
+GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
+
+
 @pytest.mark.parametrize(
-    ("name", "dtype", "optimizer", "batch"),
+    ("name", "dtype", "optimizer", "batch", "runner"),
     [
-        ("mixed", "float64", "adam", 64), ("mixed", "float32", "sgd", 64), ("few", "float64", "sgd", 300),
-        ("few", "float32", "adam", 300), ("no table", "float64", "adam", 64),
+        ("mixed", "float64", "adam", 64, ONE_LAUNCH), ("mixed", "float32", "sgd", 64, ONE_LAUNCH),
+        ("mixed", "float64", "sgd", 64, GRAPHS), ("few", "float32", "adam", 300, ONE_LAUNCH),
+        ("few", "float64", "sgd", 300, GRAPHS), ("no table", "float64", "adam", 64, ONE_LAUNCH),
     ],
 )  # fmt: skip
-def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batch, flops, backend, monkeypatch):
-    monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", flops)
+def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batch, runner, backend, monkeypatch):
+    monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", runner)
     records, y = rows_of(COLUMNS[name], COUNTS[name], dtype, 701)
     ends, outs = [], []
     for which in ("seq", backend):
         net = network(name, which, dtype)
         data = net.engine.load(records, y)
         ends.append(trained(net, data, 701, optimizer, batch, epochs=3))
-        outs.append((net.engine.predict(data, np.arange(600)[::-1].copy()), net.engine.loss(data, np.arange(5, 700))))
+        outs.append(net.engine.predict(data, np.arange(600)[::-1].copy()))
     assert_near(ends[1][0], ends[0][0], net.layers, AFTER_EPOCHS[dtype])
     assert_near(ends[1][1], ends[0][1], net.layers, 100 * AFTER_EPOCHS[dtype])  # moments: gradients, ever smaller
     assert ends[1][2] == pytest.approx(ends[0][2], rel=10 * AFTER_EPOCHS[dtype])
-    assert relative_distance(outs[1][0], outs[0][0]) < 10 * AFTER_EPOCHS[dtype]
-    assert outs[1][1] == pytest.approx(outs[0][1], rel=10 * AFTER_EPOCHS[dtype])
+    assert relative_distance(outs[1], outs[0]) < 10 * AFTER_EPOCHS[dtype]
 
 
 def test_dropout_draws_the_masks_of_seq(backend):
@@ -184,8 +186,10 @@ def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
     ends = []
     for x in (records, reals(records, "float32")):
         net = network("few", "cuda", "float32")
-        ends.append(trained(net, net.engine.load(x, y), 500, "adam", 300))
-    assert ends[0][0].tobytes() == ends[1][0].tobytes() and ends[0][2] == ends[1][2]
+        data = net.engine.load(x, y)
+        parameters, _, losses = trained(net, data, 500, "adam", 300)
+        ends.append((parameters.tobytes(), losses, net.engine.loss(data, np.arange(5, 499))))
+    assert ends[0] == ends[1]
 
 
 # ---- what is told, and what is refused
