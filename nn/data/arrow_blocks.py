@@ -89,8 +89,9 @@ def _words(pa: ModuleType, column) -> ColumnBlock:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     array = _whole(pa, column.unify_dictionaries() if column.num_chunks > 1 else column)
-    indices = array.indices.cast(pa.int32())
-    codes = (indices.fill_null(-1) if indices.null_count else indices).to_numpy()
+    indices, is_null = array.indices.cast(pa.int32()), _is_null(column)
+    codes = np.frombuffer(indices.buffers()[1], np.int32, len(indices), 4 * indices.offset)
+    codes = codes if is_null is None else np.where(is_null, np.int32(-1), codes)
     values = array.dictionary.to_pylist()
     if all(isinstance(value, str) for value in values):
         return Words(codes, values)

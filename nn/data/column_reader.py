@@ -17,7 +17,7 @@ from .table import Span, Table
 from .table_files import Fields
 
 ROW_WORD = "data row"  # how messages call a row, counted from 1
-_FILL_ROWS = 1 << 14  # written together to all columns: they stay in a processor's cache
+_FILL_ROWS = 1 << 12  # written together to all columns: they stay in a processor's cache
 _ALONE_ROWS = 1 << 13  # fewer are no work for several threads
 
 EMPTY, NO_NUMBER, NO_DATE, NOT_FINITE, TOO_LARGE, TOO_MANY = range(6)
