@@ -11,10 +11,10 @@ import numpy as np
 
 from ..utils import DataError, default_threads
 from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable
-from .csv_table import MAX_NAMES
 from .kinds import NotBytes, TextInTarget
 from .table import Span, Table
 from .table_files import Fields
+from .targets import MAX_CLASSES
 
 ROW_WORD = "data row"  # how messages call a row, counted from 1
 _FILL_ROWS = 1 << 12  # written together to all columns: they stay in a processor's cache
@@ -28,7 +28,7 @@ _FAILURES = {  # what is wrong with a field -> what was expected, what to do
     "with --categories",
     NOT_FINITE: "a finite number; correct it or remove the row",
     TOO_LARGE: "at most 3.4e38 for float32; correct it or use --dtype float64",
-    TOO_MANY: f"at most {MAX_NAMES} different class names; choose the target with --target",
+    TOO_MANY: f"at most {MAX_CLASSES} different class names; choose the target with --target",
 }
 
 
@@ -227,8 +227,8 @@ class Reader:
             return self._numbers(rows, column, "float64")[0]
         self._check(rows, column, rows.kinds(column) == INFINITE, NOT_FINITE)
         codes = self._codes(rows, column, self._names)
-        if len(self._names.words) > MAX_NAMES:
-            raise self._failure(rows, column, int(np.argmax(codes >= MAX_NAMES)), TOO_MANY)
+        if len(self._names.words) > MAX_CLASSES:
+            raise self._failure(rows, column, int(np.argmax(codes >= MAX_CLASSES)), TOO_MANY)
         return codes
 
     def _text(self, rows: _Rows, slot: int, column: int) -> np.ndarray:
