@@ -67,7 +67,7 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     if not len(ds.x):
         raise DataError(f"{_name(ds)}: found no rows to test, expected at least one")
     threshold = _checked_threshold(net, threshold)
-    truth, scores, weights = _judged(net, ds)
+    truth, scores, weights = judged(net, ds)
     if net.task == "regression":
         report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
         drawn = partial(regression_intervals, truth, scores, ds.persistence(), weights)
@@ -91,7 +91,7 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
     """
     threshold, sums, kept, ds = _checked_threshold(net, threshold), None, [], None
     for ds in blocks:
-        truth, scores, weights = _judged(net, ds)
+        truth, scores, weights = judged(net, ds)
         if net.task == "multiclass":
             block = class_sums(truth, scores, weights)
             sums = block if sums is None else sums.plus(block)
@@ -110,7 +110,7 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
     return binary_report(truth, scores[:, 0], threshold, weights)
 
 
-def _judged(net, ds) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def judged(net, ds) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs)."""
     truth, scores = _truth(net, ds), net.predict(ds.x)
     _check_fit(net, ds, truth, scores.shape[1])

@@ -13,8 +13,10 @@ import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
-from nn.study import plot, report, sweep
+from nn.core.thresholds import cut_offs
+from nn.study import curves, plot, report, sweep
 from nn.study.results import INFERENCE_ROWS
+from nn.test import binary_report, multiclass_report
 
 pytest.importorskip("matplotlib", reason="skipped: no matplotlib (extra `report`)")
 
@@ -295,7 +297,7 @@ def pages(tmp_path_factory, results, pictures):
 
 def test_pages_need_nothing_beside_them(pages):
     counts = {name: check_alone(text).tags.count("svg") for name, text in pages.items()}
-    assert counts == {"sweep": 7, "numbers": 3, "two": 1, "three": 1, "model": 3}
+    assert counts == {"sweep": 7, "numbers": 3, "two": 4, "three": 2, "model": 3}
 
 
 def test_pages_hold_the_figures(pages):
@@ -306,6 +308,88 @@ def test_pages_hold_the_figures(pages):
     assert "Timing study: made up, x" in sweep_texts and "no <device>" in sweep_texts
     assert "83,201" in sweep_texts and "omp (avx2)" in sweep_texts
     assert any(text.startswith("Dense networks, batches of 100 rows") for text in sweep_texts)
+
+
+def words(pictures) -> dict[str, set]:
+    """What is written in each picture, by its name."""
+    return {picture.name: set(texts(picture.svg)) for picture in pictures}
+
+
+def test_two_classes_show_curves_with_the_threshold_and_scores():
+    truth, scores = np.array([0, 0, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
+    result = binary_report(truth, scores, 0.25)
+    written = words(curves.of_two_classes(result, truth, scores, None, ["ok", "fraud"]))
+    assert list(written) == ["precision-recall", "roc", "scores"]
+    assert {"recall", "precision", f"area {result['pr_auc']:.4f}", "by chance 0.5"} <= written["precision-recall"]
+    assert {"false positive rate", f"area {result['roc_auc']:.4f}", "by chance"} <= written["roc"]
+    assert {"score", "class ok", "class fraud"} <= written["scores"]
+    assert all("threshold 0.25" in texts for texts in written.values())
+
+
+def test_the_mark_of_the_threshold_lies_on_the_curves():
+    """At 0.25 both fall on points that the curves pass."""
+    rng = np.random.default_rng(0)
+    truth, scores, weights = rng.integers(0, 2, 300), rng.random(300).round(2), rng.random(300)
+    result, cuts = binary_report(truth, scores, 0.255, weights), cut_offs(truth, scores, weights)
+    points = np.stack([cuts.recall, cuts.precision, cuts.fp / cuts.fp[-1]], axis=1)
+    mark = [result["recall"], result["precision"], result["fp"] / (result["fp"] + result["tn"])]
+    assert np.abs(points - mark).sum(axis=1).min() < 1e-12
+
+
+def test_one_class_alone_has_no_curves():
+    truth, scores = np.zeros(3, int), np.array([-1.0, 0.5, 3.0])
+    pictures = curves.of_two_classes(binary_report(truth, scores, 0.5), truth, scores, None, ["a", "b"])
+    assert [picture.name for picture in pictures] == ["scores"]
+    assert "class b" not in texts(pictures[0].svg)
+
+
+@pytest.mark.parametrize("classes", [3, 10, 60])
+def test_several_classes_show_a_heat_map(classes):
+    rng = np.random.default_rng(0)
+    truth, scores = rng.integers(0, classes, 500), rng.dirichlet(np.ones(classes), 500)
+    names = [f"a class with a long name {k}" for k in range(classes)]
+    (picture,) = curves.of_several_classes(multiclass_report(truth, scores, names))
+    written = texts(picture.svg)
+    assert {"true class", "predicted class", "share of the true class", "a class …ame 0"} <= set(written)
+    counts = np.bincount(truth * classes + scores.argmax(axis=1), minlength=classes**2)
+    assert (str(counts[0]) in written) or classes == 60
+    assert len(written) < 200
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 400)
+    scores = np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32)
+    weights = rng.random(400) if weighted else None
+    headers, lines = curves.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
+    assert headers == ["threshold", "precision", "recall", "F1", "alarms per 1000 rows", "cost"]
+    assert [line[0] for line in lines if "used" in line[0]] == ["0.37 (used)"]
+    for first, *figures in lines:
+        report = binary_report(truth, scores, float(first.split()[0]), weights)
+        rows = sum(report[key] for key in ("tp", "fp", "fn", "tn"))
+        alarms = 1000 * (report["tp"] + report["fp"]) / rows
+        rates = [f"{report[key]:.4f}" for key in ("precision", "recall", "f1")]
+        assert figures == [*rates, f"{alarms:.1f}", f"{report['fp'] + 5 * report['fn']:g}"]
+
+
+def test_the_page_of_a_test_has_intervals_costs_and_columns(folder):
+    write_two_classes(folder / "two.csv")
+    flags = ("--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--threshold", "cost=1:5", "-q")
+    succeed("--train", *flags)
+    succeed("--test", "--model", "m.bin", "--report", "page.html", "--intervals", "-q")
+    text = (folder / "page.html").read_text()
+    shown = check_alone(text).texts
+    assert {"95 % interval", "cost", "alarms per 1000 rows", "thresholds"} <= set(shown)
+    assert "grid-template-columns: repeat(auto-fit" in text and text.count("<div class=columns>") == 2
+
+
+def test_curves_of_many_rows_make_no_large_pictures():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 200_000)
+    scores = rng.random(200_000)
+    pictures = curves.of_two_classes(binary_report(truth, scores, 0.5), truth, scores, None, ["a", "b"])
+    assert all(len(picture.svg) < 300_000 for picture in pictures)
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -6,6 +6,7 @@
     results.py  the CSV file of results
     sweep.py    --sweep: plan -> entry, each in a process of its own -> results
     plot.py     results, or one model -> pictures; report.py: pictures and tables -> one HTML page
+    curves.py   pictures of a test: curves of two classes, the confusion of several
     solar.py    irradiance series (measured or synthetic) -> data sets
 
 Imports: everything from utils to terminal. Imported by: commands; datasets/solar.py and tests/bench use it too.

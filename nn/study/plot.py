@@ -72,15 +72,25 @@ def save(pictures: Iterable[Picture], folder: str) -> list[str]:
     return files
 
 
-def _picture(name: str, caption: str, draw: Callable, columns: int = 1, share: bool = True) -> Picture:
-    """Draw with draw(axes), a list of `columns` Axes side by side; the same bytes from run to run."""
+def draw_picture(
+    name: str,
+    caption: str,
+    draw: Callable,
+    columns: int = 1,
+    share: bool = True,
+    inches: tuple[float, float] = (6.8, 4.6),
+) -> Picture:
+    """Draw with draw(axes), a list of `columns` Axes side by side; the same bytes from run to run.
+
+    inches: width and height of one; several are as wide as they need.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with rc_context({**STYLE, "svg.hashsalt": name}):
         figure = Figure(
-            figsize=(6.8, 4.6) if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained"
+            figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained"
         )
         FigureCanvasAgg(figure)
         draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
@@ -191,7 +201,7 @@ def _training_time(rows, engines):
     caption = (
         f"Training time of a batch of {batch:.0f} rows against the number of parameters, dense networks."
     )
-    return _picture("training-time", caption, draw)
+    return draw_picture("training-time", caption, draw)
 
 
 def _batch_sizes(rows, engines):
@@ -222,7 +232,7 @@ def _batch_sizes(rows, engines):
         axes[0].set_ylabel("training time of a row (µs)")
 
     caption = "Training time of a row against the batch size: larger batches keep more of a device busy."
-    return _picture("batch-size", caption, draw, len(layers))
+    return draw_picture("batch-size", caption, draw, len(layers))
 
 
 def _depths(rows, engines):
@@ -253,7 +263,7 @@ def _depths(rows, engines):
     caption = (
         "Width against depth: networks of about as many parameters, in one, two and three hidden layers."
     )
-    return _picture("width-depth", caption, draw, len(names))
+    return draw_picture("width-depth", caption, draw, len(names))
 
 
 def _depths_of(groups, name) -> int:
@@ -281,7 +291,7 @@ def _inference(rows, engines):
         axes[0].set_ylabel("time of a call of predict (ms)")
 
     caption = "Inference: time of a call against the rows in it, for a small, a middle and a large network."
-    return _picture("inference", caption, draw, len(names))
+    return draw_picture("inference", caption, draw, len(names))
 
 
 def _threads_or_gpus(rows, engines):
@@ -295,7 +305,7 @@ def _threads_or_gpus(rows, engines):
         for place, (unit, groups) in zip(axes, lines.items(), strict=True):
             _draw_speed_ups(place, unit, groups)
 
-    return _picture(
+    return draw_picture(
         "speed-up", "Speed-up of training by several threads or GPUs.", draw, len(lines), share=False
     )
 
@@ -361,7 +371,7 @@ def _errors(rows, engines):
         axes.set(xscale="log", xlabel="parameters", ylabel="RMSE on test rows (unit of the target)")
         axes.set_title("Error after training")
 
-    return _picture("error", "Error on test rows against the number of parameters.", draw)
+    return draw_picture("error", "Error on test rows against the number of parameters.", draw)
 
 
 def _structure(row) -> str:
@@ -385,7 +395,7 @@ def _memory(rows, engines):
         )
         axes.set_title("Memory")
 
-    return _picture("memory", "Memory: parameters, gradients, the optimiser's state and one batch.", draw)
+    return draw_picture("memory", "Memory: parameters, gradients, the optimiser's state and one batch.", draw)
 
 
 def _points(points: dict[float, list[float]]):
@@ -447,7 +457,7 @@ def _losses(net):
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title("Loss while training")
 
-    return _picture("loss", "Loss after each epoch.", draw)
+    return draw_picture("loss", "Loss after each epoch.", draw)
 
 
 def _predicted(truth, predicted, names):
@@ -467,7 +477,7 @@ def _predicted(truth, predicted, names):
         axes.set(xlabel="true value (unit of the target)", ylabel="predicted value (unit of the target)")
         axes.set_title("Predicted against true")
 
-    return _picture("predicted", "Predicted against true values.", draw)
+    return draw_picture("predicted", "Predicted against true values.", draw)
 
 
 def _histogram(truth, predicted, names):
@@ -487,4 +497,4 @@ def _histogram(truth, predicted, names):
         axes.set(xlabel="predicted - true (unit of the target)", ylabel="rows")
         axes.set_title("Errors")
 
-    return _picture("errors", "Histogram of the errors.", draw)
+    return draw_picture("errors", "Histogram of the errors.", draw)

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from ..backends import TRAITS
 from ..layers import describe
+from ..nn_aux import parse_rule
+from ..test import judged
 from ..utils import atomic_write
-from . import plot
+from . import curves, plot
 from .results import INFERENCE_ROWS, OK
 
 STYLE = """
@@ -22,6 +24,9 @@ table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabu
 caption { text-align: left; padding: 0.3rem 0; color: #555; }
 th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
 th { border-bottom-color: #888; } .word { text-align: left; }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 2rem;
+           align-items: start; }
+.columns figure { margin: 0 0 1.5rem; } .columns figure svg { width: 100%; } .columns > * { min-width: 0; }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { color: #555; }
 """
 
@@ -40,29 +45,67 @@ def of_test(result: dict, net, ds, model: str) -> str:
         "data": ds.path or "",
         "computed by": net.engine.describe(),
     }
-    figures = {name: value for name, value in result.items() if not isinstance(value, (list, dict))}
-    parts = [_table(["", ""], [[name, _number(value)] for name, value in figures.items()], "figures", 1)]
-    if "confusion" in result:
-        names = [row["class"] for row in result["per_class"]]
-        lines = [[name, *map(str, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
-        parts.append(
-            _table(["true \\ predicted", *names], lines, "rows of each class by predicted class", 1)
-        )
-        rates = ("precision", "recall", "f1", "support")
-        lines = [[row["class"], *(_number(row[rate]) for rate in rates)] for row in result["per_class"]]
-        parts.append(_table(["class", *rates], lines, "classes", 1))
-    if "tp" in result:
-        negative, positive = net.classes or ["0", "1"]
-        lines = [
-            [negative, str(result["tn"]), str(result["fp"])],
-            [positive, str(result["fn"]), str(result["tp"])],
-        ]
-        parts.append(_table(["true \\ predicted", negative, positive], lines, "rows", 1))
     known = _table(["", ""], [[name, value] for name, value in facts.items() if value], "the model", 2)
-    pictures = plot.of_model(net, ds) if net.history["loss"] or net.task == "regression" else []
-    return _page(
-        f"Test of {model}", ["<h2>Result</h2>", *parts, "<h2>Model</h2>", known, *_figures(pictures)]
-    )
+    pictures, tables = _of_task(result, net, ds)
+    if net.history["loss"] or net.task == "regression":
+        pictures = [*pictures, *plot.of_model(net, ds)]
+    parts = ["<h2>Result</h2>", _columns([_figure_table(result), *tables])]
+    if pictures:
+        parts += ["<h2>Pictures</h2>", _columns(map(_figure, pictures))]
+    return _page(f"Test of {model}", [*parts, "<h2>Model</h2>", known])
+
+
+def _figure_table(result: dict) -> str:
+    """Return the table of all figures that are one number, with their intervals if there are any."""
+    figures = {name: value for name, value in result.items() if not isinstance(value, (list, dict))}
+    intervals = result.get("intervals")
+    lines = [[name, _number(value)] for name, value in figures.items()]
+    if intervals is None:
+        return _table(["", ""], lines, "figures", 1)
+    lines += [[name, ""] for name in intervals if name not in figures]  # of macro
+    for line in lines:
+        line.append(_ends(intervals[line[0]]) if line[0] in intervals else "")
+    return _table(["", "", "95 % interval"], lines, "figures", 1)
+
+
+def _ends(interval) -> str:
+    return "undefined" if interval is None else f"{interval[0]:.4g} to {interval[1]:.4g}"
+
+
+def _of_task(result: dict, net, ds) -> tuple[list[plot.Picture], list[str]]:
+    """Return (pictures, tables) that tests of this task have beside the figures."""
+    if "confusion" in result:
+        return curves.of_several_classes(result), _class_tables(result)
+    if "tp" not in result:
+        return [], []
+    truth, scores, weights = judged(net, ds)
+    scores, classes = scores[:, 0], net.classes or ["0", "1"]
+    counts = [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
+    lines = [[name, *map(_number, line)] for name, line in zip(classes, counts, strict=True)]
+    headers, of_thresholds = curves.threshold_table(result, truth, scores, weights, _costs(net))
+    tables = [
+        _table(["true \\ predicted", *classes], lines, "rows", 1),
+        _table(headers, of_thresholds, "thresholds", 0),
+    ]
+    return curves.of_two_classes(result, truth, scores, weights, classes), tables
+
+
+def _costs(net) -> tuple[float, ...] | None:
+    """Return what a false alarm and a missed row cost, if the network's threshold was chosen by that."""
+    rule = net.config.get("threshold")
+    name, numbers = parse_rule(rule) if isinstance(rule, str) else ("", ())
+    return numbers if name == "cost" else None
+
+
+def _class_tables(result: dict) -> list[str]:
+    names = [row["class"] for row in result["per_class"]]
+    lines = [[name, *map(_number, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
+    rates = ("precision", "recall", "f1", "support")
+    of_classes = [[row["class"], *(_number(row[rate]) for rate in rates)] for row in result["per_class"]]
+    return [
+        _table(["class", *rates], of_classes, "classes", 1),
+        _table(["true \\ predicted", *names], lines, "rows of each class by predicted class", 1),
+    ]
 
 
 def of_model(net, model: str, pictures: Sequence[plot.Picture]) -> str:
@@ -202,6 +245,11 @@ def _table(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str,
     body = "".join(f"<tr>{cells('td', line)}</tr>" for line in lines)
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f"<div class=scroll><table>{title}{head}<tbody>{body}</tbody></table></div>"
+
+
+def _columns(parts: Iterable[str]) -> str:
+    """Return the parts two beside each other on a wide screen, one below the other on a phone."""
+    return f"<div class=columns>{''.join(parts)}</div>"
 
 
 def _figures(pictures: Sequence[plot.Picture]) -> list[str]:
