@@ -126,6 +126,16 @@ def test_routes_name_the_kernels_of_each_layer(spec, library, routes):
     assert all(re.search(rf"__device__ void {kernel}\(", sources()) for kernel in kernels)
 
 
+@pytest.mark.parametrize(("kind", "barriers"), [("predict", 3), ("loss", 3), ("train", 4)])
+def test_rows_of_the_next_batch_do_not_replace_those_that_a_layer_alone_still_reads(kind, barriers):
+    """A forward pass of one layer has one phase; with more of them the last one reads other values."""
+    built = Builder(parse("30,1"), "mse", 4, PROCESSORS).build(Purpose(kind, 10, optimizer="SGD"))
+    kernel = epoch_source(built).split("epoch(const control *where")[1]
+    assert kernel.count("grid_barrier") == barriers
+    loop = kernel.split("for (int64 done")[1]
+    assert (kind == "train") == ("grid_barrier" not in loop.split("if (done + 1 < batches)")[1].split("gather<")[0])
+
+
 # ---- the embedding layer, and rows that are records
 
 

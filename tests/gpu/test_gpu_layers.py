@@ -32,6 +32,17 @@ def test_any_number_of_rows_will_do(spec, rows, backend):
     check_against_numpy(network(spec, backend), rows)
 
 
+@pytest.mark.parametrize("spec", ["30,1", "30,17"])
+def test_a_layer_alone_predicts_many_batches(spec, backend):
+    """Its only phase reads the rows that the next batch's replace."""
+    seq, ours = (network(spec, b) for b in ("seq", backend))
+    x, y = fill(seq, 20_000)
+    ours.set_parameters(seq.parameters())
+    assert relative_distance(ours.predict(x), seq.predict(x)) < 1e-13
+    losses = [net.engine.loss(net.engine.load(x.reshape(20_000, -1), y), np.arange(20_000)) for net in (seq, ours)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-12)
+
+
 @pytest.mark.parametrize("rows", [1, 33, 130])
 @pytest.mark.parametrize("spec", FEWER_MULTIPLICATIONS)
 def test_convolutions_with_fewer_multiplications_agree_with_numpy(spec, rows, backend):

@@ -264,13 +264,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) phase{index}(const cont
 
 
 def _epoch_kernel(program: Program) -> str:
-    """Return a kernel that runs batches one after the other. While the last phase of a batch updates the parameters,
-    other blocks gather the rows of the next batch: nothing reads the old rows any more."""
+    """Return a kernel that runs batches one after the other. While the last phase of a batch is computed, other blocks
+    gather the rows of the next batch: nothing reads the old rows any more, unless that phase is the only one."""
     gather, *phases = program.phases
     body = "\n        grid_barrier(c.arrivals, target);\n".join(
         _calls(phase, " " * 8) for phase in phases
     )
     next_gather = _calls(gather, " " * 12, "next", blocks_of(phases[-1]))
+    old_rows_read = "" if len(phases) > 1 else "grid_barrier(c.arrivals, target);"
     return f"""
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 epoch(const control *where, int64 row, int64 index, int64 batches)
@@ -286,6 +287,7 @@ epoch(const control *where, int64 row, int64 index, int64 batches)
         const batch b = batch_of(c, row + done * c.batch, index + done);
 {body}
         if (done + 1 < batches) {{
+            {old_rows_read}
             const batch next = batch_of(c, row + (done + 1) * c.batch, index + done + 1);
 {next_gather}
         }}
