@@ -1,30 +1,40 @@
-/* csv.h: the numbers of a CSV file, straight into arrays. Read by gcc (after <stdint.h>) and by cffi alike. */
+/* csv.h: the fields of a CSV file, straight into arrays. Read by gcc (after <stdint.h>) and by cffi alike. */
 
 enum csv_type { CSV_UINT8, CSV_FLOAT32, CSV_FLOAT64 };
 
-enum csv_result {
-    CSV_OK,             /* all text was read */
-    CSV_FULL,           /* no room for another row; call again with the rest of the text */
-    CSV_RAGGED,         /* `found` fields in a row instead of `columns` */
-    CSV_EMPTY,          /* nothing between two commas */
-    CSV_TEXT,           /* text where a number belongs */
-    CSV_NOT_FINITE,     /* nan, inf, or a number beyond the largest double */
-    CSV_TOO_LARGE,      /* a double that becomes infinite as float32 */
-    CSV_NOT_A_BYTE,     /* not a whole number in 0..255, and x is uint8 */
-    CSV_TOO_MANY_NAMES  /* no room for another class name */
+/* What becomes of a column, and which place in a row of which array it has. */
+enum csv_role { CSV_IGNORED, CSV_INPUT, CSV_TARGET, CSV_WORD, CSV_DATE, CSV_ID };
+
+struct csv_column {
+    int role; /* enum csv_role */
+    int slot;
 };
 
-/* A field that stands out: the line of its row, 0 if there is none, and its place in the text of the last call, without
-   quotes and blanks. */
+enum csv_result {
+    CSV_OK,         /* all text was read */
+    CSV_FULL,       /* no room for another row; call again with the rest of the text */
+    CSV_NO_ROOM,    /* no room for a new word of `column`, of stop - start bytes; call again with room and the rest */
+    CSV_OPEN,       /* the text ends within quotes; call again with the rest of the text and more behind it */
+    CSV_RAGGED,     /* `found` fields in a row instead of `columns` */
+    CSV_EMPTY,      /* nothing between two separators */
+    CSV_TEXT,       /* text where a number belongs */
+    CSV_NOT_FINITE, /* nan, inf, or a number beyond the largest double */
+    CSV_TOO_LARGE,  /* a double that becomes infinite as float32 */
+    CSV_NOT_A_BYTE, /* not a whole number in 0..255, and x is uint8 */
+    CSV_NOT_A_DATE  /* text where a date belongs */
+};
+
+/* A field: its place in the text of the last call, without quotes and blanks around it. */
 struct csv_place {
-    int64_t line, start, stop;
-    int64_t doubled; /* a doubled quote in it stands for one */
+    int64_t line, start, stop; /* line: that of its row; 0: there is no such field */
+    int quoted;                /* it stands in quotes */
+    int doubled;               /* and a doubled quote in it stands for one */
 };
 
 /* What the fields of a column are. Every field is counted once. */
 struct csv_facts {
     int64_t gaps, numbers, truths, dates, texts;
-    struct csv_place not_number, not_date, infinite; /* the first of each */
+    struct csv_place not_number, not_date, infinite, other_point; /* the first of each */
 };
 
 /* Words that stand for a gap. */
@@ -36,24 +46,46 @@ struct csv_gaps {
     int empty;               /* an empty field is a gap too */
 };
 
+/* The different words of a column, in the order of their first appearance. The caller owns all memory, and sets
+   everything to 0 before the first one. */
+struct csv_words {
+    char *text;         /* (size) one after another */
+    int64_t *ends;      /* (most) where each of them ends */
+    uint64_t *table;    /* (mask + 1, a power of two above most) hash << 32 | index + 1; 0: free */
+    int64_t size;
+    uint64_t mask;
+    int count, most;
+    int64_t added_in;   /* the row of the last new word, as csv.taken counts it, and ... */
+    uint64_t added_at;  /* ... its place in the table */
+};
+
 /* Where the fields go, and how far reading has come. The caller owns all memory and sets everything above `line`
-   once; `rows`, `capacity`, `x` and `y` again whenever there is new room. */
+   once; `rows`, `capacity` and the five arrays again whenever there is new room. */
 struct csv {
+    char separator, point;  /* between fields; within numbers */
     int columns;            /* fields in every row */
-    const int *slots;       /* (columns) s >= 0: input s; s < 0: target -1-s; s >= columns: nowhere */
-    int inputs, targets;
+    const struct csv_column *roles; /* (columns) */
+    int inputs, targets, texts, dates, ids;
     enum csv_type type;     /* of x */
     double *low, *high;     /* (inputs) smallest and largest value so far */
-    char *names;            /* class names one after another, or NULL: targets are numbers */
-    int *name_ends;         /* (max_names) where each of them ends */
-    int name_count, max_names, names_size;
+    double *row;            /* (inputs) scratch */
+    struct csv_words *words; /* (texts) */
+    struct csv_words *names; /* class names, or NULL: targets are numbers */
+    const struct csv_gaps *gaps;
+    int leave_out;          /* a row whose target is a gap is left out; its other fields may hold anything */
     int64_t first_line;     /* where the rows begin, counted from 1; what is above is skipped */
     int64_t line;           /* lines read so far */
-    int64_t row_line;       /* the line of the last row; blank lines hold none */
+    int64_t row_line;       /* the line where the last row begins; blank lines hold none */
     int64_t used;           /* bytes read of the text of the last call */
+    int64_t taken;          /* rows read so far, those left out too, and ... */
+    int64_t left_out;       /* ... how many of them were */
     void *x;                /* (capacity, inputs) */
-    double *y;              /* (capacity, targets) numbers, or indices of names */
-    int64_t rows, capacity; /* rows written to x and y, and room in them */
+    double *y;              /* (capacity, targets) numbers, or indices of names; a gap: nan, or -1 */
+    int32_t *codes;         /* (capacity, texts) indices of words; a gap: -1 */
+    double *seconds;        /* (capacity, dates) since 1970-01-01; a gap: nan */
+    struct csv_place *id;   /* (capacity, ids) */
+    int64_t rows, capacity; /* rows written to the arrays, and room in them */
+    int breaks;             /* line ends within the quotes of the row */
     int found;              /* at a failure: fields in the row, ... */
     int column;             /* ... column of the field counted from 0, ... */
     int64_t start, stop;    /* ... and its place in the text, without quotes and blanks */
@@ -63,10 +95,17 @@ struct csv {
    After a failure `row_line` is the line that failed. */
 enum csv_result csv_read(struct csv *csv, const char *text, int64_t size);
 
-/* Count what the fields of up to `capacity` - `rows` rows are into facts (columns). Columns, lines and rows of csv are used
-   as by csv_read, nothing else. After CSV_OK and CSV_FULL a place with a line is new if it had none before. */
-enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, const struct csv_gaps *gaps, const char *text,
+/* Count what the fields of up to `capacity` rows are into facts (columns). `place` (columns) is scratch. After CSV_OK,
+   CSV_FULL and CSV_OPEN a place with a line is new if it had none before. */
+enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, struct csv_place *place, const char *text,
                           int64_t size);
+
+/* Find the fields of the first row of text (size): their number, or 0 if the text ends within quotes; `used` is where
+   the next line begins. Only the first `most` are put into place. */
+int csv_split(struct csv *csv, struct csv_place *place, int most, const char *text, int64_t size);
+
+/* Fill the table, which is all 0, with the words that are there. */
+void csv_index(struct csv_words *words);
 
 /* Seconds since 1970-01-01 of the ISO 8601 date or time in text (size, followed by a 0 byte); 1 if all of the text is
    one, else 0. */

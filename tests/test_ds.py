@@ -1,5 +1,6 @@
 """Reading CSV files, deciding the task, scaling and splitting."""
 
+import csv
 import gzip
 import hashlib
 import logging
@@ -8,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from fractions import Fraction
 
 import numpy as np
@@ -17,12 +19,14 @@ from hypothesis import strategies as st
 from nn.core._seq import ffi, lib
 from support.effort import examples
 
-import nn.data.csv_table
-import nn.data.source
+from nn.data import csv_reader
+from nn.data.csv_head import Head, read_head, whole_lines
+from nn.data.csv_reader import CsvCounter, CsvReader
 from nn.data.csv_table import CsvFiles
-from nn.data.kinds import Number, TargetNumber
+from nn.data.kinds import ClassName, Number, TargetNumber, is_number
 from nn.data.npy_table import NpyFiles
-from nn.data.table_files import GAPS, Fields, Place
+from nn.data.source import read_blocks
+from nn.data.table_files import GAPS, Fields, Place, ReadOptions, RowIndex
 from nn.ds import Dataset, Scaling, check_trainable, load, split_holdout
 from nn.utils import DataError, InputNotFound, NnError, UsageError
 
@@ -53,6 +57,12 @@ def c_number(text):
     value = ffi.new("double *")
     data = text.encode()
     return value[0] if lib.csv_number(value, data, len(data)) else None
+
+
+def c_date(text):
+    seconds = ffi.new("double *")
+    data = text.encode()
+    return seconds[0] if lib.csv_date(seconds, data, len(data)) else None
 
 
 def bits(value):
@@ -147,6 +157,12 @@ Y = [0, 1, 1]
     "\ufeffa,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
     "\ufeff1.5,-2,0\n.25,3e4,1\n7,8,1\n",
     "1.5,-2,0\n\n.25,3e4,1\n\r\n7,8,1",
+    "1.5;-2;0\n.25;3e4;1\n7;8;1\n",
+    "a\tb\tc\r\n1.5\t-2\t0\r\n.25\t3e4\t1\r\n7\t 8 \t1\r\n",
+    "a | b | c\n1.5 | -2 | 0\n.25 | 3e4 | 1\n7 | 8 | \"1\"\n",
+    "a;b;c\n1,5;-2;0\n,25;3e4;1\n7,0;8,;1\n",
+    '"a";"b";"c"\n"1,5";"-2,0";"0"\n"0,25";"3e4";"1"\n"7";"8";"1"\n',
+    "1,5;-2,0;0\n0,25;3e4;1\n7,0;8,0;1\n",
 ])  # fmt: skip
 def test_all_ways_to_write_the_same_table(write, text):
     ds = load(write(text))
@@ -163,11 +179,13 @@ def test_all_ways_to_write_the_same_table(write, text):
 def test_a_table_reads_the_same_however_it_falls_into_blocks(tmp_path_factory, rows, block):
     path = tmp_path_factory.mktemp("blocks") / "data.csv"
     path.write_text("a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows))
-    head = nn.data.csv_table.read_head(str(path))
+    head = read_head(str(path))
     fields = Fields([0, 1], [2], Number("float64", "float64"), TargetNumber(None, ""))
-    reader = nn.data.csv_table._Reader(head, fields)
-    reader._x.capacity = reader._y.capacity = 3
-    for text in nn.data.csv_table._whole_lines(nn.data.source.read_blocks(path, size=block), str(path)):
+    reader = CsvReader(head, fields)
+    reader.block_rows = 3
+    for blocks in reader._blocks.values():
+        blocks.capacity = 3
+    for text in whole_lines(read_blocks(path, size=block), str(path)):
         reader.read(text)
     table = reader.table()
     np.testing.assert_array_equal(np.hstack([table.inputs, table.targets]), rows)
@@ -274,6 +292,291 @@ def test_nan_in_an_npy_table_is_a_gap(tmp_path):
     assert [counts(column) for column in facts] == [(0, 2, 0, 0, 1), (2, 1, 0, 0, 0)]
     assert facts[0].infinite == Place("index 1", "inf") and facts[1].not_number is None
     assert files.facts(frozenset())[1].not_number == Place("index 0", "nan")
+
+
+# -- any table: words, dates, ids, gaps ----------------------------------------------------------------------
+
+NUMBERS = Number("float64", "float64")
+ANY = "n,word,day,id,y\n"
+
+
+def read_any(path, **fields):
+    """The files, and the fields to read of a table like ANY."""
+    wanted = {"texts": [1], "dates": [2], "ids": [3], "missing": GAPS} | fields
+    files = CsvFiles([str(path)], str(path))
+    return files, Fields([0], [4], NUMBERS, wanted.pop("kind", TargetNumber(None, "")), **wanted)
+
+
+def test_words_dates_ids_and_gaps_have_typed_columns(write):
+    text = (
+        ANY + '1, red ,2024-02-29,a,0\n?,"blue",1969/12/31 23:59:30,"b ""x""",1\n'
+        'NA,red,,,0\n-2.5,"re""d",2024-02-29T12:00+02:00,d,NA\n4,NULL,null,e,1\n'
+    )
+    files, fields = read_any(write(text))
+    table, _ = files.read(fields)
+    nan = math.nan
+    np.testing.assert_array_equal(table.inputs, [[1], [nan], [nan], [4]])
+    assert table.codes.dtype == np.int32 and table.codes.tolist() == [[0], [1], [0], [-1]]
+    assert table.words == [["red", "blue"]] and table.ids == [["a", 'b "x"', "", "e"]]
+    np.testing.assert_array_equal(table.dates, [[1709164800], [-30], [nan], [nan]])
+    assert table.targets.tolist() == [[0], [1], [0], [1]] and table.unlabelled == 1
+    assert (table.low, table.high) == ([1], [4])
+    files, fields = read_any(write(text), keep_unlabelled=True)
+    table, _ = files.read(fields)
+    assert table.codes.tolist() == [[0], [1], [0], [2], [-1]] and table.words == [["red", "blue", 're"d']]
+    assert math.isnan(table.targets[3, 0]) and table.unlabelled == 0 and table.low == [-2.5]
+    assert table.dates[3, 0] == 1709200800
+
+
+def test_class_names_have_gaps_too(write):
+    path, name = write(ANY + "1,a,,i,yes\n2,a,,j,?\n3,a,,k,no\n"), ClassName("", "", True)
+    files, fields = read_any(path, kind=name)
+    table, _ = files.read(fields)
+    assert (table.names, table.targets.tolist(), table.unlabelled) == (["no", "yes"], [[1], [0]], 1)
+    files, fields = read_any(path, kind=name, keep_unlabelled=True)
+    assert files.read(fields)[0].targets.tolist() == [[1], [-1], [0]]
+
+
+def test_a_row_left_out_may_hold_anything_and_none_left_is_an_error(write):
+    path = write(ANY + "x,a,31.12.2024,i,?\n2,b,,j,1\n1e999,c,,k,\n")
+    files, fields = read_any(path)
+    for table in (files.read(fields)[0], next(files.blocks(fields, 1))):
+        assert table.words == [["b"]] and table.inputs.tolist() == [[2]]
+    files, fields = read_any(write(ANY + "1,a,,i,?\n"))
+    for read in (files.read, lambda fields: list(files.blocks(fields, 4))):
+        with pytest.raises(DataError, match="no row has a target, all 1 have a gap there"):
+            read(fields)
+
+
+@pytest.mark.parametrize("row, message", [
+    ("x,a,,i,1", 'row 3, column n: found "x", expected a number'),
+    ("inf,a,,i,1", 'row 3, column n: found "inf", expected a finite number'),
+    ("1,a,31.12.2024,i,1", 'row 3, column day: found "31.12.2024", expected a date such as'),
+    ("1,a,2023-02-29,i,1", 'row 3, column day: found "2023-02-29"'),
+    ("1,a,,i", "row 3: 4 columns, expected 5 as in the header"),
+    ('1,"a,,i,1', 'row 3: a field begins with " and no other " ends it'),
+])  # fmt: skip
+def test_bad_fields_of_any_table(write, row, message):
+    files, fields = read_any(write(f"{ANY}1,a,,i,1\n{row}\n2,a,,i,0\n"))
+    with pytest.raises(DataError) as caught:
+        files.read(fields)
+    assert message in str(caught.value)
+
+
+def test_without_words_for_a_gap_an_empty_text_or_date_is_an_error(write):
+    files, fields = read_any(write(ANY + "1,a,2024-01-01,i,1\n2,,2024-01-01,i,1\n"), missing=frozenset())
+    with pytest.raises(DataError, match="row 3, column word: found an empty field, expected a value; fill it in"):
+        files.read(fields)
+    files, fields = read_any(write(ANY + "1,NA,2024-01-01,,1\n"), missing=frozenset())
+    assert files.read(fields)[0].words == [["NA"]]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_words_grow_from_block_to_block(write, size):
+    """Thousands of words, long ones among them, in whatever blocks, as a dictionary of Python gives them."""
+    words = [f"w{i * i % 1777}" + "-" * (i % 40) for i in range(5000)]
+    files, fields = read_any(write(ANY + "".join(f'{i},"{w}",,id{i},{i % 2}\n' for i, w in enumerate(words))))
+    expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
+    whole, _ = files.read(fields)
+    assert whole.words == [list(expected)] and whole.codes[:, 0].tolist() == [expected[word] for word in words]
+    assert whole.ids == [[f"id{i}" for i in range(5000)]]
+    blocks = list(files.blocks(fields, size))
+    assert np.concatenate([block.codes for block in blocks]).tolist() == whole.codes.tolist()
+    assert sum((block.ids[0] for block in blocks), []) == whole.ids[0] and blocks[-1].words == whole.words
+
+
+def test_too_many_different_words_are_refused(write, monkeypatch):
+    monkeypatch.setattr(csv_reader, "MAX_WORDS", 1000)
+    files, fields = read_any(write(ANY + "".join(f"1,w{i % 1000},,i,0\n" for i in range(3000))))
+    assert len(files.read(fields)[0].words[0]) == 1000
+    files, fields = read_any(write(ANY + "".join(f"1,w{i},,i,0\n" for i in range(1001))))
+    with pytest.raises(DataError, match="row 1002, column word: found one text more, expected not more than"):
+        files.read(fields)
+
+
+@examples(40)
+@given(st.lists(st.tuples(st.sampled_from(["1", "2.5", "?", "x"]), st.sampled_from(["a", "b c", "", 'd"', "e\nf"]),
+                          st.sampled_from(["0", "1", "NA", ""])), min_size=1, max_size=30),
+       st.integers(1, 5), st.integers(1, 40), st.booleans())  # fmt: skip
+def test_positions_count_kept_rows(tmp_path_factory, rows, step, block, keep):
+    """Blocks, and any range of them read again, are the rows of the whole; rows left out are in none."""
+    path = tmp_path_factory.mktemp("kept") / "data.csv"
+    rows = [("3" if number == "x" and (y in ("0", "1") or keep) else number, word, y) for number, word, y in rows]
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([("n", "word", "y"), ("0", "first", "1"), *rows])
+    files = CsvFiles([str(path)], str(path))
+    fields = Fields([0], [2], NUMBERS, TargetNumber(None, ""), texts=[1], missing=GAPS, keep_unlabelled=keep)
+    whole, _ = files.read(fields)
+    kept = [("0", "first", "1")] + [row for row in rows if keep or row[2] in ("0", "1")]
+    words = [whole.words[0][code] if code >= 0 else "" for code in whole.codes[:, 0]]
+    assert words == [word.strip() for _, word, _ in kept] and whole.unlabelled == len(rows) + 1 - len(kept)
+    index = RowIndex()
+    blocks = list(files.blocks(fields, block * step, index=index, step=step))
+    np.testing.assert_array_equal(np.concatenate([table.inputs for table in blocks]), whole.inputs)
+    assert [len(table.inputs) for table in blocks[:-1]] == [block * step] * (len(blocks) - 1)
+    assert len(index.starts) == -(-len(kept) // step) + 1 and blocks[-1].unlabelled <= whole.unlabelled
+    for number, (start, stop) in enumerate(zip(index.starts, index.starts[1:], strict=False)):
+        here = slice(number * step, min((number + 1) * step, len(kept)))
+        again = files.read_range(fields, start, stop, here.stop - here.start)
+        np.testing.assert_array_equal(again.inputs, whole.inputs[here])
+        np.testing.assert_array_equal(again.targets, whole.targets[here])
+        assert [again.words[0][c] if c >= 0 else "" for c in again.codes[:, 0]] == words[here]
+
+
+FIELD = st.one_of(st.text('ab1,;"\n\t .-\u00e9', max_size=12), st.floats(allow_nan=False).map(repr),
+                  st.sampled_from(["NA", "yes", "2024-02-29", "inf", "-inf", "1e400", "long text " * 10]))  # fmt: skip
+
+
+@examples(300)
+@given(st.lists(st.lists(FIELD, min_size=3, max_size=3), min_size=1, max_size=20), st.sampled_from(",;\t|"),
+       st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.integers(1, 64))  # fmt: skip
+def test_what_pythons_writer_writes_reads_as_it_was(tmp_path_factory, rows, separator, quoting, block):
+    """Fields and facts as the csv module and float() see them, however the text falls into blocks."""
+    path = tmp_path_factory.mktemp("fuzz") / "data.csv"
+    if separator == ";":  # between which 1, is half a decimal comma
+        rows = [[field.replace(",", "_") for field in row] for row in rows]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=separator, quoting=quoting).writerows([("1x", "b", "c"), *rows])
+    fields = Fields([], [], NUMBERS, TargetNumber(None, ""), texts=[0, 1], ids=[2], missing=frozenset({""}))
+    head = Head(str(path), ["1x", "b", "c"], ["", "", ""], 2, separator)
+    reader, counter = CsvReader(head, fields), CsvCounter(head, GAPS, None, several=False)
+    for text in whole_lines(read_blocks(path, size=block), str(path)):
+        reader.read(text)
+        counter.count(text)
+    table = reader.table()
+    expected = [[field.strip(" \t\r\n") for field in row] for row in rows]
+    for column in range(2):
+        words = [table.words[column][code] if code >= 0 else "" for code in table.codes[:, column]]
+        assert words == [row[column] for row in expected]
+    assert table.ids[0] == [row[2] for row in expected]
+    for column, facts in enumerate(counter.facts()):
+        texts = [row[column] for row in expected]
+        gaps = [text for text in texts if text in GAPS]
+        finite = [text for text in texts if text not in GAPS and is_number(text) and math.isfinite(float(text))]
+        assert (facts.gaps, facts.numbers, facts.rows) == (len(gaps), len(finite), len(rows))
+        odd = [text for text in texts if text not in gaps and text not in finite]
+        assert facts.not_number is None if not odd else facts.not_number.text == odd[0]
+
+
+@pytest.mark.parametrize("text, seconds", [
+    ("1970-01-01", 0), ("2000/02/29", 951782400), ("1969-12-31 23:59", -60), ("2024-01-05T10:30:15.25Z", 1704450615.25),
+    ("2024-01-05 10:30:15+01:30", 1704445215), ("2024-01-05T10:30-05", 1704468600), ("0001-01-01", -62135596800),
+    ("2024-01-05T10:30:15.123456789Z", 1704450615.123456789), ("9999-12-31 23:59:59", 253402300799),
+    ("2024-01-05 10:30 +0100", 1704447000),
+])  # fmt: skip
+def test_dates_and_times_of_iso_8601(text, seconds):
+    assert c_date(text) == seconds
+
+
+@examples(200)
+@given(st.datetimes(timezones=st.sampled_from([timezone.utc, None])))
+def test_any_moment_reads_as_the_seconds_that_python_counts(moment):
+    seconds = (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+    for separator in ("T", " "):
+        assert abs(c_date(moment.isoformat(separator)) - seconds) < 1e-4  # float64 has 1e-5 s in the year 9999
+    assert c_date(moment.strftime("%Y/%m/%d").rjust(10, "0")) == seconds // 86400 * 86400
+
+
+@pytest.mark.parametrize("text", [
+    "2023-02-29", "1900-02-29", "2024-13-01", "2024-00-10", "2024-01-32", "2024-1-5", "2024-01/05", "24-01-05",
+    "2024-01-05T", "2024-01-05T24:00", "2024-01-05T10:60", "2024-01-05T10", "2024-01-05T10:30:", "2024-01-05T10:30:61",
+    "2024-01-05T10:30:15.", "2024-01-05T10:30+1", "2024-01-05T10:30+24:00", "2024-01-05x10:30", "2024-01-05 10:30 ZZ",
+    "20240105", "", "2024-01-0", "2024-01-05Z",
+])  # fmt: skip
+def test_what_is_no_date(text):
+    assert c_date(text) is None
+
+
+# -- layout: separators, decimal commas, headers -------------------------------------------------------------
+
+
+def head_of(path, **options):
+    return read_head(str(path), ReadOptions(**options))
+
+
+@pytest.mark.parametrize("text, separator, columns", [
+    ("a,b\n1,2\n", ",", 2), ("a;b\n1;2\n", ";", 2), ("a\tb\n1\t2\n", "\t", 2), ("a|b|c\n1|2|3\n", "|", 3),
+    ('"a;b",c\n"1;2",3\n', ",", 2), ("a;b\n1,5;2,5\n2,0;3\n", ";", 2), ("1,5;2,5;0\n2,5;3,5;1\n", ";", 3),
+    ("name;text\n1;a, b\n2;c\n3;d, e\n", ";", 2), ("a,b\n1,2,3\n", ",", 2), ("x\n1\n", ",", 1),
+    ("a,b\n1;2,x;y\n3;4,z;w\n", ",", 2), ("1;a|b\n2;c\n", ";", 2), ('"a\n,b";c\n1;2\n', ";", 2),
+])  # fmt: skip
+def test_the_separator_is_found_out(write, text, separator, columns):
+    head = head_of(write(text))
+    assert (head.separator, head.columns) == (separator, columns)
+
+
+def test_a_separator_that_is_given_is_taken_or_refused(write):
+    path = write("1;2,5;x\n3;4,5;y\n", "semicolons.csv")
+    assert head_of(path, separator=",", header="no").first_row == ["1;2", "5;x"]
+    assert head_of(write("1:2:3\n4:5:6\n"), separator=":").columns == 3
+    assert head_of(write("1 2\n3 4\n"), separator=" ").columns == 2
+    assert head_of(write("1\t2\n3\t4\n"), separator="tab").columns == 2
+    with pytest.raises(DataError, match=r'"\|" never occurs between fields, .* says; leave it out, or use ";"'):
+        head_of(path, separator="|")
+    for separator in ("", ",,", "a", '"'):
+        with pytest.raises(UsageError, match="expected one character such as"):
+            head_of(path, separator=separator)
+
+
+def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
+    assert head_of(write("a;b\n" + "1;2\n" * 20_000 + "1,5;2\n")).point == ","
+    path = write("a;b\n1,5;0\n2;1\n2.5;1\n")
+    expected = 'row 4, column a: found "2.5", expected a decimal comma as in the other numbers; write all numbers one'
+    for read in (facts_of, lambda path: load(path)):
+        with pytest.raises(DataError) as caught:
+            read(path)
+        assert expected in str(caught.value)
+    with pytest.raises(DataError, match='row 3, column a: found "1,5", expected a decimal point'):
+        facts_of(write("a;b\n1.5;0\n1,5;1\n"))
+    facts = facts_of(write("a;b;c\n1,5;2024.01.05;u\n2,25;1.2.3;v\n"))
+    assert [counts(column) for column in facts] == [(0, 2, 0, 0, 0), (0, 0, 0, 0, 2), (0, 0, 0, 0, 2)]
+
+
+def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
+    files = CsvFiles([str(write('a\tb\n"x, y"\t1\nz, w\t2\n'))], "")
+    table, _ = files.read(Fields([1], [], NUMBERS, TargetNumber(None, ""), texts=[0]))
+    assert table.words == [["x, y", "z, w"]]
+
+
+@pytest.mark.parametrize("text, has_header", [
+    ("a,b\n1,2\n", True), ("1,2\n3,4\n", False), ("1,a\n2,b\n", False), ("a,b\nc,d\n", True),
+    ("red,yes\nblue,no\nred,no\nblue,yes\n", False),
+    ("color,good\nred,yes\nblue,no\nred,no\nblue,yes\n", True),
+    ("1,4,0_A11,0_A12\n6,1169,1,0\n48,5951,0,1\n", True),
+    ("1,4,0_A11,0_A12\n6,1169,True,False\n48,5951,False,True\n", True),
+    (",x,y\n0,1,2\n1,3,4\n", True), ("0,1,2\n" + "39,Private,a\n41,State,b\n" * 9, True),
+    ("id,when\n1,2024-01-01\n2,2024-01-02\n", True), ("1,2024-01-01\n2,2024-01-02\n", False),
+    ("smokes,y\nyes,1\nno,0\n", True), ("yes,1\nno,0\n", False), ("?,?,red\n1,2,red\n3,4,blue\n", False),
+    ("x,y,t\n1,2,3\n", True), ("7,abc,3,0\n1,2,3,1\n", False), ("-,5,2\n1,2,3\n4,5,6\n", False),
+    ('"x","g"\n"a",1\n"b",2\n', True), ("a,a,b\n1,2,3\n", True),
+])  # fmt: skip
+def test_a_header_is_told_by_the_columns(write, text, has_header):
+    assert (head_of(write(text)).names is not None) == has_header
+    assert head_of(write(text), header="yes").names is not None
+    assert head_of(write(text), header="no").names is None
+
+
+HEADERS = ["titanic", "diamonds", "mpg", "penguins"]  # of the tables of the shared folder; the others have none
+
+
+def test_headers_of_real_tables(shared):
+    found = {path.name.split(".")[0]: read_head(str(path)) for path in (shared / "tables").glob("*.csv.gz")}
+    assert len(found) == 14 and sorted(name for name, head in found.items() if head.names) == sorted(HEADERS)
+    assert {head.separator for head in found.values()} == {","}
+
+
+def test_real_tables_read_as_the_csv_module_reads_them(shared):
+    for path in (shared / "tables").glob("*.csv.gz"):
+        files = CsvFiles([str(path)], str(path))
+        with gzip.open(path, "rt", newline="") as file:
+            rows = [[field.strip() for field in row] for row in csv.reader(file, skipinitialspace=True) if row]
+        rows = rows[files.names is not None :]
+        every = list(range(files.columns))
+        table, _ = files.read(Fields([], [], NUMBERS, TargetNumber(None, ""), texts=every, missing=frozenset({""})))
+        assert len(table.codes) == len(rows) > 100
+        for column, words in enumerate(table.words):
+            found = [words[code] if code >= 0 else "" for code in table.codes[:, column]]
+            assert found == [row[column] for row in rows]
 
 
 # -- targets -------------------------------------------------------------------------------------------------
@@ -426,7 +729,7 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
     ("a,b,c\n1,2,0\n1,2,NaN\n", ['row 3, column c: found "NaN"']),
     ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
     ("a,b,c\n1,2,0\n1e39,2,1\n", ['row 3, column a: found "1e39"', "--dtype float64"]),
-    ("1;2;0\n3;4;1\n", ["commas"]),
+    ("1:2:0\n3:4:1\n", ["1 column, expected fields separated by one of", "add --separator ':'"]),
     ("1\n2\n", ["1 column"]),
     ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", '"1?2"']),
     ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),

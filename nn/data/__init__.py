@@ -6,9 +6,10 @@
 
 loading goes the whole way, and ds.py is its door; model_data goes it with the schema of a model. formats recognises a
 file and names its reader; table_files is the border that table formats keep to; kinds says how the fields of a column
-are read. column_table is what formats of typed columns share: column_blocks says what their fields are (arrow_blocks
-for those of Arrow), column_reader makes a Table of them; digest is that of the columns that were read. scaling holds
-the constants of the training rows, memory the budget of --memory.
+are read. csv_table is made of csv_head, the first lines, and csv_reader, the rows. column_table is what formats of
+typed columns share: column_blocks says what their fields are (arrow_blocks for those of Arrow), column_reader makes a
+Table of them; digest is that of the columns that were read. scaling holds the constants of the training rows, memory
+the budget of --memory.
 To add: a kind of column is a class in kinds, a file format a class (table_files.TableFiles) and a line in FORMATS.
 Imports utils, nn_aux and core. Files, ds and all above import it.
 """

@@ -1,0 +1,328 @@
+"""The first lines of a CSV file: they tell its separator, its columns and whether the first row names them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..core import extension
+from ..utils import DataError, UsageError
+from .kinds import is_number
+from .source import Source, read_blocks
+from .table_files import AS_FOUND, GAPS, TRUTHS, ReadOptions
+
+ffi, lib = extension("seq")
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_LINE = 1 << 26
+_SEPARATORS = (",", ";", "\t", "|")
+_OTHER_SEPARATORS = (" ", ":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
+_HEAD_BYTES = 1 << 16  # read at first
+_HEAD_ROWS, _HEAD_FIELDS = 300, 30_000  # looked at, to tell a header
+_SPLIT_ROWS = 50  # looked at, to tell the separator
+_POINT_BYTES = 1 << 24  # looked at, to tell a decimal comma
+_FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
+_UNLIKELY = math.log(0.01)
+
+
+class Cell(NamedTuple):
+    """A field of the first rows: its text without quotes and blanks, and whether it stood in quotes."""
+
+    text: str
+    quoted: bool
+
+
+@dataclass
+class Head:
+    """What the first lines tell of a CSV file."""
+
+    path: str
+    names: list[str] | None  # of the columns, if there is a header
+    first_row: list[str]
+    first_line: int  # line of the file, counted from 1, at which the rows begin
+    separator: str = ","
+    point: str = "."  # within numbers: a decimal comma, perhaps, between semicolons
+
+    @property
+    def columns(self) -> int:
+        return len(self.names or self.first_row)
+
+    def column(self, index: int) -> str:
+        """Return how messages call a column: by its name, or by its place counted from 1."""
+        return f"column {self.names[index]}" if self.names else f"column {index + 1} of {self.columns}"
+
+
+def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = None) -> Head:
+    """Look at the first rows of a file; `first` is the head of the first of several files.
+
+    Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
+    """
+    text = _first_text(path)
+    if not text.strip():
+        raise DataError(f"{path}: the file is empty, expected rows of numbers separated by commas")
+    separator = _separator(path, text, options)
+    rows = list(_rows(text, separator, _HEAD_ROWS, _HEAD_FIELDS))
+    if rows[-1].is_open and len(rows) <= 2:
+        raise open_quote(path, rows[-1].line)
+    rows = [row for row in rows if not row.is_open]
+    has_header = _has_header([row.cells for row in rows], options.header, first)
+    names = [cell.text for cell in rows[0].cells] if has_header else None
+    if has_header and len(rows) == 1:
+        raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
+    row = rows[1 if has_header else 0]
+    point = _point(path) if separator == ";" else "."
+    head = Head(path, names, [cell.text for cell in row.cells], row.line, separator, point)
+    if head.columns == 1 and options.separator is None:
+        _check_one_column(path, text)
+    return head
+
+
+def open_quote(path: str, line: int) -> DataError:
+    """Return the error for a row whose quotes are not closed."""
+    return DataError(
+        f'{path}, row {line}: a field begins with " and no other " ends it, expected a pair; close or remove the quote'
+    )
+
+
+def decoded(text: bytes) -> str:
+    """Decode text of a CSV file: as UTF-8 or, where it is not UTF-8, as Latin-1, which knows every byte."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+# -- rows ----------------------------------------------------------------------------------------------------
+
+
+class _Row(NamedTuple):
+    line: int
+    cells: list[Cell]
+    fields: int
+
+    @property
+    def is_open(self) -> bool:
+        """True if the text ends within its quotes."""
+        return self.fields == 0
+
+
+def _first_text(path: str) -> bytes:
+    """Return lines from the front, at least two that are not blank."""
+    text = b""
+    with Source(path) as source:
+        while block := source.read(max(_HEAD_BYTES, len(text))):
+            text += block
+            filled = sum(1 for line in text.split(b"\n", 64)[:-1] if line.strip())
+            if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
+                return text[: text.rfind(b"\n") + 1].removeprefix(BYTE_ORDER_MARK)
+    return text.removeprefix(BYTE_ORDER_MARK)
+
+
+def _rows(text: bytes, separator: str, most: int, most_fields: int = 0) -> Iterator[_Row]:
+    """Yield rows that are not blank, the first two whole, further ones up to `most_fields`; 0: without cells."""
+    csv, place = ffi.new("struct csv *"), ffi.new("struct csv_place[]", min(1, most_fields))
+    csv.separator = separator.encode()
+    buffer, blanks = ffi.from_buffer(text + b"\0"), b" \t\r".replace(csv.separator, b"")
+    at, line, fields, number = 0, 1, 0, 0
+    while at < len(text) and number < most:
+        end = text.find(b"\n", at)
+        if not text[at : end if end >= 0 else len(text)].strip(blanks):
+            at, line = (end + 1 if end >= 0 else len(text)), line + 1
+            continue
+        count = lib.csv_split(csv, place, len(place), buffer + at, len(text) - at)
+        if count > len(place) and most_fields:
+            place = ffi.new("struct csv_place[]", count)
+            continue
+        if count == 0:
+            yield _Row(line, [], 0)
+            return
+        fields += count
+        if most_fields and fields > most_fields and number > 1:
+            return
+        yield _Row(line, [_cell(text, at, found) for found in place[0 : min(count, len(place))]], count)
+        number, at, line = number + 1, at + csv.used, line + 1 + csv.breaks
+
+
+def _cell(text: bytes, at: int, place) -> Cell:
+    found = decoded(text[at + place.start : at + place.stop])
+    return Cell(found.replace('""', '"') if place.doubled else found, bool(place.quoted))
+
+
+# -- separator and decimal comma -----------------------------------------------------------------------------
+
+
+def _separator(path: str, text: bytes, options: ReadOptions) -> str:
+    """Return the separator that was asked for, or the one that cuts the first rows into equally many fields."""
+    if options.separator is not None:
+        return _given_separator(path, text, options.separator)
+    counts = {separator: [row.fields for row in _rows(text, separator, _SPLIT_ROWS)] for separator in _SEPARATORS}
+    even = [separator for separator in _SEPARATORS if min(counts[separator]) == max(counts[separator]) > 1]
+    if len(even) == 1:
+        return even[0]
+    if even:
+        return max(even, key=lambda separator: (_share_typed(text, separator), counts[separator][0]))
+
+    def rows_alike(separator: str) -> int:
+        return max((counts[separator].count(count) for count in {*counts[separator]} - {1}), default=0)
+
+    return max(_SEPARATORS, key=rows_alike)
+
+
+def _given_separator(path: str, text: bytes, separator: str) -> str:
+    separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
+    if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
+        raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
+    if all(row.fields == 1 for row in _rows(text, separator, _SPLIT_ROWS)):
+        found = _separator(path, text, AS_FOUND)
+        advice = f"leave it out, or use {_name(found)}" if found.encode() in text else "leave it out"
+        raise DataError(
+            f"{path}: {_name(separator)} never occurs between fields, expected it as --separator says; {advice}"
+        )
+    return separator
+
+
+def _name(separator: str) -> str:
+    return "tab" if separator == "\t" else f'"{separator}"'
+
+
+def _share_typed(text: bytes, separator: str) -> float:
+    cells = [cell.text for row in _rows(text, separator, _SPLIT_ROWS, _HEAD_FIELDS) for cell in row.cells]
+    if separator == ";":
+        cells = [cell.replace(",", ".") for cell in cells]
+    return sum(cell in GAPS or _kind(cell) != "text" for cell in cells) / len(cells)
+
+
+def _check_one_column(path: str, text: bytes) -> None:
+    """Raise DataError if a character that is not tried as a separator cuts every row alike."""
+    for separator in _OTHER_SEPARATORS:
+        counts = {row.fields for row in _rows(text, separator, _SPLIT_ROWS)}
+        if len(counts) == 1 and counts != {1}:
+            raise DataError(
+                f'{path}: 1 column, expected fields separated by one of , ; | or tab; if {_name(separator)} separates '
+                f"them, add --separator '{separator}'"
+            )
+
+
+def _point(path: str) -> str:
+    """Return what stands in numbers between semicolons: the first comma or point in one."""
+    done = 0
+    for text in whole_lines(read_blocks(path), path):
+        if found := _FRACTION.search(text):
+            return found[1].decode()
+        done += len(text)
+        if done > _POINT_BYTES:
+            break
+    return "."
+
+
+def whole_lines(blocks, path: str) -> Iterator[memoryview]:
+    """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
+    rest = b""
+    for block in blocks:
+        first, last = block.find(b"\n") + 1, block.rfind(b"\n") + 1
+        if rest or not first:
+            rest += block[:first] if first else block
+            if len(rest) > LONGEST_LINE:
+                raise DataError(f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers")
+            if not first:
+                continue
+            yield memoryview(rest)
+        else:
+            first = 0
+        yield memoryview(block)[first:last]
+        rest = block[last:]
+    if rest:
+        yield memoryview(rest)
+
+
+# -- header --------------------------------------------------------------------------------------------------
+
+
+def _has_header(rows: list[list[Cell]], header: str, first: Head | None) -> bool:
+    """Return whether the first row names the columns: as said, by the names of the first file, or as the rows tell."""
+    texts = [cell.text for cell in rows[0]]
+    if header == "no":
+        return False
+    if first and first.names == texts:
+        return True
+    if header == "yes":
+        return first is None
+    return _evidence(rows[0], rows[1:]) > 0
+
+
+def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:
+    """Return how much the rows speak for a header: the log of how much likelier the first row is as one, by columns.
+
+    A row of data begins like the rows below it; names are texts above numbers, dates or yes/no words, words that do
+    not come again below where others do, or in quotes where no data are. Numbers are names where they ascend
+    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories).
+    """
+    columns = [[row[i] for row in below if i < len(row) and row[i].text not in GAPS] for i in range(len(first))]
+    filled = [cell.text for cell in first if cell.text]
+    numbers = [text for text in filled if is_number(text)]
+    names = [text for text in filled if not is_number(text)]
+    evidence = 1.0 if filled and not numbers else 0.0
+    evidence += _UNLIKELY * (len(names) - len({*names}))
+    evidence += sum(_of_column(cell, column) for cell, column in zip(first, columns, strict=True))
+    above = [cell.text for cell, column in zip(first, columns, strict=True) if _is_of_kind("number", cell, column)]
+    return evidence + _of_numbers(above, numbers)
+
+
+def _of_column(cell: Cell, below: list[Cell]) -> float:
+    """Return how much one column speaks for a header; a number above numbers is judged with the others."""
+    if cell.text in GAPS or not re.search(r"\w", cell.text) or not below:
+        return 0.0
+    evidence = 0.0
+    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not any(other.quoted for other in below):
+        evidence = -_UNLIKELY
+    kind, own = _kind_of(below), _kind(cell.text)
+    if kind == "text":
+        return evidence + _of_texts(cell.text, [other.text for other in below])
+    if kind == own:
+        return evidence + (0.0 if kind == "number" else _UNLIKELY)
+    return evidence if own == "number" else evidence - _UNLIKELY
+
+
+def _of_texts(text: str, below: list[str]) -> float:
+    """Return how much a word above words speaks for a header: as much as a new word is rare among them."""
+    counts = Counter(below)
+    if text in counts:
+        return _UNLIKELY
+    if is_number(text) and not text.isdecimal():
+        return 0.0
+    once = sum(count == 1 for count in counts.values())
+    return min(3.0, math.log((len(below) + 1) / (once + 1)))
+
+
+def _of_numbers(above: list[str], numbers: list[str]) -> float:
+    """Return how much numbers above numbers speak against a header: names ascend, and count best of all."""
+    if not above:
+        return 0.0
+    plain = [int(text) for text in numbers if text.isdecimal()]
+    if [str(number) for number in plain] != numbers or plain != sorted({*plain}):
+        return _UNLIKELY * len(above)
+    is_count = plain[0] in (0, 1) and plain == [*range(plain[0], plain[0] + len(plain))]
+    return 0.98 * _UNLIKELY if is_count else _UNLIKELY
+
+
+def _is_of_kind(kind: str, cell: Cell, below: list[Cell]) -> bool:
+    return bool(below) and _kind(cell.text) == kind == _kind_of(below)
+
+
+def _kind_of(cells: list[Cell]) -> str:
+    """Return the kind of nearly all fields, text if there is no such kind."""
+    kind, count = Counter(_kind(cell.text) for cell in cells).most_common(1)[0]
+    return kind if count >= 0.95 * len(cells) else "text"
+
+
+def _kind(text: str) -> str:
+    if is_number(text) or is_number(text.replace(",", ".", 1)):
+        return "number"
+    if text.lower() in TRUTHS:
+        return "truth"
+    data = text.encode()
+    return "date" if lib.csv_date(ffi.new("double *"), data, len(data)) else "text"
