@@ -1,5 +1,5 @@
-/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, one-hot codes and rows of tables; the
- * tables are trained. Both builds share it. A code outside its column's values reads and trains nothing.
+/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, pieces of a number's axis, one-hot
+ * codes and rows of tables; the tables are trained. Both builds share it. A code outside its column's values reads and trains nothing.
  *
  * The weight is the tables, one after another. Each thread forms the gradient of a range of it from all rows in order:
  * the sums do not depend on the number of threads, and the thread that takes the range's step has it in its cache.
@@ -10,8 +10,8 @@
 static int64_t column_outputs(const nn_column *c)
 {
     switch (c->kind) {
-    case NN_COLUMN_NUMBER: return 1;
-    case NN_COLUMN_GAP: return 2;
+    case NN_COLUMN_NUMBER: return 1 + c->pieces;
+    case NN_COLUMN_GAP: return 2 + c->pieces;
     case NN_COLUMN_ONEHOT: return c->values;
     case NN_COLUMN_EMBEDDING: return c->width;
     }
@@ -36,6 +36,16 @@ static inline int64_t code_of(real x, const nn_column *c) { return x >= 0 && x <
 
 /* ---- forward ---- */
 
+/* share[i] = how much of piece i lies below v. A loop without branches: compilers make vectors of it. */
+static inline void encode_pieces(real *restrict share, real v, const nn_column *c)
+{
+    const real *restrict edges = c->edges;
+    for (int32_t i = 0; i < c->pieces; i++) {
+        real low = edges[i], high = edges[i + 1], inside = (v - low) / (high - low);
+        share[i] = v >= high ? 1 : v <= low ? 0 : inside;
+    }
+}
+
 /* out = what one value of a row becomes; it was 0 before */
 static inline void encode_value(real *out, real x, const nn_column *c, const real *table)
 {
@@ -43,10 +53,12 @@ static inline void encode_value(real *out, real x, const nn_column *c, const rea
     switch (c->kind) {
     case NN_COLUMN_NUMBER:
         out[0] = x;
+        encode_pieces(out + 1, x, c);
         return;
     case NN_COLUMN_GAP:
         out[0] = x == x ? x : (real)c->fill;
         out[1] = x != x;
+        encode_pieces(out + 2, out[0], c);
         return;
     case NN_COLUMN_ONEHOT:
         if ((code = code_of(x, c)) >= 0)
@@ -79,7 +91,19 @@ static void embedding_forward(layer *l, real *out, const real *x, const batch *b
 
 /* ---- backward ---- */
 
-/* Only numbers have a gradient. The layer is the first: there is no activation below. */
+/* The gradient of a value of a row from those of its outputs. Only numbers have one; an edge is in no piece. */
+static inline real value_gradient(const real *dz, real x, const nn_column *c)
+{
+    const real *edges = c->edges, *of_pieces = dz + (c->kind == NN_COLUMN_GAP ? 2 : 1);
+    if (c->kind != NN_COLUMN_NUMBER && (c->kind != NN_COLUMN_GAP || x != x))
+        return 0;
+    for (int32_t i = 0; i < c->pieces; i++)
+        if (edges[i] < x && x < edges[i + 1])
+            return dz[0] + of_pieces[i] / (edges[i + 1] - edges[i]);
+    return dz[0];
+}
+
+/* The layer is the first: there is no activation below. */
 static void embedding_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
                                      const batch *b)
 {
@@ -91,8 +115,7 @@ static void embedding_backward_input(layer *l, real *dx, const real *dz, const r
     for (int64_t r = first; r < last; r++) {
         const real *from = dz + r * row_stride(l->outputs), *row = x + r * stride;
         for (int64_t k = 0; k < l->inputs; from += column_outputs(&columns[k]), k++)
-            if (columns[k].kind == NN_COLUMN_NUMBER || (columns[k].kind == NN_COLUMN_GAP && row[k] == row[k]))
-                dx[r * stride + k] = *from;
+            dx[r * stride + k] = value_gradient(from, row[k], &columns[k]);
     }
 }
 

@@ -22,11 +22,15 @@ typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_KEPT } nn_vector;
 typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
 
 /* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x, 0), or (fill, 1) where
- * x is NaN; one-hot: `values` outputs, 1 at output x, else 0; embedding: row x of a table (values, width). */
+ * x is NaN; one-hot: `values` outputs, 1 at output x, else 0; embedding: row x of a table (values, width). After these
+ * come the pieces of a number's axis, with or without gaps: clip((v - edges[i]) / (edges[i + 1] - edges[i]), 0, 1), where
+ * v is x, or fill. */
 typedef struct {
     nn_column_kind kind;
     int32_t values, width;
+    int32_t pieces;                     /* 0: none */
     double fill;
+    const void *edges;                  /* (pieces + 1) of the network's type, ascending */
 } nn_column;
 
 /* One layer as its caller describes it. A vector of n values has shape n,1,1. */
@@ -40,8 +44,8 @@ typedef struct {
     double rate;                        /* dropout: share of values set to 0 */
     int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none. An
                                          * embedding's bias has no values: it begins where the weight ends */
-    const nn_column *columns;           /* embedding, always the first layer: its in[0] inputs, which stay the
-                                         * caller's as long as the network lives */
+    const nn_column *columns;           /* embedding, always the first layer: its in[0] inputs; they and their edges
+                                         * stay the caller's as long as the network lives */
 } nn_layer;
 
 /* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255, or records. A record

@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from .nn_aux import ACTIVATIONS
 from .utils import UsageError
@@ -26,9 +27,11 @@ Shape = tuple[int, int, int]
 LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core counts in
 MOST_PARAMETERS = 2**40
 MOST_CODES = 2**24  # of one column: a code is exact in float32
+MOST_EDGES = 65
+FARTHEST_EDGE, NEAREST_EDGES = 1e30, 1e-30  # so that every share of a piece is a float32
 COLUMN_KINDS = {  # kind of an input column -> its outputs
-    "number": lambda column: 1,
-    "gap": lambda column: 2,
+    "number": lambda column: 1 + column.pieces,
+    "gap": lambda column: 2 + column.pieces,
     "onehot": lambda column: column.values,
     "embedding": lambda column: column.width,
 }
@@ -42,12 +45,21 @@ class InputColumn:
     gap        (x, 0), or (fill, 1) where x is nan
     onehot     `values` numbers for a code: 1 at the code, else 0; all of them 0 for a code >= values
     embedding  `width` numbers for a code 0 .. values-1: that row of a table (values, width), which is trained
+
+    `edges`, e_0 < e_1 < ..., cut the axis of a number, with or without gaps, into pieces. Each adds an output after
+    the usual ones: clip((v - e_i) / (e_(i+1) - e_i), 0, 1), where v is x, or fill in a gap (Gorishniy et al. 2022).
     """
 
     kind: str
     values: int = 0
     width: int = 0
     fill: float = 0.0
+    edges: tuple[float, ...] = ()
+
+    @property
+    def pieces(self) -> int:
+        """Return how many pieces the edges make."""
+        return max(len(self.edges) - 1, 0)
 
     @property
     def outputs(self) -> int:
@@ -117,8 +129,8 @@ class Layer:
 
     @property
     def fan_in(self) -> int:
-        """Return how many values each output is a sum of."""
-        return math.prod(self.weight_shape[1:])
+        """Return how many values each output is a sum of, of a layer with a weight; 1 of an embedding layer."""
+        return 1 if self.columns else math.prod(self.weight_shape[1:])
 
     @property
     def fan_out(self) -> int:
@@ -260,6 +272,21 @@ def _check_column(name: str, column: InputColumn) -> None:
         raise UsageError(f"{name}: {column.values} different values; it must have between 1 and {MOST_CODES}")
     if column.kind == "embedding" and not 1 <= column.width <= LARGEST:
         raise UsageError(f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide")
+    if column.edges:
+        _check_edges(name, column)
+
+
+def _check_edges(name: str, column: InputColumn) -> None:
+    if column.kind not in ("number", "gap"):
+        raise UsageError(f"{name}: edges of pieces for the kind {column.kind}; only number and gap have them")
+    if not 2 <= len(column.edges) <= MOST_EDGES:
+        raise UsageError(f"{name}: {len(column.edges)} edges of pieces; it must have none, or 2 to {MOST_EDGES}")
+    for edge in column.edges:
+        if not abs(edge) <= FARTHEST_EDGE:
+            raise UsageError(f"{name}: an edge at {edge}; it must be between -{FARTHEST_EDGE:g} and {FARTHEST_EDGE:g}")
+    for low, high in pairwise(column.edges):
+        if not high - low >= NEAREST_EDGES:
+            raise UsageError(f"{name}: an edge {high} after {low}; edges must ascend, by {NEAREST_EDGES:g} at least")
 
 
 def _split_activation(item: str, last: bool) -> tuple[str, str | None]:

@@ -14,8 +14,8 @@ from nn.nn_aux import LEARNING_RATES, OPTIMIZERS
 from nn.utils import UsageError
 
 COLUMNS = (
-    InputColumn("number"),
-    InputColumn("gap", fill=-0.5),
+    InputColumn("number", edges=(-0.75, 0.0, 0.5)),
+    InputColumn("gap", fill=-0.5, edges=tuple(k / 10 for k in range(-10, 9))),
     InputColumn("embedding", values=70000, width=4),
     InputColumn("embedding", values=300, width=3),
     InputColumn("onehot", values=5),
@@ -29,7 +29,7 @@ def test_the_embedding_layer_comes_first_and_the_first_item_counts_features():
     layers = parse("4,9:relu,2", columns=COLUMNS)
     first = layers[0]
     assert (first.kind, first.item, first.features, first.columns) == ("embedding", "", 4, COLUMNS)
-    assert first.in_shape == (6, 1, 1) and first.out_shape == (1 + 2 + 4 + 3 + 5 + 2, 1, 1)
+    assert first.in_shape == (6, 1, 1) and first.out_shape == (3 + 20 + 4 + 3 + 5 + 2, 1, 1)
     assert layers[1].in_shape == first.out_shape and [layer.kind for layer in layers[1:]] == ["dense", "dense"]
     assert input_shape(layers) == 4 and to_spec(layers) == "4,9:relu,2:linear"
 
@@ -37,7 +37,7 @@ def test_the_embedding_layer_comes_first_and_the_first_item_counts_features():
 def test_tables_are_one_flat_weight_without_a_bias():
     shapes = parameter_shapes(parse("4,9,2", columns=COLUMNS))
     tables = 70000 * 4 + 300 * 3 + 20 * 2
-    expected = {"layer0.weight": (tables,), "layer1.weight": (9, 17), "layer1.bias": (9,), "layer2.weight": (2, 9)}
+    expected = {"layer0.weight": (tables,), "layer1.weight": (9, 37), "layer1.bias": (9,), "layer2.weight": (2, 9)}
     assert list(shapes.items()) == [*expected.items(), ("layer2.bias", (2,))]
 
 
@@ -58,6 +58,15 @@ def test_without_tables_the_layer_has_no_parameters():
         ("1,4", [InputColumn("embedding", values=2)], "a table 0 wide"),
         ("1,4", [InputColumn("embedding", values=2, width=2**31 - 1)] * 2, "more than 2147483647"),
         ("1,4", [InputColumn("embedding", values=2**24, width=2**17)], "more than 2.40 parameters"),
+        ("1,4", [InputColumn("onehot", 2, edges=(0.0, 1.0))], "edges of pieces for the kind onehot; only"),
+        ("1,4", [InputColumn("embedding", 2, 2, edges=(0.0, 1.0))], "edges of pieces for the kind embedding"),
+        ("1,4", [InputColumn("number", edges=(0.0,))], "input column 1: 1 edges of pieces; .* none, or 2 to 65"),
+        ("1,4", [InputColumn("gap", edges=tuple(range(66)))], "66 edges of pieces"),
+        ("1,4", [InputColumn("number", edges=(0.0, 1.0, 1.0))], "an edge 1.0 after 1.0; edges must ascend"),
+        ("1,4", [InputColumn("number", edges=(0.0, 2.0, 1.0))], "an edge 1.0 after 2.0; edges must ascend"),
+        ("1,4", [InputColumn("number", edges=(0.0, 1e-31))], "an edge 1e-31 after 0.0; .* by 1e-30 at least"),
+        ("1,4", [InputColumn("number", edges=(0.0, np.nan))], "an edge at nan; .* between -1e.30 and 1e.30"),
+        ("1,4", [InputColumn("number", edges=(-np.inf, 0.0))], "an edge at -inf"),
     ],
 )
 def test_columns_that_cannot_be_are_refused(spec, columns, message):
@@ -213,6 +222,68 @@ def test_a_code_outside_its_column_reads_and_trains_nothing(backend):
     bias = net.parameters()["layer1.bias"][0]
     assert loss == pytest.approx((bias - 1) ** 2) and not grads["layer0.weight"].any() and not dx.any()
     assert not grads["layer1.weight"].any() and grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
+
+
+# ---- pieces of a number's axis
+
+EDGES = (-1.0, -0.25, 0.5, 2.0)
+SHARES = {  # x -> pieces between EDGES
+    -3.0: (0, 0, 0), -1.0: (0, 0, 0), -0.625: (0.5, 0, 0), -0.25: (1, 0, 0), 0.125: (1, 0.5, 0), 0.5: (1, 1, 0),
+    0.875: (1, 1, 0.25), 2.0: (1, 1, 1), 8.0: (1, 1, 1),
+}  # fmt: skip
+
+
+def encoded(backend, dtype, columns, x):
+    """(rows, outputs): what the embedding layer makes of rows, seen by a dense layer that lets one output pass."""
+    outputs = sum(column.outputs for column in columns)
+    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
+    net.set_parameters({"layer0.weight": np.eye(outputs), "layer0.bias": np.zeros(outputs)})
+    return net.predict(np.array(x, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pieces_have_their_shares_after_the_usual_outputs(backend, dtype):
+    columns = [InputColumn("number", edges=EDGES), InputColumn("number"), InputColumn("gap", fill=0.875, edges=EDGES)]
+    out = encoded(backend, dtype, columns, [[x, 7, x] for x in SHARES] + [[0.125, 8, np.nan]])
+    expected = [[x, *shares, 7, x, 0, *shares] for x, shares in SHARES.items()]
+    expected.append([0.125, *SHARES[0.125], 8, 0.875, 1, *SHARES[0.875]])
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
+    x = np.random.default_rng(4).normal(size=(70, 1))
+    for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64):
+        edges = tuple(np.sort(np.random.default_rng(count).normal(size=count + 1)).tolist())
+        outs = [encoded(backend, dtype, [InputColumn("number", edges=edges)], x) for backend in BACKENDS]
+        low, high = np.array(edges[:-1]), np.array(edges[1:])
+        expected = np.concatenate([x, np.clip((x - low) / (high - low), 0, 1)], 1)
+        np.testing.assert_allclose(outs[0], expected, atol={"float32": 1e-4, "float64": 1e-12}[dtype])
+        for out in outs[1:]:
+            np.testing.assert_array_equal(out, outs[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_edges_that_are_one_float32_make_a_step(backend):
+    columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
+    out = encoded(backend, "float32", columns, [[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]])
+    np.testing.assert_array_equal(out[:, 2], [0, 1, 1])
+    np.testing.assert_array_equal(out[:, 3], [0, 0, 0.5])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_piece_has_a_gradient_between_its_edges_alone(backend, dtype):
+    columns = [InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.875, edges=EDGES)]
+    net = network("2,1", backend, dtype, input_columns=columns)
+    weights = np.array([[3, 0.75, 1.5, 3, 5, 9, 0.75, 1.5, 3]])  # by the widths: 1, 2, 2
+    net.set_parameters({"layer0.weight": weights, "layer0.bias": np.zeros(1)})
+    x = np.array([[x, x] for x in SHARES] + [[0.125, np.nan]], dtype)
+    y = net.predict(x) - len(x) / 2  # mean squared error: dz is 1 in every row
+    dx = net.gradients(x, y)[2].reshape(-1, 2)
+    pieces = np.array([0, 0, 1, 0, 2, 0, 2, 0, 0])
+    np.testing.assert_allclose(dx, [*np.stack([3 + pieces, 5 + pieces], 1), [5, 0]], rtol=1e-5)
 
 
 # ---- promises

@@ -38,6 +38,7 @@ CASES = [
     "mixed,dropout0.4,9:silu,1",
     "onehot,5:sigmoid",
     "table,7:tanh,2",
+    "pieces,5:tanh,2",
 ]
 
 
@@ -58,6 +59,9 @@ def near_a_corner(net, x):
     """True if some value is so near a corner that a difference might step over it."""
     masks = plain_layers.dropout_masks(net.layers, len(x), *DRAW)
     outs = plain_layers.forward(net.layers, net.parameters(), x, masks)
+    for k, column in enumerate(net.layers[0].columns):
+        if (np.abs(x[:, k].reshape(-1, 1) - np.array(column.edges)) < CORNER).any():
+            return True
     for index, layer in enumerate(net.layers):
         if layer.activation in ("relu", "lrelu"):
             linear = [*net.layers[:index], replace(layer, activation="linear")]

@@ -26,8 +26,9 @@ def choose(layers, rows: int) -> tuple[str, str]:
 
 
 def _operations(layers, rows: int) -> float:
-    """Return multiplications and additions of a training step, three products a layer."""
-    return 6.0 * rows * sum(layer.outputs * layer.fan_in for layer in layers if layer.weight_shape)
+    """Return multiplications and additions of a training step, three products a layer; an embedding layer counts as one
+    product an output."""
+    return 6.0 * rows * sum(layer.outputs * layer.fan_in for layer in layers if layer.weight_shape or layer.columns)
 
 
 def processor_microseconds(layers, rows: int, cores: int) -> float:

@@ -52,6 +52,7 @@ class CpuEngine:
         if distribute:
             self.rank_group = cluster.expect_ranks()
         self.threads = self._share_cores(threads if threaded else 1)
+        self._edges = np.array([edge for column in layers[0].columns for edge in column.edges], self.dtype)
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
         specs = self._specs(layers)
@@ -100,11 +101,14 @@ class CpuEngine:
         return pointer(self.ffi, array, dtype or self.dtype, shape, writable)
 
     def _column_specs(self, columns):
-        """Return the columns of an embedding layer as the core reads them; the core keeps a pointer to them."""
-        specs = self.ffi.new("nn_column[]", len(columns))
+        """Return the columns of an embedding layer as the core reads them; the core keeps pointers to them and to their
+        edges."""
+        specs, edges = self.ffi.new("nn_column[]", len(columns)), self._pointer(self._edges)
         for spec, column in zip(specs, columns, strict=True):
             spec.kind = self._constant(f"column_{column.kind}")
             spec.values, spec.width, spec.fill = column.values, column.width, column.fill
+            spec.pieces, spec.edges = column.pieces, edges
+            edges += len(column.edges)
         return specs
 
     def _specs(self, layers):

@@ -66,6 +66,7 @@ ALONE = [
     "mixed,5",
     "onehot,17:tanh",
     "table,1",
+    "pieces,6",
 ]
 STACKS = [
     "1x12x12,conv4k2same:tanh,conv4k2same:tanh,maxpool4,8:tanh,3",
@@ -83,6 +84,7 @@ STACKS = [
     "mixed,dropout0.2,20:relu,flatten,18:gelu,3",
     "table,60:tanh,10:relu,1",
     "onehot,40:relu,8:tanh,2",
+    "pieces,40:tanh,8:relu,2",
 ]
 
 
@@ -98,6 +100,12 @@ TABLES = {  # first word of a spec here -> the values of a row that its embeddin
     ),
     "onehot": (InputColumn("gap", fill=-1.5), InputColumn("onehot", values=33), InputColumn("onehot", values=1)),
     "table": (InputColumn("number"), InputColumn("embedding", values=500, width=17)),
+    "pieces": (
+        InputColumn("number", edges=(-0.5, 0.75)),
+        InputColumn("gap", fill=0.3, edges=tuple(k / 8 - 2 for k in range(33))),
+        InputColumn("embedding", values=9, width=2),
+        InputColumn("number", edges=(-1.5, -1.0, 0.125, 0.25, 1.75, 3.0)),
+    ),
 }
 KINDS = {  # layer kind -> a network with a layer of it
     "dense": "7,5:tanh,3",

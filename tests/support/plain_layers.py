@@ -204,14 +204,26 @@ def embedding_tables(layer, w):
         out, at = out + column.outputs, at + column.parameters
 
 
+def pieces_of(column, v):
+    """(rows, pieces): how much of each piece lies below v."""
+    low, high = np.array(column.edges[:-1]), np.array(column.edges[1:])
+    return np.clip((v[:, None] - low) / (high - low), 0, 1)
+
+
+def pieces_gradient(column, x, dz):
+    low, high = np.array(column.edges[:-1]), np.array(column.edges[1:])
+    return np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0).sum(1)
+
+
 def embedding_forward(layer, x, w, b, mask):
     parts = []
     for value, (column, _, table) in zip(x.T, embedding_tables(layer, w), strict=True):
         if column.kind == "number":
-            parts.append(value[:, None])
+            parts += [value[:, None], pieces_of(column, value)]
         elif column.kind == "gap":
             gap = np.isnan(value)
-            parts.append(np.stack([np.where(gap, column.fill, value), gap], 1))
+            filled = np.where(gap, column.fill, value)
+            parts += [filled[:, None], gap[:, None], pieces_of(column, filled)]
         elif column.kind == "onehot":
             parts.append(value[:, None] == np.arange(column.values))
         else:
@@ -223,7 +235,9 @@ def embedding_backward(layer, dz, x, w, mask):
     dx, dw = np.zeros(x.shape), None if w is None else np.zeros(w.shape)
     for k, (column, out, table) in enumerate(embedding_tables(layer, dw)):
         if column.kind in ("number", "gap"):
-            dx[:, k] = np.where(np.isnan(x[:, k]), 0, dz[:, out])
+            end = out + column.outputs
+            of_pieces = pieces_gradient(column, x[:, k], dz[:, end - column.pieces : end])
+            dx[:, k] = np.where(np.isnan(x[:, k]), 0, dz[:, out] + of_pieces)
         elif table is not None:
             np.add.at(table, x[:, k].astype(int), dz[:, out : out + column.width])
     return dx, dw, None
