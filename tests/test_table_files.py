@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 
 import nn
-from nn.data import formats, kinds, scaling, table_files
+from nn.data import column_blocks, formats, kinds, scaling, table_files
 from nn.data.formats import FORMATS
 from nn.data.kinds import ClassName, Number, TargetNumber
 from nn.data.table_files import Fields, RowIndex
 
 TABLES = [known for known in FORMATS if known.table]
 ROWS = np.array([[0.5, 1, 7, 0], [1.5, 2, 8, 1], [2.5, 3, 9, 0], [3.5, 4, 10, 1], [4.5, 5, 11, 1]])
+BLOCKS = (column_blocks.Words, column_blocks.Numbers, column_blocks.Dates, column_blocks.Opaque)
 INTERFACES = [
     *((table_files.TableFiles, known.table) for known in TABLES),
     *((kinds.ColumnKind, kind) for kind in (Number, TargetNumber, ClassName)),
     (kinds.Encoder, scaling.Scaling),
+    *((column_blocks.ColumnBlock, block) for block in BLOCKS),
 ]
 
 

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import gzip
+import inspect
 import sqlite3
 import string
 import sys
@@ -305,6 +306,11 @@ def test_only_frames_are_frames():
     for other in ("a.csv", np.zeros((2, 2)), [[1, 2]], pa.array([1]), pd.Series([1, 2])):
         assert open_frame(other) is None
     assert isinstance(open_frame(pd.DataFrame({"a": [1]})), FrameTable)
+    for name in ("column", "facts", "read", "blocks", "read_range"):
+        asked, found = (inspect.signature(getattr(kind, name)) for kind in (table_files.TableFiles, FrameTable))
+        assert [(p.name, p.kind) for p in found.parameters.values()] == [
+            (p.name, p.kind) for p in asked.parameters.values()
+        ], name
     for name in table_files.TableFiles.__annotations__:
         assert hasattr(open_frame(pd.DataFrame({"a": [1]})), name), name
 
