@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterator
 
 from .data import loading
-from .data.dataset import Dataset, Schema, check_trainable, split_holdout
+from .data.dataset import Dataset, Schema, check_trainable
 from .data.scaling import Scaling
+from .data.splits import split_holdout, split_rows
 from .data.stream import StreamedDataset
 
-__all__ = ["Dataset", "Scaling", "Schema", "check_trainable", "load", "load_blocks", "split_holdout"]
+__all__ = ["Dataset", "Scaling", "Schema", "check_trainable", "load", "load_blocks", "split_holdout", "split_rows"]
 
 
 def load(
@@ -31,6 +32,7 @@ def load(
     memory: int | None = None,
     window: int | None = None,
     holdout: float = 0.2,
+    validation: float = 0.0,
     seed: int = 0,
 ) -> Dataset | StreamedDataset:
     """Read a data set: CSV, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, SQLite, NPY, NPZ (x, y), or a
@@ -45,14 +47,16 @@ def load(
     target columns; labels are mapped to the classes, and columns found by name if the file has a header.
     labelled: False takes a file without targets too (y is None then).
     memory, window: give a StreamedDataset instead, whose rows are read while they are trained on. memory: most bytes
-    for the whole program; window: training rows in memory at a time. holdout, seed: those of the training to come.
+    for the whole program; window: training rows in memory at a time. holdout, validation
+    (a share), seed: those of the training to come.
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
     schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype)
     return loading.load(
-        os.fspath(path), schema, labelled=labelled, memory=memory, window=window, holdout=holdout, seed=seed
-    )
+        os.fspath(path), schema, labelled=labelled, memory=memory, window=window, holdout=holdout,
+        validation=validation, seed=seed,
+    )  # fmt: skip
 
 
 def load_blocks(

@@ -177,6 +177,45 @@ def threshold_value(text: str | float) -> float | str:
     return number
 
 
+NO_CLASS_WEIGHT, BALANCED = "none", "balanced"
+MONITORS = ("loss", "pr_auc", "roc_auc", "f1", "accuracy", "mcc", "brier", "rmse", "mae", "r2")
+
+
+def class_weight_numbers(text: str) -> list[float]:
+    """Return the numbers of --class_weight. ValueError where one is none, negative or not finite, or all are 0."""
+    numbers = [float(word) for word in text.split(",")]
+    if not all(0 <= number < math.inf for number in numbers) or not any(numbers):
+        raise ValueError(text)
+    return numbers
+
+
+def is_class_weight(value: str) -> bool:
+    """Return whether --class_weight may have this value."""
+    try:
+        return value in (NO_CLASS_WEIGHT, BALANCED) or bool(class_weight_numbers(value))
+    except (AttributeError, ValueError):
+        return False
+
+
+def validation_value(value: float | str) -> float | str:
+    """Return what --validation means: a share, or the path of a file. ValueError for a share that cannot be."""
+    try:
+        share = float(value)
+    except ValueError:
+        return value
+    if not 0 < share < 1:
+        raise ValueError(value)
+    return share
+
+
+def is_validation(value) -> bool:
+    """Return whether --validation may have this value."""
+    try:
+        return value is None or validation_value(value) == value
+    except (TypeError, ValueError):
+        return False
+
+
 def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
     """Return name and numbers of a rule of --threshold. Raises ValueError."""
     name, equals, values = text.partition("=")

@@ -51,7 +51,8 @@ def _check_written(flags) -> None:
     """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
     for name, path in given_values(flags, ("model", "checkpoint", "trace", "history")).items():
-        check_apart(flags.dataset, path)
+        for read in filter(None, (flags.dataset, flags.validation if isinstance(flags.validation, str) else None)):
+            check_apart(read, path)
         other = written.setdefault(os.path.realpath(path), name)
         if other != name:
             raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
@@ -105,6 +106,8 @@ def _load_training_data(flags, layers):
         given["dtype"] = REFERENCE["dtype"]
     if flags.memory or flags.window:
         given |= given_values(flags, ("holdout", "seed"))
+        given |= {"seed": flags.split_seed} if flags.split_seed is not None else {}
+        given |= {"validation": flags.validation} if isinstance(flags.validation, float) else {}
     if layers is None:
         return load(flags.dataset, **given)
     try:

@@ -9,7 +9,7 @@ file and names its reader; table_files is the border that table formats keep to;
 are read. csv_table is made of csv_head, the first lines, and csv_reader, the rows. column_table is what formats of
 typed columns share: column_blocks says what their fields are (arrow_blocks for those of Arrow), column_reader makes a
 Table of them; digest is that of the columns that were read. scaling holds the constants of the training rows, memory
-the budget of --memory.
+the budget of --memory. splits says which rows are trained on.
 To add: a kind of column is a class in kinds, a file format a class (table_files.TableFiles) and a line in FORMATS.
 Imports utils, nn_aux and core. Files, ds and all above import it.
 """

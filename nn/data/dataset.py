@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.random import STREAM_HOLDOUT, shuffled
 from ..utils import DataError, UsageError
 
 TASKS = ("auto", "binary", "multiclass", "regression")
@@ -62,6 +61,9 @@ class Dataset:
     now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
     sha256: of the bytes that determine the data; of one file, that file's.
+    weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
+    groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
+    times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
     """
 
     x: np.ndarray
@@ -74,6 +76,22 @@ class Dataset:
     sha256: str | None = None
     target: str | int | None = None
     now: list[int] | None = None
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
+
+    def __post_init__(self):
+        self.check()
+
+    def check(self) -> None:
+        """Check weights, groups and times, which may have been set since. Raises DataError."""
+        if self.weights is not None:
+            self.weights = _numbers_each(self, "weights", lambda values: np.isfinite(values) & (values >= 0))
+        if self.times is not None:
+            self.times = _numbers_each(self, "times", np.isfinite)
+        if self.groups is not None:
+            self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
+            _check_one_each(self, "groups")
 
     @property
     def rows(self) -> int:
@@ -101,6 +119,11 @@ class Dataset:
             return None
         return outputs_needed(self.task, self.classes, 1 if self.y.ndim == 1 else self.y.shape[1])
 
+    def of_rows(self, rows) -> Dataset:
+        """Return some rows, a slice or indices, as a data set of their own."""
+        each = {name: getattr(self, name) for name in ("x", "y", "weights", "groups", "times")}
+        return replace(self, **{name: None if values is None else values[rows] for name, values in each.items()})
+
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
         return None if self.now is None else self.x.reshape(self.rows, -1)[:, self.now]
@@ -109,6 +132,26 @@ class Dataset:
         """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""
         y = self.y if rows is None else self.y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
+
+
+def _check_one_each(ds: Dataset, name: str) -> None:
+    values = getattr(ds, name)
+    if values.shape != (ds.rows,):
+        raise DataError(f"{ds.path or 'the data'}: {values.size} {name} for {ds.rows} rows, expected one for each")
+
+
+def _numbers_each(ds: Dataset, name: str, holds: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return these numbers of the rows as float64, if every one is as it must be."""
+    _check_one_each(ds, name)
+    values = np.asarray(getattr(ds, name), np.float64)
+    bad = np.flatnonzero(~holds(values))
+    if bad.size:
+        expected = "a finite number" + (", 0 or above" if name == "weights" else "; remove the row")
+        raise DataError(
+            f"{ds.path or 'the data'}: --{name.removesuffix('s')}: row {bad[0]}: found {values[bad[0]]:g}, "
+            f"expected {expected}"
+        )
+    return values
 
 
 def outputs_needed(task: str, classes: list[str] | None, targets: int) -> int:
@@ -130,20 +173,3 @@ def check_trainable(ds: Dataset) -> None:
             f"{ds.path or 'the data'}{column}: only class {present[0]} ({ds.rows} rows), expected at "
             f"least two classes to train on; add rows of another class or choose the target with --target"
         )
-
-
-def split_holdout(ds: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (training rows, held-out rows): ascending int64 indices, decided by seed.
-
-    Of each class the share `fraction` is held out, rounded down; for regression the share of all rows.
-    """
-    if not 0 <= fraction < 1:
-        raise UsageError(f"--holdout {fraction}: expected a share of at least 0 and below 1")
-    share = Fraction(str(fraction))  # the decimal that was written: 0.29 of 100 rows are 29
-    order = shuffled(ds.rows, seed, STREAM_HOLDOUT)
-    labels = ds.y[order] if ds.classes is not None else np.zeros(ds.rows, np.int32)
-    is_held = np.zeros(ds.rows, bool)
-    for label in np.unique(labels):
-        of_class = order[labels == label]
-        is_held[of_class[: int(share * len(of_class))]] = True
-    return np.flatnonzero(~is_held), np.flatnonzero(is_held)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..utils import DataError, UsageError
 from .columns import Columns
@@ -19,7 +18,15 @@ BLOCK_VALUES = 1 << 22
 
 
 def load(
-    path: str, schema: Schema, *, labelled: bool = True, memory=None, window=None, holdout: float = 0.2, seed: int = 0
+    path: str,
+    schema: Schema,
+    *,
+    labelled: bool = True,
+    memory=None,
+    window=None,
+    holdout: float = 0.2,
+    validation: float = 0.0,
+    seed: int = 0,
 ) -> Dataset | StreamedDataset:
     """Read a data set; ds.load says what the arguments are and what is raised."""
     schema.check()
@@ -29,7 +36,9 @@ def load(
         return _load_arrays(known, files[0], schema, labelled, streamed)
     columns = Columns.choose(known.table(files, path), schema, labelled)
     if streamed:
-        return StreamedDataset(columns, memory=memory, window=window, holdout=holdout, seed=seed)
+        return StreamedDataset(
+            columns, memory=memory, window=window, holdout=holdout, validation=validation, seed=seed
+        )
     return columns.read()
 
 
@@ -42,7 +51,7 @@ def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int |
         return
     ds = load(path, schema, labelled=labelled)
     for at in range(0, ds.rows, rows):
-        yield replace(ds, x=ds.x[at : at + rows], y=None if ds.y is None else ds.y[at : at + rows])
+        yield ds.of_rows(slice(at, at + rows))
 
 
 def _table_blocks(columns: Columns, rows: int) -> Iterator[Dataset]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, UsageError, log
 from . import loading
-from .dataset import Dataset, Schema, split_holdout
+from .dataset import Dataset, Schema
 from .memory import block_rows, check_memory, program_bytes
 from .source import are_there
+from .splits import split_holdout
 from .stream import BlockSet, StreamedDataset
 
 LABEL_BYTES = 64  # a row, while the held-out rows of each class are found
@@ -58,11 +59,11 @@ def holdout_dataset(net, model: str | os.PathLike, *, whole: bool = False, force
         return data.gathered(data.holdout if data.holdout.rows else data.everything)
     ds = load_for(net, path)
     _check_same(net, ds, model, force)
-    rows = split_holdout(ds, net.holdout, net.seed)[1]
+    rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
     if not len(rows):
         _warn_all_rows(net, ds, model)
         return ds
-    return dataclasses.replace(ds, x=ds.x[rows], y=ds.y[rows])
+    return ds.of_rows(rows)
 
 
 held_out = holdout_dataset  # its public name, nn.held_out
@@ -83,7 +84,7 @@ def stream_holdout(
         _, blocks = _rows_of(data, data.everything)
         y = np.concatenate([ds.y for ds in blocks])
         labels = Dataset(y, y, data.task, data.classes)
-        rows = split_holdout(labels, net.holdout, net.seed)[1]
+        rows = split_holdout(labels, net.holdout, split_seed_of(net))[1]
         if len(rows):
             return data, len(rows), _picked(_rows_of(data, data.everything)[1], rows)
     _warn_all_rows(net, data, model)
@@ -100,7 +101,12 @@ def stream_for(
 
 def _stream(net, path, target=None, memory: int | None = None) -> StreamedDataset:
     limit = {"window": 1} if memory is None else {"memory": memory}
-    return loading.load(os.fspath(path), _schema(net, target), holdout=net.holdout, seed=net.seed, **limit)
+    return loading.load(os.fspath(path), _schema(net, target), holdout=net.holdout, seed=split_seed_of(net), **limit)
+
+
+def split_seed_of(net) -> int:
+    """Return the seed that drew the rows that a network's training held out."""
+    return net.config.get("split_seed", net.seed)
 
 
 def _rows_of(data: StreamedDataset, blocks: BlockSet) -> tuple[int, Iterator[Dataset]]:
@@ -115,7 +121,7 @@ def _picked(blocks: Iterator[Dataset], rows: np.ndarray) -> Iterator[Dataset]:
         own = rows[low:high] - first
         first += ds.rows
         if len(own):
-            yield dataclasses.replace(ds, x=ds.x[own], y=ds.y[own])
+            yield ds.of_rows(own)
 
 
 def _check_any_held_out(net, model, whole: bool) -> None:

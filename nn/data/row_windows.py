@@ -20,7 +20,7 @@ from .stream import BlockSet, StreamedDataset
 
 @dataclass
 class RowWindow:
-    """Rows in memory as the engine takes them. Reading the window after the next overwrites x and y.
+    """Rows in memory as the engine takes them. Reading the window after the next overwrites x, y and weights.
 
     first: rows of the epoch before these; order: in which they are used, as long as those of all ranks.
     """
@@ -28,6 +28,7 @@ class RowWindow:
     first: int
     x: np.ndarray
     y: np.ndarray
+    weights: np.ndarray | None
     order: np.ndarray
 
 
@@ -47,7 +48,8 @@ class RowWindows:
     """All windows that a training reads, in its order.
 
     window: training rows, a multiple of the batch; batches: rows that are trained on at a time, and that are
-    validated at a time; convert: makes (x, y) for the engine from a Dataset. rank, ranks: this process reads only
+    validated at a time; convert: makes (x, y), and weights if there are any, for the engine from a Dataset; judging:
+    the rows that validate, by default those held out. rank, ranks: this process reads only
     its own share of every window, the rows that it takes from each batch of that window, and shuffles them among
     themselves.
     """
@@ -61,9 +63,11 @@ class RowWindows:
         seed: int,
         rank: int = 0,
         ranks: int = 1,
+        judging: BlockSet | None = None,
     ):
         self._data, self.window, self._batches = data, window, batches
         self._convert, self._seed, self._rank, self._ranks = convert, seed, rank, ranks
+        self._judging = data.holdout if judging is None else judging
         self.count = -(-data.training.rows // window)
         self._buffers: list = [None, None]
         self._filled = 0  # the buffer that was filled last
@@ -95,7 +99,7 @@ class RowWindows:
         return self._worker.submit(self._read, planned, self._filled)
 
     def _plan(self, epoch: int, row: int, epochs: int) -> Iterator[_Planned]:
-        training, holdout = self._data.training, self._data.holdout
+        training, judging = self._data.training, self._judging
         for number in range(epoch, epochs):
             for place, window in enumerate(self.order(number)):
                 first, start = place * self.window, window * self.window
@@ -103,8 +107,8 @@ class RowWindows:
                 if first + stop - start > row:
                     yield _Planned(training, start, stop, self._batches[0], first, number)
             row = 0
-            for start in range(0, holdout.rows, self.window):
-                yield _Planned(holdout, start, min(start + self.window, holdout.rows), self._batches[1])
+            for start in range(0, judging.rows, self.window):
+                yield _Planned(judging, start, min(start + self.window, judging.rows), self._batches[1])
 
     def order(self, epoch: int) -> list[int]:
         """Return the windows in the order in which an epoch takes them."""
@@ -114,8 +118,9 @@ class RowWindows:
     def _read(self, planned: _Planned, buffer: int) -> RowWindow:
         low, high = self._share(planned.stop - planned.start, planned.batch)
         wanted = (low, high) if low < high else (0, 1)  # an engine needs a row, even for an empty share
-        x, y = self._rows(planned.blocks, planned.start + wanted[0], planned.start + wanted[1], buffer)
-        return RowWindow(planned.first, x, y, self._order(planned, high - low))
+        x, y, *weights = self._rows(planned.blocks, planned.start + wanted[0], planned.start + wanted[1], buffer)
+        order = self._order(planned, high - low)
+        return RowWindow(planned.first, x, y, weights[0] if weights else None, order)
 
     def _share(self, rows: int, batch: int) -> tuple[int, int]:
         """Return which of a window's rows are this rank's: as many as it takes from all of its batches."""
@@ -139,7 +144,7 @@ class RowWindows:
             at += high - low
         return order
 
-    def _rows(self, blocks: BlockSet, first: int, last: int, buffer: int) -> tuple[np.ndarray, np.ndarray]:
+    def _rows(self, blocks: BlockSet, first: int, last: int, buffer: int) -> list[np.ndarray]:
         at = 0
         for ds in self._data.read(blocks, first, last):
             if self._closed.is_set():
@@ -150,8 +155,7 @@ class RowWindows:
             for target, array in zip(self._buffers[buffer], arrays, strict=True):
                 target[at : at + len(array)] = array
             at += ds.rows
-        x, y = self._buffers[buffer]
-        return x[:at], y[:at]
+        return [array[:at] for array in self._buffers[buffer]]
 
     def _most_rows(self) -> int:
         """Return the most rows that this rank has of a window; a shorter window can have one more than a full one."""

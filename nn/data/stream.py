@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..core.random import STREAM_HOLDOUT, shuffled
+from ..core.random import STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import UsageError
 from .columns import Columns
 from .dataset import Dataset, outputs_needed
@@ -47,10 +47,10 @@ class Survey:
 
 
 class TrainingMoments:
-    """Moments of the inputs and targets of those rows that a hold-out leaves for training."""
+    """Moments of the inputs and targets of the rows that are trained on."""
 
-    def __init__(self, row_shape: tuple[int, ...], block_rows: int, share: Fraction, seed: int):
-        self._row_shape, self._block_rows, self._share, self._seed = row_shape, block_rows, share, seed
+    def __init__(self, row_shape: tuple[int, ...], block_rows: int, shares: Shares):
+        self._row_shape, self._block_rows, self._shares = row_shape, block_rows, shares
         self.inputs, self.targets = StreamedMoments(), StreamedMoments()
         self._done = 0
 
@@ -58,9 +58,8 @@ class TrainingMoments:
         """Take in the next rows."""
         x, size, done = table.inputs.reshape(-1, *self._row_shape), self._block_rows, self._done
         blocks = range(done // size, -(-(done + len(x)) // size))
-        mask = holdout_mask(blocks.start, blocks.stop, self._share, self._seed)
-        for number, is_held in zip(blocks, mask, strict=True):
-            if not is_held:
+        for number, role in zip(blocks, self._shares.roles(blocks.start, blocks.stop), strict=True):
+            if role == TRAINING:
                 rows = slice(number * size - done, (number + 1) * size - done)
                 self.inputs.add(x[rows])
                 if table.targets.shape[1]:
@@ -138,15 +137,34 @@ class _Labels:
 # ---------------------------------------------------------------- blocks
 
 
-def holdout_mask(first: int, last: int, share: Fraction, seed: int) -> np.ndarray:
-    """Return which of the blocks [first, last) are held out, bool: of every ten the share, fractions carried over."""
-    groups = range(first // GROUP, -(-last // GROUP))
-    held = np.zeros((len(groups), GROUP), bool)
-    for row, group in zip(held, groups, strict=True):
-        count = int(share * GROUP * (group + 1)) - int(share * GROUP * group)
-        row[shuffled(GROUP, seed, STREAM_HOLDOUT + 1 + group)[:count]] = True
-    before = groups.start * GROUP
-    return held.reshape(-1)[first - before : last - before]
+TRAINING, VALIDATION, HELD_OUT = range(3)  # what a block is for
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How blocks are divided: the share held out, that of the others that validates, the seed that draws them."""
+
+    holdout: float
+    validation: float = 0.0
+    seed: int = 0
+
+    def roles(self, first: int, last: int) -> np.ndarray:
+        """Return what the blocks [first, last) are for: of every ten the shares, fractions carried over."""
+        groups = range(first // GROUP, -(-last // GROUP))
+        roles = np.array([self._of_group(group) for group in groups], np.int8).reshape(-1)
+        before = groups.start * GROUP
+        return roles[first - before : last - before]
+
+    def _of_group(self, group: int) -> np.ndarray:
+        holdout, validation = Fraction(str(self.holdout)), Fraction(str(self.validation))
+        held = [int(holdout * GROUP * end) for end in (group, group + 1)]  # of all blocks before, and with this group
+        validating = [int(validation * (GROUP * end - out)) for end, out in zip((group, group + 1), held, strict=True)]
+        roles = np.full(GROUP, TRAINING)
+        roles[shuffled(GROUP, self.seed, STREAM_HOLDOUT + 1 + group)[: held[1] - held[0]]] = HELD_OUT
+        order = shuffled(GROUP, self.seed, STREAM_VALIDATION + 1 + group)
+        left = order[roles[order] == TRAINING]
+        roles[left[: validating[1] - validating[0]]] = VALIDATION
+        return roles
 
 
 @dataclass
@@ -180,11 +198,21 @@ class StreamedDataset:
     """A table whose rows stay in its files; it has the facts of a Dataset, but no `x` and `y`.
 
     memory: bytes for the whole program. window: training rows that are in memory and shuffled together, or None.
-    holdout, seed: decide which rows the moments are found in. training, holdout, everything: blocks of rows.
+    holdout, validation, seed: decide which rows the moments are found in (Shares). training, validation, holdout,
+    everything: blocks of rows.
     Raises UsageError for gzip, else as ds.load.
     """
 
-    def __init__(self, columns: Columns, *, memory=None, window=None, holdout: float = 0.2, seed: int = 0):
+    def __init__(
+        self,
+        columns: Columns,
+        *,
+        memory=None,
+        window=None,
+        holdout: float = 0.2,
+        validation: float = 0.0,
+        seed: int = 0,
+    ):
         files = columns.files
         if files.is_packed:
             advice = "unpack it with gunzip, or leave out --memory and --window"
@@ -193,14 +221,14 @@ class StreamedDataset:
         self._asked = columns
         self._block_rows = max(1, min(BLOCK_ROWS, BLOCK_VALUES // files.columns))
         self._read_blocks = max(1, READ_VALUES // (files.columns * self._block_rows))
-        self._survey(holdout, seed)
+        self._survey(Shares(holdout, validation, seed))
 
-    def _survey(self, holdout: float, seed: int) -> None:
-        """Survey the files, with the moments of the rows that this hold-out leaves for training."""
-        self._split, share, size = (holdout, seed), Fraction(str(holdout)), self._block_rows
+    def _survey(self, shares: Shares) -> None:
+        """Survey the files, with the moments of the rows that these shares leave for training."""
+        self._shares, size = shares, self._block_rows
 
         def new_moments() -> TrainingMoments:
-            return TrainingMoments(self.row_shape, size, share, seed)
+            return TrainingMoments(self.row_shape, size, shares)
 
         found = survey(self._asked, self._read_blocks * size, size, new_moments)
         self.rows, self.task, self.classes, self._counts = found.rows, found.task, found.classes, found.counts
@@ -210,11 +238,11 @@ class StreamedDataset:
         self._known = self._asked.knowing(task=self.task, classes=self.classes)
         if self.classes is not None:
             self._asked = self._known
-        mask = holdout_mask(0, len(self._starts) - 1, share, seed)
-        self.training, self.holdout = self._block_set(~mask), self._block_set(mask)
+        roles = shares.roles(0, len(self._starts) - 1)
+        self.training, self.validation, self.holdout = (self._block_set(roles == role) for role in range(3))
         if not self.training.rows:  # a few blocks, all of them drawn: hold none out
-            self._survey(0.0, seed)
-            self._split = holdout, seed
+            self._survey(Shares(0.0, seed=shares.seed))
+            self._shares = shares
 
     def _block_set(self, chosen: np.ndarray) -> BlockSet:
         numbers, size = np.flatnonzero(chosen), self._block_rows
@@ -275,10 +303,10 @@ class StreamedDataset:
 
     # ---- rows
 
-    def split(self, holdout: float, seed: int) -> None:
-        """Hold this share out: survey the files again if the moments are those of other rows."""
-        if (holdout, seed) != self._split:
-            self._survey(holdout, seed)
+    def split(self, holdout: float, seed: int, validation: float = 0.0) -> None:
+        """Divide the rows by these shares: survey the files again if the moments are those of other rows."""
+        if Shares(holdout, validation, seed) != self._shares:
+            self._survey(Shares(holdout, validation, seed))
 
     def whole(self) -> Dataset:
         """Read all rows as one Dataset."""
@@ -288,6 +316,11 @@ class StreamedDataset:
     def everything(self) -> BlockSet:
         """All rows."""
         return self._block_set(np.ones(len(self._starts) - 1, bool))
+
+    @property
+    def nothing(self) -> BlockSet:
+        """No rows."""
+        return self._block_set(np.zeros(len(self._starts) - 1, bool))
 
     def gathered(self, blocks: BlockSet) -> Dataset:
         """Read the rows of `blocks` as one Dataset."""
@@ -307,6 +340,4 @@ class StreamedDataset:
             rows = min(stop * size, self.rows) - start * size
             table = self._known.files.read_range(self._fields, int(starts[start]), int(starts[stop]), rows)
             ds = self._known.dataset(table)
-            ds.x = ds.x[skip : skip + take]
-            ds.y = None if ds.y is None else ds.y[skip : skip + take]
-            yield ds
+            yield ds.of_rows(slice(skip, skip + take))

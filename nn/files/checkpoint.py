@@ -48,13 +48,19 @@ class Position:
     losses: list[float] = field(default_factory=list)  # of the epochs done
     val_losses: list[float] = field(default_factory=list)
     epoch_seconds: list[float] = field(default_factory=list)
+    val_metrics: list[float] = field(default_factory=list)  # of the epochs done, where --validation asks for them
+    weight: float = 0.0  # of the rows whose losses are in `loss`, where only that tells the weight of an epoch
+    first: dict[str, np.ndarray] = field(default_factory=dict)  # of a refit: the lists of the run before it
     order: dict[str, np.ndarray] = field(default_factory=dict)  # what the next epoch's order is drawn from
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the numbers that a file keeps as arrays: a loss may be infinite, which JSON cannot hold."""
-        lists = {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
-        scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
-        return lists | scalars | {_ORDER + name: array for name, array in self.order.items()}
+        lists = {name: np.array(getattr(self, name), np.float64) for name in [*_LISTS, *_LATER_LISTS]}
+        scalars = {name: np.array([getattr(self, name)], np.float64) for name in [*_SCALARS, *_LATER_SCALARS]}
+        later = {name for name in [*_LATER_LISTS, *_LATER_SCALARS] if not getattr(self, name)}
+        own = {name: array for name, array in (lists | scalars).items() if name not in later}
+        prefixed = [(_ORDER, self.order), (_FIRST, self.first)]
+        return own | {prefix + name: array for prefix, arrays in prefixed for name, array in arrays.items()}
 
     @classmethod
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
@@ -63,14 +69,23 @@ class Position:
             **{name: facts[name] for name in _COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
-            order={name[len(_ORDER) :]: a for name, a in arrays.items() if name.startswith(_ORDER)},
+            **{name: arrays[name].tolist() for name in _LATER_LISTS if name in arrays},
+            **{name: float(arrays[name][0]) for name in _LATER_SCALARS if name in arrays},
+            order=_behind(_ORDER, arrays),
+            first=_behind(_FIRST, arrays),
         )
+
+    def before_refit(self, order: dict[str, np.ndarray]) -> Position:
+        """Return the position before the first epoch of a refit, with the lists of the run so far in `first`."""
+        lists = [*_LISTS, *_LATER_LISTS]
+        return Position(order=order, first={name: np.array(getattr(self, name), np.float64) for name in lists})
 
 
 _COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds")
-_ORDER = "order."
+_LATER_LISTS, _LATER_SCALARS = ("val_metrics",), ("weight",)  # which a file without them leaves empty
+_ORDER, _FIRST = "order.", "first."
 DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
 _SAID_AS = {"window": "--memory or --window"}  # which decides the other
 
@@ -83,8 +98,14 @@ class Fingerprint:
     data_sha256: str
     engine: str  # backend and instruction set, which decide the bits too
     rows: int  # of an epoch
-    holdout: int  # rows held out
+    holdout: int  # rows that judge an epoch
     vectors: dict[str, tuple[np.dtype, int]]  # type and length of the parameters and the moments in use
+    monitored: bool = False  # a metric is kept of each epoch
+    refit_rows: int | None = None  # of an epoch of the refit; None: there is none
+
+
+def _behind(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class Checkpoint:
@@ -198,12 +219,12 @@ def _check_agreement(path: str, facts: dict, fingerprint: Fingerprint) -> None:
             f"--dataset: {path} was written while training on other data; give that data, or leave out --resume"
         )
     theirs, ours = facts["config"], json.loads(json.dumps(fingerprint.config))
-    for flag in dict.fromkeys([*DECIDING, *ours]):
-        if theirs.get(flag) != ours[flag]:
+    for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
+        if theirs.get(flag) != ours.get(flag):
             name = _SAID_AS.get(flag, f"--{flag}")
             raise UsageError(
                 f"{name}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
-                f"{json.dumps(ours[flag])}; use the same value, or leave out --resume to start afresh"
+                f"{json.dumps(ours.get(flag))}; use the same value, or leave out --resume to start afresh"
             )
     if facts["engine"] != fingerprint.engine:
         log.warning(
@@ -219,17 +240,28 @@ def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint
     wanted = {name: (dtype, (length,)) for name, (dtype, length) in fingerprint.vectors.items()}
     wanted |= {name: (np.dtype(np.float64), (1,)) for name in _SCALARS}
     wanted |= {name: (np.dtype(np.float64), (epoch,)) for name in _LISTS}
-    if not fingerprint.holdout:
+    rows, is_refit = fingerprint.rows, any(name.startswith(_FIRST) for name in arrays)
+    if is_refit:
+        rows = fingerprint.refit_rows
+        before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
+        wanted |= {_FIRST + name: (np.dtype(np.float64), before) for name in [*_LISTS, *_LATER_LISTS]}
+    if rows is None or (is_refit and not 0 < before[0] <= epochs):
+        raise _FILE.damaged(path, "it is of a refit that this run does not have")
+    if is_refit or not fingerprint.holdout:
         wanted["val_losses"] = (np.dtype(np.float64), (0,))
+    if fingerprint.monitored and epoch and not is_refit:
+        wanted["val_metrics"] = (np.dtype(np.float64), (epoch,))
+    if "weight" in arrays:
+        wanted["weight"] = (np.dtype(np.float64), (1,))
     wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if found != wanted:
         name = next(name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name))
         raise _FILE.damaged(path, f"{name} does not fit the network and the run")
-    at_end = row == fingerprint.rows or (epoch == epochs and row == 0)
-    if epoch > epochs or row > fingerprint.rows or (row % batch and not at_end) or (epoch == epochs and row):
+    at_end = row == rows or (epoch == epochs and row == 0)
+    if epoch > epochs or row > rows or (row % batch and not at_end) or (epoch == epochs and row):
         raise _FILE.damaged(path, f"epoch {epoch}, row {row} is not a position in this run")
-    if step != epoch * -(-fingerprint.rows // batch) + -(-row // batch):
+    if step != epoch * -(-rows // batch) + -(-row // batch):
         raise _FILE.damaged(path, f"batch {step} is not at epoch {epoch}, row {row}")
 
 

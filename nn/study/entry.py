@@ -200,12 +200,13 @@ def _inference(net, x, rows: int) -> float:
 
 def _errors(net, ds, test_ds) -> dict:
     """Return the errors on the test data, or on the rows held out, or on all rows."""
+    from ..data.model_data import split_seed_of
     from ..ds import split_holdout
     from ..test import test
 
     if test_ds is None:
-        rows = split_holdout(ds, net.holdout, net.seed)[1]
-        test_ds = replace(ds, x=ds.x[rows], y=ds.y[rows]) if len(rows) else ds
+        rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
+        test_ds = ds.of_rows(rows) if len(rows) else ds
     figures = test(net, test_ds)
     names = ("rmse", "mae", "r2", "skill", "accuracy")
     return {name: figures[name] for name in names if figures.get(name) is not None}

@@ -22,14 +22,17 @@ from ..nn_aux import (
     INITIALIZERS,
     LEARNING_RATES,
     LOSSES,
+    MONITORS,
     OPTIMIZERS,
     SCALING_ALIASES,
     SCALINGS,
     SCHEDULES,
     TASKS,
     WEIGHT_DECAYS,
+    is_class_weight,
     threshold_rules,
     threshold_value,
+    validation_value,
 )
 from ..utils import UsageError, closest
 
@@ -82,6 +85,8 @@ BYTES = Value(_bytes, lambda value: value > 0, "a size in bytes such as 2G or 50
 POSITIVE = Value(float, lambda value: 0 < value < math.inf, "a finite number above 0")
 NOT_NEGATIVE = Value(float, lambda value: 0 <= value < math.inf, "a finite number, 0 or above")
 SHARE = Value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+VALIDATION = Value(validation_value, bool, "a share above 0 and below 1, or a file")
+CLASS_WEIGHT = Value(str, is_class_weight, "none, balanced, or a number of at least 0 for each class, 1,10")
 THRESHOLD = Value(threshold_value, lambda value: True, f"a finite number, {threshold_rules()}")
 GPUS = Value(device_numbers, bool, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)")
 TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a value that is no flag")
@@ -186,6 +191,10 @@ FLAGS = [
         keyword_of="train",
     ),
     Flag(
+        "validation", DATA, "Rows that choose the best epoch: a share of those --holdout leaves, or a file (none).",
+        VALIDATION, "SHARE/FILE", keyword_of="train",
+    ),
+    Flag(
         "threshold", DATA,
         f"Score from which a row counts as class 1 ({_USUAL['threshold']}); --train finds it by {threshold_rules()}.",
         THRESHOLD, "SCORE/RULE", modes=USE, keyword_of="train",
@@ -222,6 +231,19 @@ FLAGS = [
         "batch_number", TRAINING, f"Rows in a batch ({_USUAL['batch_number']}).", _whole(1), "N", alias="batch_size",
         keyword_of="train",
     ),
+    Flag(
+        "patience", TRAINING, "Stop after this many epochs without a better one on the --validation rows (never).",
+        _whole(1), "N", keyword_of="train",
+    ),
+    _name_of("monitor", TRAINING, MONITORS, "loss; what makes an epoch better", keyword_of="train"),
+    Flag(
+        "refit", TRAINING, "Then train once more for the best number of epochs, on the --validation rows too.",
+        keyword_of="train",
+    ),
+    Flag(
+        "class_weight", TRAINING, "none, balanced, or a number for each class: how much its rows count (none).",
+        CLASS_WEIGHT, "WEIGHTS", keyword_of="train",
+    ),
     Flag("learning_rate", TRAINING, f"Step size ({_RATES}).", POSITIVE, "RATE", keyword_of="train"),
     _name_of("optimizer", TRAINING, OPTIMIZERS, "adam", keyword_of="train"),
     Flag("momentum", TRAINING, f"Momentum of sgd ({_USUAL['momentum']}).", SHARE, "SHARE", keyword_of="train"),
@@ -233,6 +255,10 @@ FLAGS = [
     Flag(
         "seed", TRAINING, "Seed of initial weights, shuffles and held-out rows (0).", _whole(0, 2**32 - 1), "N", "-s",
         keyword_of="network",
+    ),
+    Flag(
+        "split_seed", TRAINING, "Another seed for held-out and validation rows (that of --seed).", _whole(0, 2**32 - 1),
+        "N", keyword_of="train",
     ),
     Flag(
         "reference", TRAINING, "Compute bit for bit as the original C program did.", modes=USE, keyword_of="network"

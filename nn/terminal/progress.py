@@ -32,7 +32,9 @@ class Lines(Callback):
         """See Callback.start."""
         say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
         say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
-        held_out = ", {holdout} held out".format(**info) if info["holdout"] else ""
+        self._judged, self._chosen_by = "", info["monitor"]
+        held_out = ", {validation} validating by {monitor}".format(**info) if info["monitor"] else ""
+        held_out += ", {holdout} held out".format(**info) if info["holdout"] else ""
         batches = "{epochs} epochs of {batches} batches of {batch_number}".format(**info)
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(**info)
         say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
@@ -54,11 +56,23 @@ class Lines(Callback):
         us_per_batch: float,
     ) -> None:
         """See Callback.epoch."""
-        held_out = "" if val_loss is None else f"  held-out {val_loss:<11.6g}"
+        word = "validation" if self._chosen_by else "held-out"
+        held_out = "" if val_loss is None else f"  {word} {val_loss:<11.6g}"
         say(
-            f"epoch {epoch:{len(str(epochs))}}/{epochs}  loss {loss:<11.6g}{held_out}"
+            f"epoch {epoch:{len(str(epochs))}}/{epochs}  loss {loss:<11.6g}{held_out}{self._judged}"
             f"  {seconds:.3g} s  {us_per_batch:.1f} us a batch"
         )
+
+
+    def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
+        """See Callback.judged."""
+        own = "" if metric == "loss" else f"  {metric} {value:<9.6g}"
+        self._judged = own + ("  best" if is_best else "      ")
+
+    def refit(self, epochs: int, rows: int) -> None:
+        """See Callback.refit."""
+        self._judged = ""
+        say(f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs")
 
 
 class Bar(Lines):
@@ -94,7 +108,8 @@ class Bar(Lines):
     def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
         if self._verbose:
             super().epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
-        held_out = "" if val_loss is None else f", held-out {val_loss:.6g}"
+        word = "validation" if self._chosen_by else "held-out"
+        held_out = "" if val_loss is None else f", {word} {val_loss:.6g}{self._judged.rstrip()}"
         self._advance(epoch, 1.0, f"loss {loss:.6g}{held_out}")
 
     def _advance(self, epoch: int, share: float, loss: str) -> None:
@@ -111,6 +126,12 @@ class Bar(Lines):
             speed=f"{(done - self._before) / (now - self._began):,.0f} rows/s",
             refresh=True,
         )
+
+    def refit(self, epochs, rows):
+        super().refit(epochs, rows)
+        self._rows, self._epochs, self._before = rows, epochs, 0
+        self._began, self._drawn = time.monotonic(), 0.0
+        self._bar.update(self._task, total=epochs * rows, completed=0, epochs=epochs)
 
     def close(self):
         self._bar.stop()

@@ -1,9 +1,11 @@
 """Training: what a call of `train` computes.
 
-    options.py  Options: the settings that change the result, defaults filled in
-    rows.py     TrainingRows: split, scaled, loaded; what the network must know to read such data again
-    decision.py after the last epoch: the temperature of the probabilities, the threshold of class 1
-    loop.py     train; Training: epoch after epoch, stops, checkpoints, figures
+    options.py     Options: the settings that change the result, defaults filled in
+    rows.py        TrainingRows: split, scaled, loaded; what the network must know to read such data again
+    weights.py     how much each row and class counts in the loss
+    validation.py  what judges each epoch: rows, metric, the best one
+    decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
+    loop.py        train; Training: epoch after epoch, stops, checkpoints, figures
 
 Imports: everything below, from watch to utils. Imported by: study, commands.
 """

@@ -28,9 +28,11 @@ from ..watch.callbacks import Callback
 from . import rows as row_sets
 from .decision import check_decision, decide_on
 from .options import Options, is_decided_later, options_of
-from .rows import TrainingRows, check_fit, window_of
+from .rows import TrainingRows, check_fit, split_seed, window_of
+from .validation import LOSS, metric_of
 
 POLL_SECONDS = 0.1
+GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
 
 def train(
@@ -48,6 +50,12 @@ def train(
     holdout: float | None = None,
     threshold: float | str | None = None,
     calibrate: str | None = None,
+    class_weight: str | None = None,
+    validation: float | str | Dataset | None = None,
+    monitor: str | None = None,
+    patience: int | None = None,
+    refit: bool | None = None,
+    split_seed: int | None = None,
     checkpoint: str | Checkpoint | None = None,
     checkpoint_every: int | None = None,
     resume: str | None = None,
@@ -71,6 +79,12 @@ def train(
     threshold: a number, or a rule by which it is found after the last epoch: f1, fbeta=B, precision=P, recall=R,
     cost=FP:FN. calibrate: none, or temperature, found on validation rows.
 
+    Rows of ds.weights above 1 count more, times class_weight: none, balanced, or numbers with commas between them.
+    validation: a share of the rows that holdout leaves, a file or a Dataset, on which every epoch is judged by
+    `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
+    stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
+    validation rows too, for as many epochs as were best. split_seed: draws held-out and validation rows (net.seed).
+
     A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
     batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
 
@@ -81,12 +95,16 @@ def train(
     if None not in (batch_number, batch_size):
         raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
     given = {**given, "batch_number": batch_size if batch_number is None else batch_number}
+    validation_rows = validation if isinstance(validation, Dataset) else None
+    if validation_rows is not None:
+        given["validation"] = validation.path or GIVEN_ROWS
     options = options_of(net, ds, {option.name: given[option.name] for option in fields(Options)})
     net.expect_batches(options.batch_number)
     saving = checkpoint
     if not isinstance(checkpoint, Checkpoint):
         saving = Checkpoint(checkpoint, checkpoint_every, resume)
-    return Training(net, ds, options, callback or progress or Callback(), stop or StopRequest(), saving).run()
+    callback = callback or progress or Callback()
+    return Training(net, ds, options, callback, stop or StopRequest(), saving, validation_rows).run()
 
 
 class Training:
@@ -100,21 +118,30 @@ class Training:
         callback: Callback,
         stop: StopRequest,
         checkpoint: Checkpoint,
+        validation: Dataset | None = None,
     ):
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self.engine = net.engine  # made here at the latest
         self.rank_group = self.engine.rank_group
         check_fit(net, ds)
-        ds, window = window_of(net, ds, options, self.rank_group)
-        self.rows = TrainingRows(net, ds, window, options, self.rank_group)
+        self.monitor = options.monitored
+        self._validation_count = 0
+        self._start = self.engine.get("parameters") if options.refit else None
+        self._data = ds, window = window_of(net, ds, options, self.rank_group)
+        self.rows = TrainingRows(net, ds, window, options, self.rank_group, validation)
         if is_decided_later(options):
             check_decision(net, options, self.rows.decisive()[2])
+        if self.monitor:
+            self._validation_count = self.rows.judged_count
         self._check_ranks(ds)
         self.batches = self._batches()
         self.order = self._order()
         self.at = Position(order=self.order.state())
         self.checkpoint = checkpoint
         self._clear_moments()
+        if self.monitor:
+            self.engine.keep()  # takes the memory now
+        self._decided: dict = {}
         self.resumed = self._resume(ds)
         at = {"epoch": self.at.epoch, "row": self.at.row, "losses": self.at.losses}
         self.rank_group.agree({"resume": at}, "all ranks must see the same checkpoint", "--{}")
@@ -167,8 +194,10 @@ class Training:
             data_sha256=data_digest(ds),
             engine=self.engine.describe(),
             rows=self._epoch_rows(),
-            holdout=self.rows.holdout_count,
+            holdout=self.rows.judged_count,
             vectors={name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()},
+            monitored=self.monitor is not None,
+            refit_rows=self._refit_rows(),
         )
         found = self.checkpoint.load(self.fingerprint, self.at)
         if found is None:
@@ -178,18 +207,25 @@ class Training:
             self.order.restore(self.at.order)
         except ValueError as error:
             raise DataError(f"{self.checkpoint.source}: damaged checkpoint: {error}") from error
+        if self.at.first and self.at.epoch > (self._best_epoch() or 0):
+            raise DataError(f"{self.checkpoint.source}: damaged checkpoint: epoch {self.at.epoch} of the refit")
         for name, vector in vectors.items():
             self.engine.set(name, vector)
         return True
 
     def _clear_moments(self) -> None:
         """Set the moments to 0: the network may have been trained before."""
-        for name in self._vectors()[1:]:
+        for name in moment_names(self.options.optimizer, self.options.momentum):
             self.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
 
     def _vectors(self) -> list[str]:
         """Return the names of the engine's vectors that training changes."""
-        return ["parameters", *moment_names(self.options.optimizer, self.options.momentum)]
+        kept = ["kept"] if self.monitor else []
+        return ["parameters", *moment_names(self.options.optimizer, self.options.momentum), *kept]
+
+    def _refit_rows(self) -> int | None:
+        """Return the rows of an epoch of the refit; None without one."""
+        return self.rows.count + self.rows.judged_count if self.options.refit else None
 
     # ---- the run
 
@@ -198,10 +234,14 @@ class Training:
         self.stop.answered = True
         self.callback.start(self.info())
         try:
-            self.rows.start(self.at, self.options.epochs)
             with _ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
-                while self.at.epoch < self.options.epochs:
-                    self._run_epoch(worker)
+                if not self.at.first:
+                    self._run_epochs(worker)
+                if self.options.refit and self._best_epoch():
+                    self._begin_refit()
+                    self._run_epochs(worker)
+                elif self.monitor and self._best_epoch():
+                    self.engine.set("parameters", self.engine.get("kept"))
         except Stopped:
             self._save()
             raise
@@ -211,11 +251,65 @@ class Training:
             self.net.take_parameters()
             self.net.describe(history=self._losses())
             self.checkpoint.finish()
-        decided = {}
+        if not self.at.first:
+            self._decide()
+        return self._result() | self._decided
+
+    def _decide(self) -> None:
+        """Find what the options leave to be found after the last epoch."""
         if is_decided_later(self.options):
             ds, rows, _ = self.rows.decisive()
-            decided = decide_on(self.net, ds, rows, self.options)
-        return self._result() | decided
+            self._decided = decide_on(self.net, ds, rows, self.options)
+
+    def _run_epochs(self, worker: ThreadPoolExecutor) -> None:
+        """Run the epochs that are left, of the refit if that has begun."""
+        self.rows.start(self.at, self._last_epoch())
+        while not self._is_over():
+            self._run_epoch(worker)
+
+    def _last_epoch(self) -> int:
+        """Return how many epochs there are at most."""
+        return self._best_epoch() if self.at.first else self.options.epochs
+
+    def _is_over(self) -> bool:
+        """Return whether no epoch follows: the last one is done, or there was none better for long."""
+        if self.at.epoch >= self._last_epoch():
+            return True
+        return self.monitor is not None and not self.at.first and self.monitor.is_over(self.at.val_metrics)
+
+    def _best_epoch(self) -> int | None:
+        """Return the best epoch, from 1; None where none is known."""
+        return self.monitor.best(self._chosen("val_metrics")) if self.monitor else None
+
+    def _chosen(self, name: str) -> list[float]:
+        """Return a list of Position for the run that chooses the best epoch."""
+        return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
+
+    def _begin_refit(self) -> None:
+        """Train once more, on validation rows too: from the first parameters, or from a checkpoint of the refit.
+
+        What validation rows decide they decide before, when the network does not know them.
+        """
+        engine, is_resumed = self.engine, bool(self.at.first)
+        vectors = {name: engine.get(name) for name in self._vectors()} if is_resumed else {"parameters": self._start}
+        engine.set("parameters", engine.get("kept"))
+        self.net.take_parameters()
+        self._decide()
+        decided = {name: getattr(self.net, name) for name in ("threshold", "temperature")}
+        self.rows.close()
+        self.rows = None  # two would need twice the memory
+        ds, window = self._data
+        if window:
+            ds.split(self.options.holdout, split_seed(self.options, self.net.seed))
+        self.rows = TrainingRows(self.net, ds, window, self.options, self.rank_group, refit=True)
+        self.net.describe(**decided)
+        self.order, self.batches = self._order(), self._batches()
+        self._clear_moments()
+        for name, vector in vectors.items():
+            engine.set(name, vector)
+        if not is_resumed:
+            self.at = self.at.before_refit(self.order.state())
+        self.callback.refit(self._last_epoch(), self.rows.count)
 
     def _run_epoch(self, worker: ThreadPoolExecutor) -> None:
         """Train on the rest of the epoch at hand."""
@@ -226,8 +320,10 @@ class Training:
             began = time.perf_counter()
             if at.row < first + len(order):
                 raise Stopped(self._asked())
+            if self.rows.weight is None:
+                at.weight += self.rank_group.sum(self.rows.window_weight)
         # the original divides by all rows, also where it left some out
-        self._finish_epoch(worker, at.loss / self.rows.count)
+        self._finish_epoch(worker, at.loss / (at.weight if self.rows.weight is None else self.rows.weight))
 
     def _train_on(self, worker: ThreadPoolExecutor, first: int, order: np.ndarray) -> None:
         """Train on the rows of a stretch that come after at.row; `first` rows of the epoch came before the stretch."""
@@ -267,49 +363,87 @@ class Training:
                 done = progress.row
                 if done:
                     done += first
-                    self.callback.update(self.at.epoch + 1, done, self._epoch_rows(), progress.loss / done)
+                    loss = progress.loss / done * self.rows.rows_by_weight
+                    self.callback.update(self.at.epoch + 1, done, self._epoch_rows(), loss)
 
     def _asked(self) -> int | None:
         """Return the signal that asks this rank or another to stop, agreed on by all; None without a signal."""
         return next((signum for signum in self.rank_group.gather(self.stop.signum) if signum is not None), None)
 
     def _finish_epoch(self, worker, loss: float) -> None:
-        at, epochs = self.at, self.options.epochs
+        at, epochs = self.at, self._last_epoch()
         if not math.isfinite(loss):
             raise NnError(
                 f"loss is {loss} at epoch {at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"
             )
-        val_loss = None
-        if self.rows.holdout_count:
-            val_loss = self._val_loss(worker)
+        val_loss = value = None
+        if self.rows.judged_count:
+            val_loss, value = self._judge(worker)
             at.val_losses.append(val_loss)
+        is_best = value is not None and self._is_best(value)
+        if is_best:
+            self.engine.keep()
+        if value is not None:
+            at.val_metrics.append(value)
         seconds, us_per_batch = at.seconds, 1e6 * at.seconds / self.batches
         at.losses.append(loss)
         at.epoch_seconds.append(seconds)
-        at.epoch, at.row, at.loss, at.seconds = at.epoch + 1, 0, 0.0, 0.0
+        at.epoch, at.row, at.loss, at.seconds, at.weight = at.epoch + 1, 0, 0.0, 0.0, 0.0
         at.order = self.order.state()
+        if value is not None:
+            self.callback.judged(at.epoch, self.monitor.name, value, is_best)
         self.callback.epoch(at.epoch, epochs, loss, val_loss, seconds, us_per_batch)
-        asked = self._asked()
-        if asked is not None and at.epoch < epochs:
+        asked, is_over = self._asked(), self._is_over()
+        if asked is not None and (not is_over or (self.options.refit and not at.first)):
             raise Stopped(asked)
-        if self.checkpoint.due(at.epoch, epochs):
+        if self.checkpoint.due(at.epoch, at.epoch if is_over else epochs):
             self._save()
 
-    def _val_loss(self, worker) -> float:
-        """Return the mean loss of the held-out rows, some at a time, so that a signal does not wait for all of them."""
-        total, loss, rank_group = self.rows.holdout_count, 0.0, self.rank_group
-        for rows in self.rows.holdout_windows(self._await):
-            for first in range(0, len(rows), row_sets.VALIDATION_ROWS * rank_group.size):
-                asked = self._asked() if first else None
-                if asked is not None:
-                    raise Stopped(asked)
-                some = rows[first : first + row_sets.VALIDATION_ROWS * rank_group.size]
-                some = some[rank_group.share(len(some))]
-                if len(some):
-                    part = worker.submit(self.engine.loss, self.rows.loaded, some).result()
-                    loss += part * (len(some) / total)
-        return rank_group.sum(loss)
+    def _is_best(self, value: float) -> bool:
+        return self.monitor.best([*self.at.val_metrics, value]) == len(self.at.val_metrics) + 1
+
+    def _judge(self, worker) -> tuple[float, float | None]:
+        """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None."""
+        losses, parts, rank_group = [], [], self.rank_group
+        of_scores = self.monitor is not None and self.monitor.name != LOSS
+        for judged in self.rows.judged(self._await):
+            for some in self._some_at_a_time(judged.rows):
+                part = worker.submit(self.engine.loss, judged.data, some).result()
+                losses.append((part, judged.weight(some)))
+                if of_scores:
+                    scores = worker.submit(self.engine.predict, judged.data, some).result()
+                    truth, weights = judged.truth(some)
+                    parts.append((truth, scores, weights))
+        total = rank_group.sum(float(sum(weight for _, weight in losses)))
+        loss = rank_group.sum(sum(part * (weight / total) for part, weight in losses) if total else 0.0)
+        if of_scores:
+            return loss, metric_of(self.net, self.monitor.name, self._of_all_ranks(parts), self._threshold())
+        return loss, loss if self.monitor and self.rows.is_validated else None
+
+    def _some_at_a_time(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield this rank's share of some rows after some, so that a signal does not wait for all of them."""
+        step = row_sets.VALIDATION_ROWS * self.rank_group.size
+        for first in range(0, len(rows), step):
+            asked = self._asked() if first else None
+            if asked is not None:
+                raise Stopped(asked)
+            some = rows[first : first + step]
+            some = some[self.rank_group.share(len(some))]
+            if len(some):
+                yield some
+
+    def _of_all_ranks(self, parts: list) -> list:
+        """Return the (truth, scores, weights or None) of all ranks' rows."""
+        if self.rank_group.size == 1:
+            return parts
+        lists = [[None if array is None else array.tolist() for array in part] for part in parts]
+        everyone = [part for own in self.rank_group.gather(lists) for part in own]
+        return [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
+
+    def _threshold(self) -> float:
+        threshold = self.options.threshold
+        return DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
 
     def _save(self) -> None:
         if self.checkpoint.path is not None and self.rank_group.rank == 0:
@@ -319,7 +453,11 @@ class Training:
     # ---- figures
 
     def _losses(self) -> dict:
-        return {"loss": self.at.losses, "val_loss": self.at.val_losses if self.rows.holdout_count else None}
+        judged = self.monitor is not None or self.rows.judged_count > 0
+        losses = {"loss": self._chosen("losses"), "val_loss": self._chosen("val_losses") if judged else None}
+        if self.monitor:
+            losses["val_metric"] = [None if math.isnan(value) else value for value in self._chosen("val_metrics")]
+        return losses
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
@@ -335,6 +473,8 @@ class Training:
             "loss": net.loss,
             "rows": self.rows.count,
             "holdout": self.rows.holdout_count,
+            "validation": self._validation_count,
+            "monitor": self.monitor.name if self.monitor else None,
             "inputs": net.inputs,
             "batches": self.batches,
             "routes": partial(self.engine.routes, self.options.batch_number),
@@ -346,9 +486,21 @@ class Training:
         """Return where the checkpoint had the run, for callbacks; None for a run that starts afresh."""
         if not self.resumed:
             return None
-        at = self.at
-        done = zip(at.losses, at.val_losses or [None] * at.epoch, at.epoch_seconds, strict=True)
-        return {"file": self.checkpoint.source, "epoch": at.epoch, "row": at.row, "done": list(done)}
+        losses, val_losses, seconds, metrics = map(
+            self._chosen, ("losses", "val_losses", "epoch_seconds", "val_metrics")
+        )
+        done = zip(losses, val_losses or [None] * len(losses), seconds, strict=True)
+        at = {"file": self.checkpoint.source, "epoch": self.at.epoch, "row": self.at.row}
+        return {**at, "done": list(done), "metrics": metrics}
+
+    def _chosen_epoch(self) -> dict:
+        """Return what is told of the choice of an epoch; nothing without validation rows."""
+        weighted = {"weighted": True} if self.rows.weighted else {}
+        if not self.monitor:
+            return weighted
+        refit = {"refit": {"rows": self.rows.count, "loss": self.at.losses}} if self.at.first else {}
+        choice = {"monitor": self.monitor.name, "best_epoch": self._best_epoch()}
+        return {"validation": self._validation_count, **choice, **refit, **weighted}
 
     def _result(self) -> dict:
         net = self.net
@@ -363,7 +515,8 @@ class Training:
             "parameters": net.parameter_count,
             "epochs": self.options.epochs,
             **self._losses(),
-            "seconds": sum(self.at.epoch_seconds),
+            **self._chosen_epoch(),
+            "seconds": sum(self.at.epoch_seconds) + (sum(self._chosen("epoch_seconds")) if self.at.first else 0.0),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from ..cluster import RankGroup
 from ..data.memory import window_rows
+from ..data.model_data import load_for
 from ..data.row_windows import RowWindow, RowWindows
 from ..data.scaling import Moments, Scaling, StreamedMoments
+from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..data.stream import StreamedDataset
-from ..ds import Dataset, check_trainable, split_holdout
+from ..ds import Dataset, check_trainable
 from ..files.checkpoint import Position
 from ..nn import Network
 from ..nn_aux import ACTIVATIONS, DEFAULTS
 from ..utils import DataError, UsageError, log
-from .options import Options, is_decided_later
+from .options import Options, is_decided_later, without_validation
+from .validation import LOSS, JudgedRows, truth_of
+from .weights import check_any_weight, class_weights, row_weights, weight_of
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
 
@@ -26,7 +30,9 @@ VALIDATION_ROWS = 4096  # between two looks for a signal
 class TrainingRows:
     """The rows of a training as its engine reads them: all loaded, or row windows that are loaded in turn.
 
-    window: rows of a window, None to load all. The network is told what it must know to read such data again.
+    window: rows of a window, None to load all. given: the data set of validation rows, if a caller has it already.
+    refit: train on the validation rows too, and judge none. The network is told what it must know to read such data
+    again.
     """
 
     def __init__(
@@ -36,23 +42,73 @@ class TrainingRows:
         window: int | None,
         options: Options,
         rank_group: RankGroup,
+        given: Dataset | None = None,
+        refit: bool = False,
     ):
         self._net = net
-        self._training, self._holdout = _split(ds, options.holdout, net.seed)
-        self.count, self.holdout_count = len(self._training), len(self._holdout)
+        used = without_validation(options) if refit else options
+        split = split_of(ds, used, net.seed, remark=not refit)
+        self._training, self.count, self.holdout_count = split.training, len(split.training), len(split.holdout)
         net.describe(**_facts_of(net, ds, self._training, window, options, self.holdout_count > 0))
-        self._data = ds if is_decided_later(options) else None  # else the engine's copy is enough
+        self.of_classes = _class_weights(options, ds, self._training)
+        self._file = self._validation_file(used, given)
+        self.is_validated = used.validation is not None
+        self._judged = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
+        self.judged_count = self._file.rows if self._file else len(self._judged)
+        self._has_weights = getattr(ds, "weights", None) is not None
+        needed = window or is_decided_later(options) or (self.is_validated and options.monitored.name != LOSS)
+        self._data = ds if needed else None  # else the engine's copy is enough
         self.loaded = self.windows = None  # loaded: what the engine computes with now
-        convert = functools.partial(_engine_rows, net)
+        convert = partial(_engine_rows, net, self.of_classes)
         if window:
+            judging = ds.nothing if refit or self._file else ds.validation if self.is_validated else ds.holdout
             batches = options.batch_number, VALIDATION_ROWS * rank_group.size
-            self.windows = RowWindows(ds, window, batches, convert, net.seed, rank_group.rank, rank_group.size)
+            place = rank_group.rank, rank_group.size
+            self.windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
+            self.weights = None
         else:
-            self.loaded = net.engine.load(*convert(ds))
+            arrays = convert(ds)
+            self.weights = arrays[2] if len(arrays) > 2 else None
+            check_any_weight(self.weights, self._training, "training")
+            check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
+            self.loaded = net.engine.load(*arrays)
+        if self._file:
+            self._file_arrays = convert(self._file)
+            self._file_loaded = net.engine.load(*self._file_arrays)
+
+    def _validation_file(self, options: Options, given: Dataset | None) -> Dataset | None:
+        """Return the data set that --validation names; None where it is a share, or there is none."""
+        if not isinstance(options.validation, str):
+            return None
+        ds = load_for(self._net, options.validation) if given is None else given
+        check_fit(self._net, ds, only_rows=True)
+        check_any_weight(ds.weights, np.arange(ds.rows), "validation")
+        return ds
 
     def decisive(self) -> tuple[Dataset | StreamedDataset, object, bool]:
         """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_on."""
-        return self._data, self._data.training if self.windows else self._training, False
+        if self._file:
+            return self._file, np.arange(self._file.rows), True
+        if self.windows:
+            return self._data, self._data.validation if self.is_validated else self._data.training, self.is_validated
+        return self._data, self._judged if self.is_validated else self._training, self.is_validated
+
+    @property
+    def weight(self) -> float | None:
+        """How many rows the training rows count as; None where that is known at the end of an epoch only."""
+        if self.windows and self.weighted:
+            return None
+        return weight_of(self.weights, self._training)
+
+    @property
+    def rows_by_weight(self) -> float:
+        """The training rows by their weight: makes a loss by rows one by weights; 1 where the weight is not known."""
+        return self.count / self.weight if self.weight else 1.0
+
+    @property
+    def weighted(self) -> bool:
+        """Return whether rows have weights in the loss."""
+        return self.of_classes is not None or self._has_weights
 
     def start(self, at: Position, epochs: int) -> None:
         """Begin to read windows from a position on."""
@@ -78,18 +134,33 @@ class TrainingRows:
             window = self._load_next(wait)
             yield window.first, window.order
 
-    def holdout_windows(self, wait) -> Iterator[np.ndarray]:
-        """Yield the held-out rows, as indices into `loaded`."""
-        if self.windows is None:
-            yield self._holdout
-            return
-        for _ in range(0, self.holdout_count, self.windows.window):
-            yield self._load_next(wait).order
+    def judged(self, wait) -> Iterator[JudgedRows]:
+        """Yield the rows that judge an epoch: those of --validation, else those held out."""
+        if self._file:
+            ds, weights = self._file, self._file_arrays[2] if len(self._file_arrays) > 2 else None
+            yield JudgedRows(self._file_loaded, np.arange(ds.rows), partial(weight_of, weights), partial(_truth, ds))
+        elif self.windows is None:
+            of_rows = partial(weight_of, self.weights), partial(_truth, self._data)
+            yield JudgedRows(self.loaded, self._judged, *of_rows)
+        else:
+            for _ in range(0, self.judged_count, self.windows.window):
+                window = self._load_next(wait)
+                of_rows = partial(weight_of, window.weights), partial(self._truth_in, window)
+                yield JudgedRows(self.loaded, window.order, *of_rows)
+
+    def _truth_in(self, window: RowWindow, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return (targets, weights) of a window's rows as metrics take them: class weights are of the loss alone."""
+        truth, weights = truth_of(self._net, window.y[rows]), window.weights
+        if weights is None or not self._has_weights:
+            return truth, None
+        own = np.ones(len(rows)) if self.of_classes is None else self.of_classes[truth]
+        return truth, np.divide(weights[rows], own, out=np.zeros(len(rows)), where=own > 0)
 
     def _load_next(self, wait) -> RowWindow:
         window = self.windows.next(wait)
         self.loaded = None  # two would need twice the memory
-        self.loaded = self._net.engine.load(window.x, window.y)
+        self.loaded = self._net.engine.load(window.x, window.y, window.weights)
+        self.window_weight = weight_of(window.weights, slice(None)) if window.weights is not None else len(window.x)
         return window
 
 
@@ -97,7 +168,7 @@ def window_of(net, ds: Dataset | StreamedDataset, options: Options, rank_group: 
     """Return (data, rows of a window): streamed data that memory can hold become a Dataset, without a window."""
     if isinstance(ds, Dataset):
         return ds, None
-    ds.split(options.holdout, net.seed)
+    ds.split(options.holdout, split_seed(options, net.seed), options.validation_share)
     window = window_rows(ds, net, options.batch_number, options.scaling, rank_group.size)
     if window is None:
         return ds.whole(), None
@@ -106,15 +177,42 @@ def window_of(net, ds: Dataset | StreamedDataset, options: Options, rank_group: 
     return ds, window
 
 
-def _split(ds: Dataset | StreamedDataset, share: float, seed: int):
-    """Return (training rows, held-out rows); of a Dataset their indices."""
+def split_seed(options: Options, seed: int) -> int:
+    """Return the seed that draws held-out and validation rows."""
+    return seed if options.split_seed is None else options.split_seed
+
+
+def split_of(ds: Dataset | StreamedDataset, options: Options, seed: int, remark: bool = False) -> Split:
+    """Return the rows by their purpose; of a Dataset their indices. remark: say what the data is too small for."""
     if isinstance(ds, Dataset):
-        rows, holdout = split_holdout(ds, share, seed)
+        split = split_rows(ds, options.holdout, options.validation_share, split_seed(options, seed))
     else:
-        rows, holdout = range(ds.training.rows), range(ds.holdout.rows)
-    if share and not len(holdout):
-        log.warning("the data is too small for --holdout %g: training on all %d rows", share, len(rows))
-    return rows, holdout
+        split = Split(*(range(blocks.rows) for blocks in (ds.training, ds.validation, ds.holdout)))
+    shares = {"holdout": (options.holdout, split.holdout), "validation": (options.validation_share, split.validation)}
+    if options.validation_share and not len(split.validation):
+        raise DataError(f"--validation {options.validation:g}: takes none of the {len(split.training)} rows; give more")
+    for flag, (share, rows) in shares.items():
+        if remark and share and not len(rows):
+            log.warning("the data is too small for --%s %g: training on all %d rows", flag, share, len(split.training))
+    if remark and isinstance(ds, Dataset):
+        remark_on_rare_classes(ds, split)
+    return split
+
+
+def _class_weights(options: Options, ds: Dataset | StreamedDataset, training) -> np.ndarray | None:
+    """Return the weight of each class; `balanced` goes by the training rows, of streamed data by all rows."""
+    sums = None
+    if ds.classes is not None and isinstance(ds, Dataset):
+        weights = None if ds.weights is None else ds.weights[training]
+        sums = np.bincount(ds.y[training], weights, len(ds.classes))
+    elif ds.classes is not None:
+        sums = ds.class_counts()
+    return class_weights(options.class_weight, ds.classes, sums)
+
+
+def _truth(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return (targets, weights or None) of rows as metrics take them."""
+    return ds.y[rows], None if ds.weights is None else ds.weights[rows]
 
 
 def _facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Options, any_holdout: bool) -> dict:
@@ -153,8 +251,15 @@ def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
     return Moments.of(y, block_values=y.size)  # added up at once
 
 
-def _engine_rows(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return (x, y) as the engine takes them."""
+def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.ndarray, ...]:
+    """Return (x, y), and weights if there are any, as the engine takes them. of_classes: the weight of each class."""
+    weights = row_weights(ds, of_classes)
+    if weights is not None:
+        return *_inputs_and_targets(net, ds), weights.astype(net.dtype)
+    return _inputs_and_targets(net, ds)
+
+
+def _inputs_and_targets(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
     if net.task == "regression":
         y = ds.y if net.target_scaling is None else net.target_scaling.apply(ds.y, net.dtype)
         y = net.target_rows(y)
@@ -180,12 +285,17 @@ def target_scaling(activation: str, y: Moments | StreamedMoments) -> Scaling:
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
 
 
-def check_fit(net: Network, ds: Dataset | StreamedDataset) -> None:
-    """Raise DataError or UsageError if this network cannot learn from this data set."""
+def check_fit(net: Network, ds: Dataset | StreamedDataset, only_rows: bool = False) -> None:
+    """Raise DataError or UsageError if this network cannot learn from this data set; only_rows: be judged by it."""
     where = ds.path or "the data"
     if net.task != ds.task:
         raise UsageError(f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers")
-    check_trainable(ds)
+    if net.reference and getattr(ds, "weights", None) is not None:
+        raise UsageError("--weight: --reference has no such thing; leave one out")
+    if isinstance(ds, Dataset):
+        ds.check()
+    if not only_rows:
+        check_trainable(ds)
     if ds.inputs != net.inputs:
         raise UsageError(f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row")
     if ds.task == "multiclass" and len(ds.classes) > net.outputs:

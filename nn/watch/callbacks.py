@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable
 
 from ..nn_aux import SCHEDULES
@@ -22,6 +23,12 @@ class Callback:
         self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
         """Called after each epoch (from 1). val_loss: None without held-out rows."""
+
+    def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
+        """Called before `epoch`, where --validation judges it. value: of the metric, nan where it is undefined."""
+
+    def refit(self, epochs: int, rows: int) -> None:
+        """Called before training begins once more, on validation rows too: epochs are of that run from now on."""
 
     def close(self) -> None:
         """Called once at the end, also after an error or a signal."""
@@ -47,6 +54,14 @@ class Callbacks(Callback):
         for callback in self._callbacks:
             callback.epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
 
+    def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
+        for callback in self._callbacks:
+            callback.judged(epoch, metric, value, is_best)
+
+    def refit(self, epochs: int, rows: int) -> None:
+        for callback in self._callbacks:
+            callback.refit(epochs, rows)
+
     def close(self) -> None:
         for callback in self._callbacks:
             callback.close()
@@ -56,7 +71,8 @@ class CsvHistory(Callback):
     """A line for each epoch in a CSV file, flushed when the epoch is over.
 
     Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's beginning,
-    seconds, us_per_batch. Raises OutputError.
+    seconds, us_per_batch; with validation rows val_metric, empty where it is undefined. The epochs of a refit are not
+    written. Raises OutputError.
     """
 
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
@@ -70,19 +86,27 @@ class CsvHistory(Callback):
         self._csv = csv.writer(self._file, lineterminator="\n")
 
     def start(self, info: dict) -> None:
-        self._info = info
-        self._write(self.COLUMNS)
+        self._info, self._metric, self._is_refit = info, [], False
+        self._write([*self.COLUMNS, *(["val_metric"] if info["monitor"] else [])])
         done = info["resumed"]["done"] if info["resumed"] else []
         for epoch, (loss, val_loss, seconds) in enumerate(done, 1):  # what a checkpoint knows of earlier runs
+            if info["monitor"]:
+                self.judged(epoch, info["monitor"], info["resumed"]["metrics"][epoch - 1], False)
             self.epoch(epoch, info["epochs"], loss, val_loss, seconds, 1e6 * seconds / info["batches"])
 
     def epoch(
         self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
-        rate = learning_rate(self._info, epoch, epochs)
-        self._write(
-            [epoch, loss, "" if val_loss is None else val_loss, rate, f"{seconds:.6g}", f"{us_per_batch:.6g}"]
-        )
+        if self._is_refit:
+            return
+        rate, times = learning_rate(self._info, epoch, epochs), [f"{seconds:.6g}", f"{us_per_batch:.6g}"]
+        self._write([epoch, loss, "" if val_loss is None else val_loss, rate, *times, *self._metric])
+
+    def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
+        self._metric = ["" if math.isnan(value) else value]
+
+    def refit(self, epochs: int, rows: int) -> None:
+        self._is_refit = True
 
     def close(self) -> None:
         self._file.close()

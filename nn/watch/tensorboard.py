@@ -30,7 +30,7 @@ class TensorBoard(Callback):
             raise OutputError(f"{logdir}: cannot write: {os_reason(error)}") from error
 
     def start(self, info: dict) -> None:
-        self._info = info
+        self._info, self._metric, self._run = info, {}, ""
         self._add_graph()
         self._add_histograms(0)
 
@@ -39,16 +39,23 @@ class TensorBoard(Callback):
     ) -> None:
         scalars = {
             "loss/training": loss,
-            "loss/held-out": val_loss,
-            "learning_rate": learning_rate(self._info, epoch, epochs),
+            "loss/validation" if self._info["monitor"] else "loss/held-out": val_loss,
+            **self._metric,
+            "learning_rate": learning_rate(self._info, epoch, self._info["epochs"]),
             "us_per_batch": us_per_batch,
         }
         for name, value in scalars.items():
             if value is not None:
-                self._writer.add_scalar(name, value, epoch)
+                self._writer.add_scalar(self._run + name, value, epoch)
         self._net.take_parameters()
         self._add_histograms(epoch)
         self._writer.flush()
+
+    def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
+        self._metric = {f"metric/{metric}": value}
+
+    def refit(self, epochs: int, rows: int) -> None:
+        self._metric, self._run = {}, "refit/"
 
     def close(self) -> None:
         self._writer.close()
@@ -56,7 +63,7 @@ class TensorBoard(Callback):
     def _add_histograms(self, epoch: int) -> None:
         for name, values in self._net.parameters().items():
             every = -(-values.size // HISTOGRAM_VALUES)
-            self._writer.add_histogram(name.replace(".", "/"), values.reshape(-1)[::every], epoch)
+            self._writer.add_histogram(self._run + name.replace(".", "/"), values.reshape(-1)[::every], epoch)
 
     def _add_graph(self) -> None:
         """Write the layers as nodes, each fed by the one before."""

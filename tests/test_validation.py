@@ -1,0 +1,328 @@
+"""Validation rows: the best epoch is kept, training stops when none is better, and --refit uses all rows."""
+
+import math
+import signal
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed
+from support.networks import flattened
+
+import nn
+from nn.core.metrics import METRICS, metric, metrics_of
+from nn.data.splits import split_rows
+from nn.data.stream import HELD_OUT, TRAINING, VALIDATION, Shares
+from nn.nn_aux import MONITORS
+from nn.train.validation import Monitor
+from nn.utils import DataError, Stopped, UsageError
+from nn.watch.callbacks import Callback
+
+SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,1"}
+EPOCHS = 12
+
+
+def data(task="binary", rows=900, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 6)).astype(np.float32)
+    score = x @ np.array([1.0, -2, 0.5, 0, 1, 0]) + rng.normal(size=rows)
+    if task == "regression":
+        return nn.Dataset(x, (3 * score[:, None] + 50).astype(np.float32), task, **more)
+    y = (score > 0).astype(np.int32) if task == "binary" else np.digitize(score, [-1, 1]).astype(np.int32)
+    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
+
+
+def trained(ds, backend="omp", **flags):
+    net = nn.Network(SPEC[ds.task], ds.task, seed=flags.pop("seed", 3), backend=backend)
+    return net, nn.train(net, ds, **{"epochs": EPOCHS, "learning_rate": 0.02, **flags})
+
+
+class Parameters(Callback):
+    """Keeps the parameters after each epoch."""
+
+    def __init__(self, net):
+        self.net, self.after = net, []
+
+    def epoch(self, *_):
+        self.after.append(self.net.engine.get("parameters"))
+
+
+# ---------------------------------------------------------------- the best epoch
+
+
+@pytest.mark.parametrize(("task", "name"), [(task, name) for task in SPEC for name in metrics_of(task)])
+def test_the_kept_epoch_is_the_best_of_the_history(task, name):
+    ds = data(task)
+    net = nn.Network(SPEC[task], task, seed=3, backend="omp")
+    watching = Parameters(net)
+    result = nn.train(net, ds, epochs=EPOCHS, learning_rate=0.02, validation=0.3, monitor=name, callback=watching)
+    values = result["val_metric"]
+    best = (max if METRICS[name].higher_is_better else min)(values)
+    assert result["best_epoch"] == values.index(best) + 1 and len(values) == EPOCHS
+    assert flattened(net.parameters()).tobytes() == watching.after[result["best_epoch"] - 1].tobytes()
+    rows = split_rows(ds, 0.2, 0.3, 3).validation
+    if name != "loss":
+        y = ds.y[rows]
+        assert metric(name, task, y, net.predict(ds.x[rows]), threshold=0.5) == pytest.approx(best, rel=1e-6)
+    assert result["validation"] == len(rows) and net.history["val_metric"] == values
+
+
+def test_names_of_monitor_are_those_of_the_metrics():
+    assert tuple(METRICS) == MONITORS
+
+
+def test_the_loss_that_is_monitored_is_that_of_the_validation_rows():
+    net, result = trained(data(), validation=0.3)
+    assert result["monitor"] == "loss" and result["val_metric"] == result["val_loss"]
+
+
+@pytest.mark.parametrize("patience", [1, 3])
+def test_training_stops_after_so_many_epochs_without_a_better_one(patience):
+    ds = data(rows=200)
+    _, whole = trained(ds, validation=0.4, epochs=60)
+    _, stopped = trained(ds, validation=0.4, epochs=60, patience=patience)
+    values = whole["val_metric"]
+    end = next(e for e in range(1, 61) if e - (values.index(min(values[:e])) + 1) >= patience)
+    assert end < 60, "the data should be such that training stops early"
+    assert stopped["val_metric"] == values[:end] and stopped["best_epoch"] == end - patience
+
+
+def test_patience_leaves_the_schedule_as_it_is():
+    _, whole = trained(data(rows=200), validation=0.4, epochs=60)
+    _, stopped = trained(data(rows=200), validation=0.4, epochs=60, patience=2)
+    assert stopped["loss"] == whole["loss"][: len(stopped["loss"])]
+
+
+def test_an_undefined_value_is_never_the_best():
+    monitor = Monitor("f1", 2)
+    assert monitor.best([math.nan, 0.3, 0.3, math.nan]) == 2
+    assert monitor.best([math.nan]) is None and not monitor.is_over([math.nan]) and monitor.is_over([math.nan] * 2)
+    assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2 and not Monitor("loss").is_over([1.0] * 100)
+
+
+def test_without_validation_rows_nothing_changes():
+    net, result = trained(data())
+    assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(result)
+    assert not {"validation", "monitor", "patience", "refit", "split_seed", "class_weight"} & set(net.config)
+    assert set(net.history) == {"loss", "val_loss"}
+
+
+# ---------------------------------------------------------------- which rows
+
+
+def test_validation_rows_leave_held_out_rows_as_they_are():
+    ds = data("multiclass")
+    alone, both = split_rows(ds, 0.2, 0.0, 5), split_rows(ds, 0.2, 0.25, 5)
+    assert np.array_equal(alone.holdout, both.holdout)
+    assert np.array_equal(np.sort(np.concatenate(both)), np.arange(ds.rows))
+    for label in range(3):
+        of_class = [int((ds.y[rows] == label).sum()) for rows in both]
+        assert of_class[1] == int(0.25 * (of_class[0] + of_class[1]))
+
+
+def test_the_split_has_a_seed_of_its_own():
+    one, other = (trained(data(), seed=seed, split_seed=7, validation=0.2)[0] for seed in (1, 2))
+    assert one.scaling.to_dict() == other.scaling.to_dict() != trained(data(), seed=7)[0].scaling.to_dict()
+    assert flattened(one.parameters()).tobytes() != flattened(other.parameters()).tobytes()
+    same, again = (trained(data(), **flags)[0] for flags in ({"seed": 4}, {"seed": 4, "split_seed": 4}))
+    assert flattened(same.parameters()).tobytes() == flattened(again.parameters()).tobytes()
+
+
+def test_a_group_is_never_divided():
+    ds = data(groups=np.random.default_rng(1).integers(0, 40, 900))
+    parts = split_rows(ds, 0.2, 0.25, 0)
+    groups = [set(ds.groups[rows].tolist()) for rows in parts]
+    assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
+    assert all(groups) and len(parts.holdout) == pytest.approx(180, abs=20)
+    assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
+
+
+def test_the_last_rows_in_time_are_held_out_and_those_before_them_validate():
+    times = np.random.default_rng(1).permutation(900).astype(float)
+    parts = split_rows(data(times=times), 0.2, 0.25, 0)
+    spans = [(times[rows].min(), times[rows].max()) for rows in parts]
+    assert spans == [(0, 539), (540, 719), (720, 899)]
+
+
+def test_rows_of_one_time_stay_together():
+    parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
+    assert len(parts.holdout) == 100  # not 135, which would divide a time
+
+
+def test_groups_in_time():
+    groups = np.arange(900) // 30
+    parts = split_rows(data(groups=groups, times=-np.arange(900.0)), 0.2, 0.25, 0)
+    assert np.array_equal(parts.holdout, np.arange(180)) and np.array_equal(parts.validation, np.arange(180, 360))
+
+
+def test_rare_classes_are_told_in_one_line(caplog):
+    y = np.array([0] * 50 + [1] * 50 + [2] * 2 + [3], np.int32)
+    x = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
+    net = nn.Network("6,5,4", "multiclass")
+    nn.train(net, nn.Dataset(x, y, "multiclass", ["a", "b", "c", "d"]), epochs=1, validation=0.2)
+    said = [record.message for record in caplog.records]
+    assert said == ["classes with too few rows for validation and held-out rows: c (2), d (1)"]
+
+
+@pytest.mark.parametrize(("holdout", "validation"), [(0.2, 0.0), (0.2, 0.25), (0.0, 0.3), (0.55, 0.5)])
+def test_blocks_of_a_stream_are_divided_by_the_shares(holdout, validation):
+    roles = Shares(holdout, validation, seed=4).roles(0, 2000)
+    assert (roles == HELD_OUT).sum() == round(2000 * holdout)
+    assert (roles == VALIDATION).sum() == pytest.approx(2000 * (1 - holdout) * validation, abs=1)
+    assert np.array_equal(roles[137:461], Shares(holdout, validation, seed=4).roles(137, 461))
+    assert np.array_equal(roles == HELD_OUT, Shares(holdout, 0.0, seed=4).roles(0, 2000) == HELD_OUT)
+    assert set(roles) >= {TRAINING}
+
+
+# ---------------------------------------------------------------- refit
+
+
+@pytest.mark.parametrize("schedule", ["cooldown", "constant"])
+def test_refit_is_a_training_by_hand_on_both(schedule):
+    """Of all rows that are not held out, stopped after the best epoch."""
+    ds, flags = data(), {"schedule": schedule, "epochs": EPOCHS}
+    net, result = trained(ds, validation=0.3, refit=True, **flags)
+    best, stop = result["best_epoch"], nn.StopRequest()
+
+    class Stopping(Parameters):
+        def epoch(self, epoch, *_):
+            if epoch == best:
+                stop.request(signal.SIGTERM)
+
+    by_hand = nn.Network(SPEC["binary"], "binary", seed=3, backend="omp")
+    if best < EPOCHS:
+        with pytest.raises(Stopped):
+            nn.train(by_hand, ds, learning_rate=0.02, callback=Stopping(by_hand), stop=stop, **flags)
+    assert flattened(net.parameters()).tobytes() == flattened(by_hand.parameters()).tobytes()
+    assert net.scaling.to_dict() == by_hand.scaling.to_dict()
+    assert result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]} and result["rows"] == 721
+    assert result["val_metric"] == trained(ds, validation=0.3, **flags)[1]["val_metric"]
+
+
+# ---------------------------------------------------------------- resume
+
+
+class StopAt(Parameters):
+    """Asks to stop after so many epochs in all, those of a refit counted too."""
+
+    def __init__(self, net, stop, after):
+        super().__init__(net)
+        self.stop, self.left = stop, after
+
+    def epoch(self, *_):
+        self.left -= 1
+        if not self.left:
+            self.stop.request(signal.SIGTERM)
+
+
+RESUMED = [{}, {"patience": 3, "monitor": "pr_auc"}, {"refit": True, "class_weight": "balanced"}]
+
+
+@pytest.mark.parametrize("flags", RESUMED)
+@pytest.mark.parametrize("after", [1, 5, 14])
+def test_a_resumed_training_ends_in_the_same_bytes(flags, after, tmp_path):
+    flags = {"epochs": EPOCHS, "learning_rate": 0.02, "validation": 0.3, **flags}
+    ds = data(weights=np.random.default_rng(2).random(900))
+    whole = nn.Network("6,30,1", "binary", seed=3, backend="omp")
+    expected = nn.train(whole, ds, **flags)
+    net, stop = nn.Network("6,30,1", "binary", seed=3, backend="omp"), nn.StopRequest()
+    try:
+        nn.train(net, ds, checkpoint=tmp_path / "c.ck", callback=StopAt(net, stop, after), stop=stop, **flags)
+    except Stopped:
+        net = nn.Network("6,30,1", "binary", seed=3, backend="omp")
+    result = nn.train(net, ds, checkpoint=tmp_path / "c.ck", resume="auto", **flags)
+    assert flattened(net.parameters()).tobytes() == flattened(whole.parameters()).tobytes()
+    for key in ("loss", "val_loss", "val_metric", "best_epoch", "refit"):
+        assert result.get(key) == expected.get(key), key
+    assert net.metadata() == whole.metadata()
+
+
+def test_a_checkpoint_of_other_validation_rows_is_refused(tmp_path):
+    ds, net = data(), nn.Network("6,30,1", "binary")
+    nn.train(net, ds, epochs=2, validation=0.3, checkpoint=tmp_path / "c.ck")
+    for flags in ({"validation": 0.2}, {}, {"validation": 0.3, "monitor": "f1"}):
+        with pytest.raises(UsageError, match="was written with"):
+            nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck", **flags)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def write(path, rows=300, seed=0, classes=("no", "yes")):
+    ds = data(rows=rows, seed=seed)
+    lines = [",".join([*map("%.6g".__mod__, x), classes[y]]) for x, y in zip(ds.x, ds.y, strict=True)]
+    path.write_text("\n".join(["a,b,c,d,e,f,class", *lines]) + "\n")
+    return path
+
+
+def test_a_file_of_validation_rows(folder):
+    write(folder / "t.csv"), write(folder / "v.csv", 100, seed=5)
+    line = "--train", "--dataset", "t.csv", "--model", "m.bin", "--validation", "v.csv", "--epochs", 4, "--json"
+    result = succeed(*line, "--history", "h.csv", "--monitor", "roc_auc").json
+    assert result["validation"] == 100 and result["rows"] == 241 and result["best_epoch"] in range(1, 5)
+    history = (folder / "h.csv").read_text().splitlines()
+    assert history[0] == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
+    assert [float(row.split(",")[-1]) for row in history[1:]] == result["val_metric"]
+    from_python = nn.Network("6,60,10,1", "binary")
+    same = nn.train(from_python, nn.load("t.csv"), validation=nn.load("v.csv"), monitor="roc_auc", epochs=4)
+    assert same["val_metric"] == result["val_metric"]
+
+
+def test_windows_have_validation_rows_too(folder):
+    write(folder / "t.csv", rows=30_000)
+    line = ["--train", "--dataset", "t.csv", "--epochs", 3, "--json", "--validation", 0.25, "--window", 4096]
+    result = succeed(*line, "--model", "m.bin", "--monitor", "f1").json
+    assert result["validation"] + result["rows"] + result["holdout"] == 30_000
+    assert result["validation"] == pytest.approx(0.2 * 30_000, rel=0.3) and len(result["val_metric"]) == 3
+    refit = succeed(*line, "--model", "r.bin", "--refit", "--class_weight", "balanced").json
+    assert refit["refit"]["rows"] == refit["rows"] == 30_000 - refit["holdout"]
+
+
+BAD = [
+    (["--patience", 3], "--patience 3: needs validation rows; give --validation SHARE or FILE"),
+    (["--monitor", "f1"], "--monitor f1: needs validation rows"),
+    (["--refit"], "--refit: needs validation rows"),
+    (["--validation", 1.5], "--validation 1.5: expected a share above 0 and below 1, or a file"),
+    (["--validation", "none.csv"], "none.csv"),
+    (["--validation", 0.2, "--monitor", "rmse"], "--monitor rmse: does not fit a binary task; choose from loss, "),
+    (["--validation", 0.001], "--validation 0.001: takes none of the 241 rows"),
+    (["--validation", "other.csv"], "no column f besides the target"),
+    (["--validation", "classes.csv"], 'found class "maybe"'),
+    (["--validation", "classes.csv", "--refit"], "give --validation SHARE, not classes.csv"),
+    (["--class_weight", "1,2,3"], "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes"),
+    (["--class_weight", "1,-2"], "--class_weight 1,-2: expected none, balanced, or a number"),
+    (["--class_weight", "0,0"], "--class_weight 0,0: expected none, balanced, or a number"),
+    (["--validation", 0.2, "--reference", "--layers", "6,5,1"], "--validation 0.2: --reference has no such thing"),
+    (["--class_weight", "balanced", "--reference", "--layers", "6,5,1"], "--class_weight balanced: --reference"),
+    (["--split_seed", 2, "--reference", "--layers", "6,5,1"], "--split_seed 2: --reference has no such thing"),
+]
+
+
+@pytest.fixture(scope="module")
+def bad_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    write(folder / "t.csv"), write(folder / "classes.csv", classes=("no", "maybe"))
+    (folder / "other.csv").write_text((folder / "t.csv").read_text().replace("e,f,class", "e,g,class", 1))
+    return folder
+
+
+@pytest.mark.parametrize(("flags", "words"), BAD)
+def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
+    monkeypatch.chdir(bad_files)
+    done = run("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--quiet", *flags)
+    assert done.code not in (0, 1) and words in done.err, done.err
+    assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),
+        ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
+        ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
+        ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
+        ({"times": np.r_[np.ones(899), np.nan]}, "--time: row 899: found nan, expected a finite number"),
+    ],
+)
+def test_bad_weights_and_times_are_told(more, words):
+    with pytest.raises(DataError, match=words):
+        trained(data(**more))
