@@ -88,7 +88,7 @@ MIXED = {
     "count": st.integers(-(1 << 53), 1 << 53),
     "size": st.floats(-1e30, 1e30),
     "gappy": st.none() | st.floats(-1e3, 1e3),
-    "text": st.sampled_from(["red", " blue", "?", "NA", "", "a,b", "12", "-0.5e3", "yes", "2020-01-02", "inf"]),
+    "text": st.sampled_from(["red", " blue", "?", "NA", "", "a,b", 'a"b', "12", "-0.5e3", "yes", "2020-01-02", "inf"]),
     "free": st.text(string.ascii_letters + "äß .;'", max_size=4),
     "truth": st.booleans(),
     "answer": st.sampled_from(["Yes", "no", "NULL"]),
@@ -129,8 +129,6 @@ def test_a_table_is_read_the_same_from_every_format(rows, keep, tmp_path_factory
     fields = Fields([0, 1, 2], [8], NUMBER, NAMES, texts=texts, dates=[7], ids=[4], missing=GAPS, keep_unlabelled=keep)
     first = None
     for name, table in tables.items():
-        if name == "csv":
-            continue
         whole, _ = table.read(fields)
         first = first or whole
         assert_same(whole, first, name)
