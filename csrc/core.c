@@ -49,3 +49,4 @@
 #include "train.c"
 #include "route.c"
 #include "test.c"
+#include "pack.c"

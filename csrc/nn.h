@@ -109,7 +109,24 @@ typedef struct {
     void *in_place;                     /* MPI_IN_PLACE */
 } nn_ranks;
 
+/* What one network of a pack does in a call: an epoch (pack_epoch), predictions or a loss of some rows. */
+typedef struct {
+    int32_t member;                     /* number of the network; once in a call at most */
+    int32_t shuffled;                   /* epoch: whether the order is that of nn_shuffle on `rows`, with training.seed,
+                                         * `stream` and `lane`; else it is `rows` */
+    const nn_data *data;
+    const int64_t *rows;                /* of data. Predictions: NULL stands for the first n */
+    int64_t n;
+    uint32_t stream, lane;
+    nn_training training;
+    nn_progress *progress;
+    void *out;                          /* predictions: (n, outputs) */
+    double loss;                        /* is set: the mean loss, weighted */
+    int32_t failed;                     /* is set: not 0 where memory ran out before the first batch */
+} nn_job;
+
 typedef struct nn_net nn_net;
+typedef struct nn_pack nn_pack;
 
 /* ---- instruction sets ------------------------------------------------------------------------------------------- */
 
@@ -186,5 +203,23 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
  * 0, -1 when memory runs out before the first batch, -2 when a message between ranks fails. */
 int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_t n,
                   const nn_training *training, nn_progress *progress);
+
+/* ---- packs: networks of one architecture side by side, each on one thread (pack.c) -------------------------------- */
+
+/* `members` networks, parameters all 0; activations of as many as there are threads. NULL when memory runs out. */
+nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int members, int threads);
+void FN(pack_free)(nn_pack *pack);
+/* Make room for batches of that many rows, and for orders of that many. 0, or -1 when memory runs out. */
+int FN(pack_reserve)(nn_pack *pack, int64_t batch, int64_t rows);
+int64_t FN(pack_bytes)(const nn_pack *pack);
+/* As net_set, net_get and net_keep, of one member. -1 when memory runs out. */
+int FN(pack_set)(nn_pack *pack, int member, nn_vector what, const real *values);
+int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values);
+int FN(pack_keep)(nn_pack *pack, int member);
+/* As net_epoch, net_predict and net_loss, for each job; threads take the next job as they get free. Every result has
+ * the same bits as that of a network alone. pack_reserve must have made room for the jobs. */
+void FN(pack_epoch)(nn_pack *pack, nn_job *jobs, int count);
+void FN(pack_predict)(nn_pack *pack, nn_job *jobs, int count);
+void FN(pack_loss)(nn_pack *pack, nn_job *jobs, int count);
 #endif
 #endif

@@ -139,15 +139,13 @@ static int step_together(const epoch *e, const batch *b, update *u, int64_t row,
 /* By the first thread: adds the losses of the batch's rows to the epoch's. `last`: no batch follows for now. */
 static int add_losses(const nn_net *net, loss_book *losses, const batch *b, int last, nn_progress *progress)
 {
-    double loss = 0;
-    if (!net->ranks) {
-        for (int64_t r = 0; r < b->n; r++)
-            progress->loss += net->buffers.row_loss[r];
-        return 0;
-    }
+    double loss = net->ranks ? 0 : progress->loss;
     for (int64_t r = 0; r < b->n; r++)
         loss += net->buffers.row_loss[r];
-    return loss_book_add(losses, net->ranks, loss, last, &progress->loss);
+    if (net->ranks)
+        return loss_book_add(losses, net->ranks, loss, last, &progress->loss);
+    progress->loss = loss;              /* written once: other threads' may be in the same cache line */
+    return 0;
 }
 
 /* After the batch of `rows` rows of the order from `row` on: the ranks' common step u, the losses, progress. Returns

@@ -11,7 +11,7 @@ from support.command_line import REPOSITORY, run, succeed
 
 import nn
 from nn.study import bench
-from nn.study.bench import CASES, CC, Forward, Product, TrainStepCase, select
+from nn.study.bench import CASES, CC, Forward, PackCase, Product, TrainStepCase, select
 from nn.utils import UsageError
 
 sys.path.append(str(REPOSITORY))
@@ -27,6 +27,7 @@ SMALL = [
     TrainStepCase("small", CC, 10, 3, "sgd", 0.01),
     Forward("small-forward", CC, 7),
     Product("small-product", 5, 7, 3, transposed="a"),
+    PackCase("small-x3", TrainStepCase("small", CC, 10, 3, "sgd", 0.01), 3),
 ]
 
 

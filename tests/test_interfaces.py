@@ -4,17 +4,19 @@ import inspect
 
 import pytest
 
-from nn.backends.cpu import CpuEngine
+from nn.backends.cpu import CpuEngine, CpuPack
 from nn.backends.cuda.cudnn import CudnnEngine
 from nn.backends.cuda.engine import CudaEngine, Progress
 from nn.backends.cuda.group import Group
-from nn.backends.engine import Engine
+from nn.backends.engine import Engine, Pack
+from nn.backends.turns import Turns
 from nn.study.entry import _EpochTimes
 from nn.terminal.progress import Bar, Lines
 from nn.watch.callbacks import Callback, Callbacks, CsvHistory
 from nn.watch.tensorboard import TensorBoard
 from nn.watch.trace import Trace
 
+PACKS = [CpuPack, Turns]
 ENGINES = [CpuEngine, CudaEngine, CudnnEngine, Group]
 CALLBACKS = [Callbacks, CsvHistory, TensorBoard, Trace, Lines, Bar, _EpochTimes]
 
@@ -49,6 +51,13 @@ def test_engines_have_the_methods_of_the_interface(engine, name):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_have_the_attributes_of_the_interface(engine):
     assert set(inspect.get_annotations(Engine)) - attributes_set(engine) == set()
+
+
+@pytest.mark.parametrize("name", methods(Pack))
+@pytest.mark.parametrize("pack", PACKS)
+def test_packs_have_the_methods_and_attributes_of_the_interface(pack, name):
+    assert parameters(getattr(pack, name)) == parameters(getattr(Pack, name))
+    assert set(inspect.get_annotations(Pack)) - attributes_set(pack) == set()
 
 
 def test_progress_on_a_gpu_counts_what_that_of_the_core_counts():

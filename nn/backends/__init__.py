@@ -1,7 +1,8 @@
 """The engines: what computes a network. No module above this folder knows a backend's name, except to list it.
 
-    engine.py   Engine: the interface; EpochSettings, TimedStep
+    engine.py   Engine and Pack: the interfaces; EpochSettings, PackJob, TimedStep
     cpu.py      seq and omp: the C core
+    turns.py    the pack of an engine that gains nothing from several networks at once
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several
     auto.py     which backend `auto` stands for

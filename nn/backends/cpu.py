@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .. import cluster
 from ..core import SUFFIXES, extension, pointer
+from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
 from ..utils import NnError, default_threads, processor_name
-from .engine import EpochSettings, Progress, TimedStep
+from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
+from .turns import Turns
 
 LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
@@ -55,8 +58,8 @@ class CpuEngine:
         self._edges = np.array([edge for column in layers[0].columns for edge in column.edges], self.dtype)
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
-        specs = self._specs(layers)
-        net = self._call("net_new", specs, len(layers), self._constant(loss), 1, self.threads)
+        self._plan = self._specs(layers), len(layers), self._constant(loss)
+        net = self._call("net_new", *self._plan, 1, self.threads)
         if net == self.ffi.NULL:
             raise NnError(
                 f"out of memory for a network of {self.size} parameters; use fewer or smaller layers"
@@ -155,6 +158,12 @@ class CpuEngine:
         """Return the memory that the network takes beside the data set."""
         return self._call("net_bytes", self._net)
 
+    def pack(self, count: int, rows: int) -> Pack:
+        """Return networks side by side, each on one thread; where one alone gains more threads, they take turns."""
+        if self.rank_group.size > 1 or count < self.threads_for(rows):
+            return Turns(self, count)
+        return CpuPack(self, count)
+
     def reserve(self, rows: int) -> None:
         """Make room for batches of that many rows. NnError when memory runs out."""
         if rows > self._room:
@@ -229,13 +238,17 @@ class CpuEngine:
             data.struct,
             self._pointer(order, dtype=np.int64),
             len(order),
-            self.ffi.new("nn_training *", {**vars(settings), "optimizer": self._constant(settings.optimizer)}),
+            self.ffi.new("nn_training *", self._training(settings)),
             progress,
         )
         if failed == -1:
             raise NnError(f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number")
         if failed:
             raise NnError("an MPI operation between ranks failed; see the other ranks' output")
+
+    def _training(self, settings: EpochSettings) -> dict:
+        """Return the settings as the core reads them (nn_training in nn.h)."""
+        return {**vars(settings), "optimizer": self._constant(settings.optimizer)}
 
     def record(self, batches: int) -> None:
         """Time the steps of the next `batches` batches of training."""
@@ -305,3 +318,97 @@ class CpuEngine:
         self.reserve(min(max(len(rows), 1), self._block_rows))
         return self._call("net_loss", self._net, data.struct, self._rows(data, rows)[0], len(rows))
 
+
+class CpuPack:
+    """Networks in the C core side by side, each on one thread; the interface is Pack in engine.py."""
+
+    def __init__(self, engine: CpuEngine, count: int):
+        self.count, self._engine = count, engine
+        pack = engine._call("pack_new", *engine._plan, count, engine.threads)
+        if pack == engine.ffi.NULL:
+            raise self._no_memory()
+        self._pack = engine.ffi.gc(pack, engine._function("pack_free"))
+
+    def _no_memory(self) -> NnError:
+        return NnError(
+            f"out of memory for {self.count} networks of {self._engine.size} parameters; "
+            "use fewer networks, or smaller layers"
+        )
+
+    def describe(self) -> str:
+        """Return how many networks are trained at a time."""
+        return f"{self.count} networks, {min(self.count, self._engine.threads)} at a time, each on one thread"
+
+    def bytes(self) -> int:
+        """Return the memory of all members and of the threads' activations."""
+        return self._engine._call("pack_bytes", self._pack)
+
+    def _member(self, name: str, member: int, *arguments) -> None:
+        if not 0 <= member < self.count:
+            raise ValueError(f"member {member} of {self.count}")
+        if self._engine._call(name, self._pack, member, *arguments):
+            raise self._no_memory()
+
+    def set(self, member: int, what: str, vector: np.ndarray) -> None:
+        """Copy a vector of a member in."""
+        engine = self._engine
+        self._member("pack_set", member, engine._constant(what), engine._pointer(vector, (engine.size,)))
+
+    def get(self, member: int, what: str) -> np.ndarray:
+        """Return a copy of a member's vector."""
+        engine = self._engine
+        vector = np.empty(engine.size, engine.dtype)
+        self._member("pack_get", member, engine._constant(what), engine._pointer(vector, writable=True))
+        return vector
+
+    def keep(self, member: int) -> None:
+        """Keep a copy of a member's parameters."""
+        self._member("pack_keep", member)
+
+    def epoch(self, jobs: Sequence[PackJob]) -> None:
+        """Train every job's member; see Pack.epoch."""
+        structs = self._structs(jobs)
+        for struct, job in zip(structs, jobs, strict=True):
+            struct.training, struct.progress = self._engine._training(job.settings), job.progress
+            if job.shuffle is not None:
+                struct.shuffled, struct.stream, struct.lane = 1, STREAM_SHUFFLE, job.shuffle
+        batch = max((min(job.settings.batch, len(job.rows)) for job in jobs), default=1)
+        self._run("pack_epoch", structs, batch, max((len(job.rows) for job in jobs), default=0))
+        if any(struct.failed for struct in structs):
+            raise NnError(f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks")
+
+    def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
+        """Return the outputs (rows, outputs) of every job."""
+        engine, structs = self._engine, self._structs(jobs)
+        outs = [np.empty((len(job.rows), engine.outputs), engine.dtype) for job in jobs]
+        pointers = [engine._pointer(out, writable=True) for out in outs]
+        for struct, pointer_ in zip(structs, pointers, strict=True):
+            struct.out = pointer_
+        self._run("pack_predict", structs, self._block(jobs))
+        return outs
+
+    def loss(self, jobs: Sequence[PackJob]) -> list[float]:
+        """Return the mean loss of every job."""
+        structs = self._structs(jobs)
+        self._run("pack_loss", structs, self._block(jobs))
+        return [struct.loss for struct in structs]
+
+    def _block(self, jobs: Sequence[PackJob]) -> int:
+        """Return the rows that a thread takes forward at a time."""
+        return min(max((len(job.rows) for job in jobs), default=1), self._engine._block_rows)
+
+    def _structs(self, jobs: Sequence[PackJob]):
+        """Return the jobs as the core reads them (nn_job in nn.h); the arrays stay the caller's."""
+        members = [job.member for job in jobs]
+        if len(set(members)) < len(jobs) or not all(0 <= member < self.count for member in members):
+            raise ValueError(f"jobs of members {members}: expected each of {self.count} at most once")
+        structs = self._engine.ffi.new("nn_job[]", len(jobs))
+        for struct, job in zip(structs, jobs, strict=True):
+            struct.member, struct.data = job.member, job.data.struct
+            struct.rows, struct.n = self._engine._rows(job.data, job.rows)
+        return structs
+
+    def _run(self, name: str, structs, batch: int, rows: int = 0) -> None:
+        if self._engine._call("pack_reserve", self._pack, max(batch, 1), rows):
+            raise NnError(f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks")
+        self._engine._call(name, self._pack, structs, len(structs))

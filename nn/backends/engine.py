@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..cluster import RankGroup
+from ..core.random import PhiloxOrder
 
 
 class TimedStep(NamedTuple):
@@ -49,6 +50,59 @@ class Progress(Protocol):
     stop: int  # not 0: end after the batch at hand
 
 
+@dataclass
+class PackJob:
+    """What one network of a pack does in a call. A member has one job a call at most."""
+
+    member: int  # number of the network
+    data: Any  # of Engine.load
+    rows: np.ndarray  # int64 indices of data
+    settings: EpochSettings | None = None  # of an epoch, as are the following
+    progress: Progress | None = None
+    shuffle: int | None = None  # the order of rows is that of PhiloxOrder(len(rows), settings.seed).epoch(shuffle);
+    # None: as they stand
+
+    def order(self) -> np.ndarray:
+        """Return the rows in the epoch's order."""
+        if self.shuffle is None:
+            return self.rows
+        return self.rows[PhiloxOrder(len(self.rows), self.settings.seed).epoch(self.shuffle)]
+
+
+class Pack(Protocol):
+    """Networks of one architecture that are trained together, each with its own parameters and settings.
+
+    Every result has the same bits as that of the engine alone with the member's parameters. The data sets are those of
+    the engine that made the pack (Engine.pack); its own network stays as it is, unless the members take turns there.
+    """
+
+    count: int  # members
+
+    def describe(self) -> str:
+        """Return how the members share the device, in a few words."""
+
+    def bytes(self) -> int:
+        """Return the memory that all members take, without data sets."""
+
+    def set(self, member: int, what: str, vector: np.ndarray) -> None:
+        """As Engine.set, of one member."""
+
+    def get(self, member: int, what: str) -> np.ndarray:
+        """As Engine.get, of one member."""
+
+    def keep(self, member: int) -> None:
+        """As Engine.keep, of one member."""
+
+    def epoch(self, jobs: Sequence[PackJob]) -> None:
+        """As Engine.epoch for each job. A job whose progress.stop is set ends after a batch."""
+
+    def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
+        """Return the outputs (rows, outputs) of each job."""
+
+    def loss(self, jobs: Sequence[PackJob]) -> list[float]:
+        """Return the mean loss of each job, weighted."""
+
+
 class Engine(Protocol):
     """A network on a device. An engine is made for a list of layers, a loss and a dtype (backends.create).
 
@@ -83,6 +137,9 @@ class Engine(Protocol):
 
     def bytes(self) -> int:
         """Return the memory that the network takes on the device, without data sets."""
+
+    def pack(self, count: int, rows: int) -> Pack:
+        """Return `count` networks like this one, parameters 0, for batches of about `rows` rows."""
 
     # ---- parameters and data
 

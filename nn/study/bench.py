@@ -10,12 +10,12 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..backends import BACKENDS, TRAITS
-from ..backends.engine import EpochSettings
+from ..backends.engine import EpochSettings, PackJob
 from ..core import extension
 from ..core.random import PhiloxOrder, shuffled
 from ..layers import Layer
@@ -131,6 +131,47 @@ class TrainStepCase:
 
 
 @dataclass(frozen=True)
+class PackCase:
+    """Training steps of several networks together, as `step` describes them, each on rows in an order of its own."""
+
+    name: str
+    step: TrainStepCase
+    networks: int
+
+    per = "batch and network"
+
+    @property
+    def dtype(self) -> str:
+        """Type of the numbers."""
+        return self.step.dtype
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions of a step of one network."""
+        return self.step.operations
+
+    def start(self, backend: str, threads: int | None = None) -> PreparedCase:
+        """Prepare the trainings; each measurement is one epoch of all networks."""
+        net = self.step.model.network(self.dtype, backend, threads)
+        engine, data, rows = net.engine, net.engine.load(*self.step.data()), np.arange(self.step.rows)
+        pack = engine.pack(self.networks, self.step.batch)
+        for member in range(self.networks):
+            pack.set(member, "parameters", engine.get("parameters"))
+        settings = at_constant_rate(self.step.optimizer, self.step.learning_rate, self.step.batch)
+        settings = [replace(settings, seed=member) for member in range(self.networks)]
+        epochs = itertools.count()
+
+        def once() -> float:
+            number = next(epochs)
+            began = time.perf_counter()
+            progress = [engine.progress(step=number * self.step.batches) for _ in settings]
+            pack.epoch([PackJob(m, data, rows, settings[m], progress[m], number) for m in range(self.networks)])
+            return (time.perf_counter() - began) / self.step.batches / self.networks
+
+        return PreparedCase(once, min(engine.threads, self.networks), net)
+
+
+@dataclass(frozen=True)
 class Forward:
     """A forward pass over `rows` rows, as `predict` makes it."""
 
@@ -232,11 +273,13 @@ SOLAR_CNN = Model(
 )
 MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
 
+CC_B32_ADAM = TrainStepCase("cc-b32-adam", CC_RELU, 32, 700)
 CASES = [
     TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
     TrainStepCase("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
     TrainStepCase("cc-b10-relu", CC_RELU, 10, 2000, "sgd", 0.01),
-    TrainStepCase("cc-b32-adam", CC_RELU, 32, 700),
+    CC_B32_ADAM,
+    PackCase("cc-b32-adam-x64", CC_B32_ADAM, 64),
     TrainStepCase("cc-b1000", CC, 1000, 20, "sgd", 0.01),
     TrainStepCase("digits", DIGITS, 32, 100),
     TrainStepCase("cnn0", CNN0, 32, 20, "sgd", 0.01),

@@ -16,7 +16,7 @@ import numpy as np
 
 from nn import __version__
 from nn.backends.engine import EpochSettings
-from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
+from nn.study.bench import Forward, PackCase, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
 LARGEST_CHECKED_BATCH = 128
@@ -47,6 +47,11 @@ def checked_batches(case: TrainStepCase):
 def in_order(gradients: dict, names) -> np.ndarray:
     """Gradients by name as one vector."""
     return np.concatenate([np.asarray(gradients[name], np.float64).ravel() for name in names])
+
+
+def of_one_network(case):
+    """Return the step of a pack's networks: libraries train them one after another, as their users do."""
+    return case.step if isinstance(case, PackCase) else case
 
 
 def epoch_timer(epoch, batches: int):
@@ -90,6 +95,8 @@ class Nn:
         elif isinstance(case, Forward):
             x, _ = case.model.data(case.rows, case.dtype)
             result = run.network.predict(x)[checked_rows(case.rows)]
+        elif isinstance(case, PackCase):  # its members' bits are those of the step alone
+            result = self.gradients(case.step)
         else:
             run.once()
             facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": case.needed_bytes}
@@ -129,6 +136,7 @@ class Torch:
         self.torch, self.version = torch, torch.__version__
 
     def start(self, case):
+        case = of_one_network(case)
         if isinstance(case, Product):
             a, b = map(self.torch.from_numpy, case.factors())
             return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)], {}
@@ -242,6 +250,7 @@ class Jax:
         self.jax, self.version = jax, jax.__version__
 
     def start(self, case):
+        case = of_one_network(case)
         jax = self.jax
         if isinstance(case, Product):
             a, b = map(jax.numpy.asarray, case.factors())
@@ -377,6 +386,7 @@ class Sklearn:
         self.version = sklearn.__version__
 
     def start(self, case):
+        case = of_one_network(case)
         if isinstance(case, Product) or not self.comparable(net := case.model.network(case.dtype)):
             return None
         from sklearn.neural_network import MLPClassifier, MLPRegressor

@@ -13,6 +13,7 @@ from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
 from ..engine import EpochSettings, TimedStep
+from ..turns import Turns
 from . import small
 from .abi import MOMENTS, update_rule
 from .builder import Builder, kind_of
@@ -97,6 +98,10 @@ class CudaEngine:
     def bytes(self) -> int:
         """Return the memory on the GPU that the network takes beside the data set."""
         return sum(v.nbytes for v in self._vectors.values()) + sum(r.bytes() for r in self._runners.values())
+
+    def pack(self, count: int, rows: int) -> Turns:
+        """Return networks that take turns."""
+        return Turns(self, count)
 
     def reserve(self, rows: int) -> None:
         """Raise UsageError for batches whose values the kernels cannot count. Memory is taken later, by the epoch."""

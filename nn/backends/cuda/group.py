@@ -21,6 +21,7 @@ import numpy as np
 from ...cluster import ALONE, RankGroup, join
 from ...utils import UsageError
 from ..engine import EpochSettings, TimedStep
+from ..turns import Turns
 from . import device, nccl
 from .epoch import mean_loss
 
@@ -238,6 +239,10 @@ class Group:
     def routes(self, rows: int) -> list[str]:
         """Return how member 0 computes its share of a training step of that many rows."""
         return self.engines[0].routes(rows)
+
+    def pack(self, count: int, rows: int) -> Turns:
+        """Return networks that take turns."""
+        return Turns(self, count)
 
     # ---- parameters and data
 
