@@ -201,6 +201,17 @@ def test_a_classifier_shows_its_losses(folder):
     assert "held-out rows" not in texts((folder / "p/loss.svg").read_bytes())
 
 
+def test_a_model_shows_the_metric_that_chose_its_epoch(folder):
+    write_two_classes(folder / "two.csv")
+    given = ["--epochs", 3, "--validation", 0.3, "--monitor", "roc_auc", "-q", "--json"]
+    best = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given).json["best_epoch"]
+    files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
+    assert files == ["p/loss.svg", "p/loss.png", "p/metric.svg", "p/metric.png"]
+    assert "validation rows" in texts((folder / "p/loss.svg").read_bytes())
+    assert f"roc_auc while training; epoch {best} is the best" in texts((folder / "p/metric.svg").read_bytes())
+    assert "validation loss" in succeed("--info", "--model", "m.bin").out
+
+
 # ---------------------------------------------------------------- the answer in words
 
 

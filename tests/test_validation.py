@@ -244,6 +244,14 @@ def test_a_checkpoint_of_other_validation_rows_is_refused(tmp_path):
             nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck", **flags)
 
 
+def test_a_checkpoint_of_other_weights_is_refused(tmp_path):
+    ds = data(weights=np.ones(900))
+    nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck")
+    ds.weights[5] = 2
+    with pytest.raises(UsageError, match="while training on other data"):
+        nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck")
+
+
 # ---------------------------------------------------------------- the command line
 
 

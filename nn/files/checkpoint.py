@@ -266,11 +266,13 @@ def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint
 
 
 def data_digest(ds) -> str:
-    """Return the SHA-256 of what determines the data: the file it came from, else the arrays themselves."""
-    if ds.sha256 is not None:
+    """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have."""
+    of_rows = [getattr(ds, name, None) for name in ("weights", "groups", "times")]
+    if ds.sha256 is not None and all(array is None for array in of_rows):
         return ds.sha256
-    digest = hashlib.sha256()
-    for array in (ds.x, ds.y):
-        digest.update(f"{array.dtype.str} {array.shape};".encode())
-        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+    digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
+    for array in (*(() if ds.sha256 is not None else (ds.x, ds.y)), *of_rows):
+        if array is not None:
+            digest.update(f"{array.dtype.str} {array.shape};".encode())
+            digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
     return digest.hexdigest()

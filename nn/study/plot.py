@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..backends import TRAITS
+from ..core.metrics import METRICS
 from ..utils import OutputError, UsageError, atomic_write, os_reason
 from .results import INFERENCE_ROWS, OK
 
@@ -427,6 +428,8 @@ def of_model(net, ds=None) -> list[Picture]:
     """Draw the losses of a network's training; with a data set of a regression also its errors there."""
     check_matplotlib()
     pictures = [_losses(net)] if net.history["loss"] else []
+    if any(value is not None for value in net.history.get("val_metric") or []):
+        pictures.append(_monitored(net))
     if ds is not None and net.task == "regression":
         truth, predicted = (
             np.asarray(ds.y, np.float64).reshape(ds.rows, -1),
@@ -440,7 +443,8 @@ def of_model(net, ds=None) -> list[Picture]:
 
 
 def _losses(net):
-    history = {"training rows": net.history["loss"], "held-out rows": net.history["val_loss"]}
+    judged = "validation rows" if "val_metric" in net.history else "held-out rows"
+    history = {"training rows": net.history["loss"], judged: net.history["val_loss"]}
     lines = {name: values for name, values in history.items() if values}
 
     def draw(places):
@@ -458,6 +462,25 @@ def _losses(net):
         axes.set_title("Loss while training")
 
     return draw_picture("loss", "Loss after each epoch.", draw)
+
+
+def _monitored(net):
+    """Draw the metric that chose the epoch, and the epoch."""
+    name, values = net.config.get("monitor") or "loss", net.history["val_metric"]
+    known = {epoch: value for epoch, value in enumerate(values, 1) if value is not None}
+    best = (max if METRICS[name].higher_is_better else min)(known, key=known.get)
+
+    def draw(places):
+        (axes,) = places
+        style = next(iter(_styles([name]).values()))
+        axes.plot(list(known), list(known.values()), **{**style, "marker": style["marker"] if len(known) <= 60 else ""})
+        axes.axvline(best, color=style["color"], linestyle=":")
+        axes.set(xlabel="epoch", ylabel=f"{name} of the validation rows")
+        axes.set_xlim(0.5, len(values) + 0.5)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_title(f"{name} while training; epoch {best} is the best")
+
+    return draw_picture("metric", f"The {name} after each epoch.", draw)
 
 
 def _predicted(truth, predicted, names):

@@ -235,10 +235,10 @@ def _ms(value: float) -> str:
 
 def model_report(net, model: str) -> None:
     """Print what a model file holds beside its parameters."""
-    data = net.dataset or {}
+    data, judged = net.dataset or {}, "validation loss" if "val_metric" in net.history else "held-out loss"
     losses = [
         f"{name} {values[-1]:.6g}"
-        for name, values in (("loss", net.history["loss"]), ("held-out loss", net.history["val_loss"]))
+        for name, values in (("loss", net.history["loss"]), (judged, net.history["val_loss"]))
         if values
     ]
     known = {
