@@ -172,8 +172,26 @@ def test_nobody_computes_a_gradient_that_no_table_learns_from():
 @pytest.mark.parametrize("source", [epoch_source, phases_source])
 def test_columns_stand_in_the_source_where_their_outputs_and_tables_begin(source):
     text = source(embedding_program())
-    for line in ("{NUMBER, 0, 0, 0, 0LL, 0.0},", "{GAP, 1, 0, 0, 0LL, -0.5},", "{EMBEDDING, 3, 10000, 8, 0LL, 0.0},",
-                 "{ONEHOT, 11, 5, 0, 80000LL, 0.0},", "{EMBEDDING, 16, 3, 300, 80000LL, 0.0},"):  # fmt: skip
+    for line in ("{NUMBER, 0, 0, 0, 0LL, 0.0, 0, 0},", "{GAP, 1, 0, 0, 0LL, -0.5, 0, 0},",
+                 "{EMBEDDING, 3, 10000, 8, 0LL, 0.0, 0, 0},", "{ONEHOT, 11, 5, 0, 80000LL, 0.0, 0, 0},",
+                 "{EMBEDDING, 16, 3, 300, 80000LL, 0.0, 0, 0},"):  # fmt: skip
+        assert text.count(line) == 1
+    assert "embedding_edges" not in text
+
+
+def test_edges_stand_in_the_source_where_their_columns_begin():
+    columns = (
+        InputColumn("number", edges=(-1.5, 0.0, 0.1)), InputColumn("number"), InputColumn("gap", edges=(-2, 2)),
+        InputColumn("onehot", values=2),
+    )  # fmt: skip
+    text = phases_source(embedding_program(columns=columns))
+    for line in (
+        "embedding_edges[] = {-1.5, 0.0, 0.1, -2.0, 2.0};",
+        "{NUMBER, 0, 0, 0, 0LL, 0.0, 2, embedding_edges + 0},",
+        "{NUMBER, 3, 0, 0, 0LL, 0.0, 0, 0},",
+        "{GAP, 4, 0, 0, 0LL, 0.0, 1, embedding_edges + 3},",
+        "{ONEHOT, 7, 2, 0, 0LL, 0.0, 0, 0},",
+    ):
         assert text.count(line) == 1
 
 

@@ -24,8 +24,13 @@ MIXED = (
 # few values, so that their gradients come in many partial sums; a row of a table longer than a block has threads
 FEW = ((NUMBER,), (InputColumn("embedding", values=17, width=5), InputColumn("embedding", values=3, width=300)))
 NO_TABLE = ((GAP, NUMBER), (), (InputColumn("onehot", values=4), InputColumn("onehot", values=1)))
-COLUMNS = {"mixed": sum(MIXED, ()), "few": sum(FEW, ()), "no table": sum(NO_TABLE, ())}
-COUNTS = {"mixed": (4, 1, 2, 3), "few": (1, 0, 2, 0), "no table": (2, 0, 0, 2)}  # of a record
+EDGES = tuple(np.linspace(-2.0, 1.5, 65).tolist())
+PIECES = (
+    (InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.3, edges=EDGES[::5]), NUMBER),
+    (InputColumn("gap", edges=(-0.5, 0.625)), InputColumn("embedding", values=20, width=2)),
+)
+COLUMNS = {"mixed": sum(MIXED, ()), "few": sum(FEW, ()), "no table": sum(NO_TABLE, ()), "pieces": sum(PIECES, ())}
+COUNTS = {"mixed": (4, 1, 2, 3), "few": (1, 0, 2, 0), "no table": (2, 0, 0, 2), "pieces": (4, 0, 0, 1)}  # of a record
 ITEMS = "13:tanh,3"
 
 
@@ -164,6 +169,21 @@ def test_records_of_any_layout_are_read(dtype, groups, gpu):
 
 
 # ---- the same bits
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pieces_have_the_bits_of_seq(dtype, gpu):
+    """Values between, on and beyond the edges; a dense layer lets one output of a row pass."""
+    columns = sum(PIECES, ())[:4]
+    edges = np.array(EDGES)[:, None] + [0, 0.001, 3, -3]
+    x = np.concatenate([edges, np.random.default_rng(2).normal(size=(400, 4)), [[0, np.nan, 0, np.nan]]]).astype(dtype)
+    outputs, outs = sum(column.outputs for column in columns), []
+    for backend in ("seq", "cuda"):
+        net = Network(f"4,{outputs}", "regression", backend=backend, dtype=dtype, input_columns=columns)
+        net.set_parameters({"layer0.weight": np.eye(outputs), "layer0.bias": np.zeros(outputs)})
+        outs.append(net.predict(x))
+    np.testing.assert_array_equal(outs[1], outs[0])
+    assert ((outs[0] > 0) & (outs[0] < 1)).sum() > 1000
 
 
 def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, monkeypatch):

@@ -1,5 +1,5 @@
-/* embedding.cu - a table's columns become numbers: themselves, with their gaps told, one-hot codes, rows of tables
- * that are trained. A code is a real here; one that no table has, which the host refuses, is a row of zeros.
+/* embedding.cu - a table's columns become numbers: themselves, with their gaps told, pieces of their axis, one-hot
+ * codes, rows of tables that are trained. A code is a real here; one that no table has, which the host refuses, is a row of zeros.
  */
 
 static_assert(COLUMN_KINDS == 4 && NUMBER < 4 && GAP < 4 && ONEHOT < 4 && EMBEDDING < 4,
@@ -10,6 +10,8 @@ struct embedding_column {
     int values, width;                  /* different codes; numbers that each becomes */
     int64 table;                        /* where its rows begin among the layer's parameters */
     double fill;                        /* instead of a gap */
+    int pieces;                         /* of a number's axis, 0: none */
+    const real *edges;                  /* (pieces + 1), ascending */
 };
 
 /* to[0 .. width-1] = *row, 0 for NULL: eight loads under way at a time */
@@ -27,6 +29,16 @@ __device__ inline void copy_or_zero(real *to, const real *row, int width)
     }
 }
 
+/* share[i] = how much of piece i lies below v */
+__device__ inline void encode_pieces(real *__restrict__ share, real v, const real *__restrict__ edges, int pieces)
+{
+    #pragma unroll 8
+    for (int i = 0; i < pieces; i++) {
+        real low = edges[i], high = edges[i + 1];
+        share[i] = v >= high ? 1 : v <= low ? 0 : (v - low) / (high - low);
+    }
+}
+
 /* out (n,O) from x (n,I), a thread a value of x; `tables`: the layer's parameters */
 template <int I, int O>
 __device__ void embedding_forward(real *out, const real *x, const embedding_column *columns, const real *tables, int n,
@@ -38,9 +50,12 @@ __device__ void embedding_forward(real *out, const real *x, const embedding_colu
         bool gap = value != value;
         if (column.kind == NUMBER) {
             to[0] = value;
+            encode_pieces(to + 1, value, column.edges, column.pieces);
         } else if (column.kind == GAP) {
-            to[0] = gap ? (real)column.fill : value;
+            real known = gap ? (real)column.fill : value;
+            to[0] = known;
             to[1] = gap;
+            encode_pieces(to + 2, known, column.edges, column.pieces);
         } else if (column.kind == ONEHOT) {
             for (int k = 0; k < column.values; k++)
                 to[k] = value == k;
@@ -51,15 +66,26 @@ __device__ void embedding_forward(real *out, const real *x, const embedding_colu
     }
 }
 
-/* dx (n,I): a number has its output's gradient; gaps and codes have none */
+/* The gradient of a value x from those of its outputs; gaps and codes have none, and an edge is in no piece. */
+__device__ inline real value_gradient(const real *dz, real x, const embedding_column &column)
+{
+    const real *edges = column.edges, *of_pieces = dz + (column.kind == GAP ? 2 : 1);
+    if (column.kind != NUMBER && (column.kind != GAP || x != x))
+        return 0;
+    for (int i = 0; i < column.pieces; i++)
+        if (edges[i] < x && x < edges[i + 1])
+            return dz[0] + of_pieces[i] / (edges[i + 1] - edges[i]);
+    return dz[0];
+}
+
+/* dx (n,I) */
 template <int I, int O>
 __device__ void embedding_backward_input(real *dx, const real *dz, const real *x, const embedding_column *columns,
                                          int n, block_range range)
 {
     for (int e = range.first(); e < n * I; e += range.stride()) {
         const embedding_column column = columns[e % I];
-        bool number = column.kind == NUMBER || (column.kind == GAP && x[e] == x[e]);
-        dx[e] = number ? dz[(size_t)(e / I) * O + column.out] : 0;
+        dx[e] = value_gradient(dz + (size_t)(e / I) * O + column.out, x[e], column);
     }
 }
 

@@ -8,6 +8,7 @@ from .memory import Workspace
 from .program import ROWS, LayerNode, Op, Phase
 
 COLUMNS = "embedding_columns"  # the array of struct embedding_column, in CUDA source
+EDGES = "embedding_edges"  # of all columns, one after another
 SPLIT_ROWS = 64  # of a batch that are worth a partial sum of the tables' gradients,
 SPLIT_VALUES = 1 << 18  # and values of all these sums, which are written and read again
 
@@ -46,12 +47,17 @@ def _places(layer: Layer) -> list[tuple[InputColumn, int, int]]:
 
 
 def _declaration(layer: Layer) -> str:
-    """Return the columns in CUDA source."""
-    lines = "\n".join(
-        f"    {{{column.kind.upper()}, {out}, {column.values}, {column.width}, {table}LL, {column.fill!r}}},"
-        for column, out, table in _places(layer)
-    )
-    return f"__device__ const embedding_column {COLUMNS}[] = {{\n{lines}\n}};"
+    """Return the columns and their edges in CUDA source."""
+    lines, edges = [], []
+    for column, out, table in _places(layer):
+        first = f"{EDGES} + {len(edges)}" if column.edges else "0"
+        lines.append(
+            f"    {{{column.kind.upper()}, {out}, {column.values}, {column.width}, {table}LL, {float(column.fill)!r}, "
+            f"{column.pieces}, {first}}},\n"
+        )
+        edges += map(float, column.edges)
+    declared = f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n" if edges else ""
+    return f"{declared}__device__ const embedding_column {COLUMNS}[] = {{\n{''.join(lines)}}};"
 
 
 def _tables(ws: Workspace, node: LayerNode) -> list[Op]:
