@@ -12,6 +12,7 @@ from support.command_line import run
 import nn
 from nn import backends
 from nn.backends.cuda import device
+from nn.layers import InputColumn, parse
 from nn.utils import UsageError
 
 SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
@@ -109,6 +110,14 @@ def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     assert backends.resolve("auto", layers[SMALL], 10) == "omp"
     assert backends.resolve("auto", layers[SMALL], 1000) == "cuda"
     assert backends.resolve("auto", layers[LARGE], 32) == "cuda"
+
+
+def test_auto_counts_the_pieces_of_numbers():
+    """They make the dense layer wider, and are computed themselves."""
+    pieces = parse("1,60,1", columns=[InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))])
+    wide = parse("4,60,1")
+    times = [backends.auto.processor_microseconds(layers, 100, 1) for layers in (pieces, wide)]
+    assert times[0] - times[1] == pytest.approx(6 * 100 * 4 / 5e4)
 
 
 def test_auto_knows_the_batch_of_a_training(monkeypatch):
