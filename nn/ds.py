@@ -9,12 +9,15 @@ import os
 from collections.abc import Iterator
 
 from .data import loading
-from .data.dataset import Dataset, Schema, check_trainable
+from .data.dataset import ColumnChoices, Dataset, Schema, check_trainable
 from .data.scaling import Scaling
 from .data.splits import split_holdout, split_rows
 from .data.stream import StreamedDataset
 
-__all__ = ["Dataset", "Scaling", "Schema", "check_trainable", "load", "load_blocks", "split_holdout", "split_rows"]
+__all__ = [
+    "ColumnChoices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "load_blocks", "split_holdout",
+    "split_rows",
+]  # fmt: skip
 
 
 def load(
@@ -28,6 +31,15 @@ def load(
     columns: list[str] | None = None,
     targets: list[str] | None = None,
     dtype: str = "float32",
+    categories: str | None = None,
+    numbers: str | None = None,
+    dates: str | None = None,
+    drop: str | None = None,
+    id: str | None = None,
+    missing: str | None = None,
+    separator: str | None = None,
+    header: str = "auto",
+    plain: bool = False,
     labelled: bool = True,
     memory: int | None = None,
     window: int | None = None,
@@ -38,13 +50,16 @@ def load(
     """Read a data set: CSV, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, SQLite, NPY, NPZ (x, y), or a
     folder of class folders.
 
-    path: data.db:table is a table of a database. Tables may be several files with the same columns: with commas
-    between them, a pattern (day*.csv) or the folder that they are in. target: target columns of a table,
+    path: or a data frame (pandas, polars, Arrow); data.db:table is a table of a database. Tables may be several files
+    with the same columns: with commas between them, a pattern (day*.csv) or their folder. target: target columns,
     names or indices (from 0, negative from the end), comma-separated.
     task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it is known: a
     number of inputs, or (channels, height, width), which makes a table's columns pixels (uint8 if all are whole
     numbers in 0..255). classes, columns, targets: a model's class names, feature columns and
     target columns; labels are mapped to the classes, and columns found by name if the file has a header.
+    categories, numbers, dates, drop, id, missing, separator, header: what a person says of a table's columns and
+    layout; see ColumnChoices. Other columns are taken for what their fields are, and Dataset.left_out names those that
+    tell nothing. plain: all features are numbers without gaps, and inputs.
     labelled: False takes a file without targets too (y is None then).
     memory, window: give a StreamedDataset instead, whose rows are read while they are trained on. memory: most bytes
     for the whole program; window: training rows in memory at a time. holdout, validation
@@ -52,10 +67,11 @@ def load(
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
-    schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype)
+    choices = ColumnChoices(categories, numbers, dates, drop, id, missing, separator, header)
+    schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, choices, plain)
     return loading.load(
-        os.fspath(path), schema, labelled=labelled, memory=memory, window=window, holdout=holdout,
-        validation=validation, seed=seed,
+        path, schema, labelled=labelled, memory=memory, window=window, holdout=holdout, validation=validation,
+        seed=seed,
     )  # fmt: skip
 
 

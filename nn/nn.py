@@ -10,8 +10,12 @@ import numpy as np
 from . import backends
 from .core.calibration import tempered
 from .core.random import GlibcRandom, initial_weight
-from .data.dataset import Schema
+from .data.dataset import ColumnChoices, Schema
+from .data.encoding import Encoding
+from .data.frame_table import open_frame
+from .data.loading import load
 from .data.scaling import Scaling
+from .data.table_rows import TableRows
 from .files import model_file, text_model
 from .files.text_model import check_layers, is_text
 from .layers import InputColumn, activations_of, input_shape, parameter_shapes, parse, to_spec
@@ -81,6 +85,7 @@ class Network:
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self._compute_on(backend, threads, gpus, distribute, tf32)
         self.random: GlibcRandom | None = None
+        self._written = {"spec": layers, "activation": activation or "relu", "loss": loss}  # for adopt
         self._set_facts()
         self._check_memory()
         self._vector = self._initial_vector()
@@ -112,6 +117,7 @@ class Network:
 
     def _set_facts(self) -> None:
         """Begin with nothing known of the data: what a model file holds beside its parameters."""
+        self.encoding: Encoding | None = None
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
         self.columns: list[str] | None = None
@@ -123,6 +129,22 @@ class Network:
         self.dataset: dict | None = None  # path, sha256
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}
+
+    def adopt(self, encoding: Encoding) -> None:
+        """Take the encoding of a table's columns: layer 0 then encodes them, and all parameters are the initial ones.
+
+        Raises UsageError if --layers begin with another number of feature columns.
+        """
+        if self.reference:
+            raise UsageError("--reference: the table holds more than numbers; give columns of numbers, or leave it out")
+        if self.inputs != encoding.features:
+            raise UsageError(
+                f"--layers: the network has {self.inputs} inputs, the table has {encoding.features} columns of features"
+            )
+        self._set_layers(**self._written, columns=encoding.columns)
+        self.encoding, self._engine = encoding, None
+        self._check_memory()
+        self._vector = self._initial_vector()
 
     def describe(self, **facts) -> None:
         """Set what the network knows of its data and training: the names of FACTS. Raises TypeError for another."""
@@ -174,8 +196,9 @@ class Network:
 
     @property
     def inputs(self) -> int:
-        """Return the number of values that go in, of one row."""
-        return self.layers[0].inputs
+        """Return the number of values that go in, of one row: feature columns, if layer 0 encodes them."""
+        layer = self.layers[0]
+        return layer.features or layer.inputs
 
     @property
     def outputs(self) -> int:
@@ -199,6 +222,11 @@ class Network:
             targets=self.targets,
             target=self.config.get("target") if self.targets is None else None,  # no name: its place in training
             dtype=self.dtype,
+            choices=ColumnChoices(**self.config.get("table", {})),
+            plain=self.reference,
+            of_model=True,
+            encoding=self.encoding,
+            left_out=tuple(self.config.get("left_out", ())),
         )
 
     def _check_output(self) -> None:
@@ -326,8 +354,10 @@ class Network:
             return np.ascontiguousarray(np.arange(self.outputs) == y[:, None], self.dtype)
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    def engine_rows(self, x: np.ndarray) -> np.ndarray:
-        """Return raw rows scaled and typed for the engine: (rows, inputs); uint8 pixels and records unchanged."""
+    def engine_rows(self, x: np.ndarray | TableRows) -> np.ndarray:
+        """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
+        if self.encoding is not None and not (isinstance(x, np.ndarray) and x.dtype.names):
+            return self.encoding.apply(self._table_rows(x), self.dtype)
         x = np.asarray(x)
         if x.dtype.names:
             return x
@@ -339,22 +369,48 @@ class Network:
         return self.scaling.apply(x, self.dtype)
 
     def predict(self, x) -> np.ndarray:
-        """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W).
+        """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
 
         Features are scaled inside; outputs of a regression are in the targets' own units.
         """
-        x = np.asarray(x)
+        x = self._rows_of_frame(x)
         if 0 < len(x) <= PREDICT_BLOCK:
             out = self._outputs(x)
         else:
             out = np.empty((len(x), self.outputs), self.dtype)
             for at in range(0, len(x), PREDICT_BLOCK):
                 out[at : at + PREDICT_BLOCK] = self._outputs(x[at : at + PREDICT_BLOCK])
+        if np.isnan(out).any():
+            self._refuse_gaps(x)
         if self.target_scaling is not None:
             out = self.target_scaling.inverse(out).astype(self.dtype)
         return out
 
-    def _outputs(self, x: np.ndarray) -> np.ndarray:
+    def _refuse_gaps(self, x) -> None:
+        """Raise DataError that names the first gap of rows that cannot have any: it made an output nan."""
+        if self.encoding is not None or x.dtype.kind != "f" or not np.isnan(x).any():
+            return
+        row, column = np.argwhere(np.isnan(x.reshape(len(x), -1)))[0].tolist()
+        name = f"column {self.columns[column]}" if self.columns else f"column {column + 1} of {self.inputs}"
+        raise DataError(f"row {row + 1}, {name}: found nan, expected a number; the network was trained without gaps")
+
+    def _rows_of_frame(self, x) -> np.ndarray | TableRows:
+        """Return what predict was given as rows; the columns of a data frame are found by their names."""
+        if isinstance(x, (np.ndarray, TableRows)):
+            return x
+        if open_frame(x) is None:
+            return np.asarray(x)
+        return load(x, self.schema, labelled=False).x
+
+    def _table_rows(self, x) -> TableRows:
+        """Return rows of a table; numbers alone are taken as columns of numbers."""
+        if isinstance(x, TableRows):
+            return x
+        numbers = np.asarray(x)
+        none = np.zeros((len(numbers), 0))
+        return TableRows(("number",) * numbers.shape[1], numbers, none.astype(np.int32), [], none)
+
+    def _outputs(self, x: np.ndarray | TableRows) -> np.ndarray:
         engine = self.engine
         return self.calibrated(engine.predict(engine.load(self.engine_rows(x))))
 
@@ -366,8 +422,9 @@ class Network:
 
     def metadata(self) -> dict:
         """Return what a model file keeps beside the parameters (docs/command-line.md, Model file)."""
+        encoding = {} if self.encoding is None else {"encoding": self.encoding.to_dict()}
         return {
-            "format": model_file.FORMAT,
+            "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
             "layers": self.spec,
             "task": self.task,
             "loss": self.loss,
@@ -384,6 +441,7 @@ class Network:
             "history": self.history,
             "config": self.config,
             **({} if self.temperature == 1 else {"temperature": self.temperature}),
+            **encoding,
         }
 
     def export(self, path) -> None:
@@ -423,6 +481,8 @@ class Network:
             )
         except NnError as error:
             raise DataError(f"{path}: {error}") from error
+        if "encoding" in meta:
+            net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
         net._compute_on(**engine)
         net.set_parameters(tensors)
         facts = {name: meta[name] for name in FACTS if name in meta}

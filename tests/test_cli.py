@@ -61,6 +61,8 @@ def test_training_tells_its_figures_as_one_json_object(two):
         "rows",
         "holdout",
         "parameters",
+        "columns",
+        "classes",
         "epochs",
         "loss",
         "val_loss",

@@ -236,7 +236,7 @@ def test_a_row_of_data_is_not_taken_for_a_header(write):
     ds = load(write("5.1,3.5,setosa\n4.9,3.0,virginica\n6,7,setosa\n"))
     assert ds.rows == 3 and ds.columns is None and ds.classes == ["setosa", "virginica"]
     assert load(write("0,1,yes\n1,1,no\n")).rows == 2
-    assert "row 1" in failure(write("7,abc,3,0\n1,2,3,1\n"))
+    assert load(write("7,abc,3,0\n1,2,3,1\n")).rows == 2
 
 
 # -- what the fields of a column are -------------------------------------------------------------------------
@@ -613,7 +613,8 @@ def table(labels):
     (["no", "yes", "no"], "binary", ["no", "yes"], [0, 1, 0]),
     (["b", "c", "a"], "multiclass", ["a", "b", "c"], [1, 2, 0]),
     ([3, 1, 2, 10], "multiclass", ["1", "2", "3", "10"], [2, 0, 1, 3]),
-    (range(100), "multiclass", [str(i) for i in range(100)], list(range(100))),
+    (range(10), "multiclass", [str(i) for i in range(10)], list(range(10))),
+    (range(11), "regression", None, [[i] for i in range(11)]),
     (range(101), "regression", None, [[i] for i in range(101)]),
     ([0.5, 1.5, 2], "regression", None, [[0.5], [1.5], [2]]),
     (['"x, ""y"""', "z"], "binary", ['x, "y"', "z"], [0, 1]),
@@ -716,25 +717,20 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
     ("", ["empty"]),
     ("\n \n", ["empty"]),
     ("a,b,c\n", ["only a header"]),
-    ('"1","b","c"', ["row 1", '"b"']),
     ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]),
     ("1,2,0\n1,2,0,1\n", ["row 2: 4 columns, expected 3 as in row 1"]),
     ("a,b,c\n\n1,2,0\n\n1,2\n", ["row 5: 2 columns"]),
-    ("1,2,0\n1,,0\n", ["row 2, column 2 of 3: found an empty field", "fill it in"]),
-    ("a,b,c\n1,2,\n", ["row 2, column c: found an empty field"]),
-    ("a,b,c\n1,2,0\n1,x y,1\n", ['row 3, column b: found "x y", expected a number']),
-    ("a,b,c\n1,2,0\n1,1e,1\n", ['row 3, column b: found "1e"']),
-    ("a,b,c\n1,nan,0\n", ['row 2, column b: found "nan", expected a finite number']),
+    ("a,b,c\n1,2,\n", ["no row has a target"]),
+    ("a,b,c\n" + 20 * "1,2,0\n" + "1,x y,1\n", ['row 22, column b: found "x y", expected a number']),
+    ("a,b,c\n" + 20 * "1,2,0\n" + "1,1e,1\n", ['row 22, column b: found "1e"']),
     ("a,b,c\n1,2,0\n-Inf,2,1\n", ['row 3, column a: found "-Inf"']),
-    ("a,b,c\n1,2,0\n1,2,NaN\n", ['row 3, column c: found "NaN"']),
     ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
     ("a,b,c\n1,2,0\n1e39,2,1\n", ['row 3, column a: found "1e39"', "--dtype float64"]),
     ("1:2:0\n3:4:1\n", ["1 column, expected fields separated by one of", "add --separator ':'"]),
     ("1\n2\n", ["1 column"]),
     ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", '"1?2"']),
     ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),
-    ("a,b\n1,0\n" + "z" * 500 + ",0\n", ["row 3", "z..."]),
-    ("x,y\n1,yes\n2,\n", ["row 3, column y: found an empty field"]),
+    ("a,b\n" + 20 * "1,0\n" + "z" * 500 + ",0\n", ["row 22", "z..."]),
     ('x,y\n"1,0\n', ["row 2"]),
 ])  # fmt: skip
 def test_bad_tables_are_named_by_row_and_column(write, text, parts):
@@ -939,8 +935,9 @@ def test_the_original_targets_of_several_columns(shared):
     assert (ds.task, ds.classes, ds.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
 
 
-def test_time_stamps_in_a_feature_are_refused_by_name(shared):
-    assert "row 2, column time_utc" in failure(shared / "data/solar/hope_melpitz_1s.csv.gz")
+def test_time_stamps_in_a_feature_are_dates(shared):
+    ds = load(shared / "data/solar/hope_melpitz_1s.csv.gz")
+    assert ds.x.kinds[ds.columns.index("time_utc")] == "date"
 
 
 MEMORY = """

@@ -261,7 +261,7 @@ def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
 
 def test_a_file_of_a_later_format_asks_for_a_newer_nn(tmp_path):
     tensors, metadata = small_model()
-    assert "newer nn" in refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 2}))
+    assert "newer nn" in refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 3}))
 
 
 @pytest.mark.parametrize("key", [*small_model()[1], "format"])

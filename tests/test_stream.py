@@ -29,10 +29,14 @@ WINDOW = 5000
 
 
 def numbered_table(count: int = ROWS) -> np.ndarray:
-    """A row's number, three features, and the class that they decide, (count, 5)."""
+    """A row's number, three features, and the class that they decide, (count, 5).
+
+    The first number is a half: a column that counts all rows would be left out.
+    """
     random = np.random.default_rng(3)
     table = np.empty((count, 5))
     table[:, 0] = np.arange(count)
+    table[0, 0] = 0.5
     table[:, 1:4] = random.normal([0, 1000, -5], [1, 0.5, 3], (count, 3)).round(4)
     table[:, 4] = table[:, 1] + (table[:, 3] + 5) / 3 > 0
     return table
@@ -113,7 +117,7 @@ def test_the_files_are_found_beside_a_model_that_was_moved_with_them(folder):
         ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y,z\n1,2,3\n"}, ["b.csv", "3 columns", "2", "a.csv"]),
         ({"a.csv": "x,y,z\n1,2,3\n", "b.csv": "x,z,y\n1,2,3\n"}, ["b.csv", "column 2", '"z"', '"y"', "a.csv"]),
         ({"a.csv": "1,2\n2,1\n", "b.csv": "x,y\n1,2\n"}, ["b.csv", "header", "a.csv"]),
-        ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2\n\n2,1\nnan,1\n"}, ["b.csv, row 5", "column x", "nan"]),
+        ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2\n\n2,1\ninf,1\n"}, ["b.csv", "row 5", "column x", "inf"]),
         ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2,3\n"}, ["b.csv, row 2", "3 columns"]),
         ({"a.csv": "x,y\n1,2\n", "b.csv": ""}, ["b.csv", "empty"]),
     ],
@@ -157,7 +161,6 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
         (np.array([["a", "b"]]), ["<U1", "numbers"]),
         (np.array([[1.0, 0], [np.inf, 1]]), ["index 1", "column 0", "inf", "finite"]),
         (np.array([[1.0, 0], [1e39, 1]]), ["index 1", "column 0", "float32", "--dtype float64"]),
-        (np.array([[1.0, 0], [1, np.nan]]), ["index 1", "column 1", "nan"]),
     ],
 )
 def test_an_array_that_is_no_table_is_refused(tmp_path, array, words):
@@ -245,7 +248,7 @@ def test_an_epoch_reads_every_row_once_and_holds_out_blocks(folder, path):
     trained = np.concatenate([numbers[order] for numbers, _, order, _ in training])
     validated = np.concatenate([numbers[order] for numbers, _, order, _ in held])
     assert len(trained) == data.training.rows and len(validated) == data.holdout.rows
-    np.testing.assert_array_equal(np.sort(np.concatenate([trained, validated])), np.arange(ROWS))
+    np.testing.assert_array_equal(np.floor(np.sort(np.concatenate([trained, validated]))), np.arange(ROWS))
     assert set(validated // BLOCK_ROWS) == set(data.holdout.numbers) and not {*trained} & {*validated}
     assert np.isin(trained // BLOCK_ROWS, data.training.numbers).all()
     truth = numbered_table()[:, 4]

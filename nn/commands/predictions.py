@@ -32,13 +32,14 @@ def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = N
 def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:
     scores = net.predict(ds.x)
     rows = [str(first + i) for i in range(len(scores))]
+    ids = [] if ds.ids is None else [ds.ids]
     if net.task == "regression":
         truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
-        return [rows, *_numbers(scores), *truth]
+        return [rows, *ids, *_numbers(scores), *truth]
     names = np.array(_class_names(net))
     predicted = names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
-    return [rows, predicted, *_numbers(scores), *truth]
+    return [rows, *ids, predicted, *_numbers(scores), *truth]
 
 
 def _header(net, ds) -> list[str]:
@@ -53,7 +54,8 @@ def _header(net, ds) -> list[str]:
             *(f"score {name}" for name in (names[1:] if net.task == "binary" else names)),
         ]
         truth = ["true"]
-    return ["row", *predicted, *(truth if ds.y is not None else [])]
+    ids = [] if ds.ids is None else [net.config["table"]["id"]]
+    return ["row", *ids, *predicted, *(truth if ds.y is not None else [])]
 
 
 def _class_names(net) -> list[str]:

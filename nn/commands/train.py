@@ -61,7 +61,7 @@ def _check_written(flags) -> None:
 def _trained(flags, layers, stop: StopRequest):
     """Read the data and train; returns (network, figures, observers)."""
     from ..files.checkpoint import Checkpoint
-    from ..files.text_model import check_layers, is_text
+    from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
     from ..train import train
     from ..watch.observe import Observers
@@ -70,11 +70,12 @@ def _trained(flags, layers, stop: StopRequest):
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
-    net = Network(flags.layers or _usual_layers(ds), ds.task, **keywords(flags, "network", "engine"))
+    net = Network(_layers_for(flags, ds), ds.task, **keywords(flags, "network", "engine"))
     if is_text(flags.model):
         check_layers(net.layers)
+        check_plain(flags.model, ds)
     observers = Observers(flags, net, reading)
-    callback = observers.beside(make_progress(console.about(ds), flags.quiet, flags.verbose))
+    callback = observers.beside(make_progress(console.about_training(ds), flags.quiet, flags.verbose))
     options = keywords(flags, "train")
     try:
         result = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop)
@@ -91,9 +92,10 @@ def _parsed_layers(flags):
     """Return the layers of --layers, before the task is known; None without the flag."""
     if flags.layers is None:
         return None
+    spec = flags.layers.replace("auto", "1", 1) if _begins_auto(flags) else flags.layers
     if not flags.reference:
-        return parse_layers(flags.layers, flags.activation or "relu")
-    layers = parse_layers(flags.layers, REFERENCE["activation"], "sigmoid")
+        return parse_layers(spec, flags.activation or "relu")
+    layers = parse_layers(spec, REFERENCE["activation"], "sigmoid")
     check_reference_layers(layers)
     return layers
 
@@ -103,13 +105,15 @@ def _load_training_data(flags, layers):
 
     given = keywords(flags, "load") | given_values(flags, ["dtype"])
     if flags.reference:
-        given["dtype"] = REFERENCE["dtype"]
+        given |= {"dtype": REFERENCE["dtype"], "plain": True}
     if flags.memory or flags.window:
         given |= given_values(flags, ("holdout", "seed"))
         given |= {"seed": flags.split_seed} if flags.split_seed is not None else {}
         given |= {"validation": flags.validation} if isinstance(flags.validation, float) else {}
     if layers is None:
         return load(flags.dataset, **given)
+    if _begins_auto(flags):
+        return load(flags.dataset, outputs=layers[-1].outputs, **given)
     try:
         return load(flags.dataset, inputs=input_shape(layers), outputs=layers[-1].outputs, **given)
     except DataError as error:
@@ -117,8 +121,16 @@ def _load_training_data(flags, layers):
         raise UsageError(f"--layers {flags.layers}: {error}") from error
 
 
-def _usual_layers(ds) -> str:
-    return f"{'x'.join(map(str, ds.row_shape))},{HIDDEN},{ds.outputs}"
+def _layers_for(flags, ds) -> str:
+    """Return --layers, or the usual ones, with the number of inputs that the data have."""
+    shape = "x".join(map(str, ds.row_shape))
+    if flags.layers is None:
+        return f"{shape},{HIDDEN},{ds.outputs}"
+    return f"{shape},{flags.layers.partition(',')[2]}" if _begins_auto(flags) else flags.layers
+
+
+def _begins_auto(flags) -> bool:
+    return flags.layers is not None and flags.layers.split(",")[0].strip() == "auto"
 
 
 @contextlib.contextmanager

@@ -11,8 +11,11 @@ from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import TASKS, check_is_number
 from ..terminal import console, tables
+from ..terminal.flags import given_values
 from ..utils import UsageError, atomic_file, check_writable
 from .common import check_apart, check_report, load_network, print_json
+
+LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
 
 
 def test_command(flags) -> None:
@@ -32,7 +35,7 @@ def test_command(flags) -> None:
         _tell_test(flags, net, result)
         return
     if flags.dataset:
-        ds = load_for(net, flags.dataset, target=flags.target)
+        ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT))
     else:
         ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force)
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
@@ -55,7 +58,7 @@ def _test_streamed(flags, net) -> dict:
     from ..test import test_blocks
 
     if flags.dataset:
-        ds, rows, blocks = stream_for(net, flags.dataset, target=flags.target, memory=flags.memory)
+        ds, rows, blocks = stream_for(net, flags.dataset, **given_values(flags, LAYOUT), memory=flags.memory)
     else:
         ds, rows, blocks = stream_holdout(
             net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory
@@ -89,10 +92,10 @@ def predict_command(flags) -> None:
     from .predictions import prediction_table
 
     if flags.scaling:  # by the whole file's constants
-        blocks = [load_for(net, flags.dataset, target=flags.target, labelled=False)]
+        blocks = [load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False)]
         _fit_scaling(flags, net, blocks[0])
     else:
-        blocks = blocks_for(net, flags.dataset, target=flags.target, labelled=False, memory=flags.memory)
+        blocks = blocks_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False, memory=flags.memory)
     if not flags.quiet:
         about = f"{os.path.basename(flags.dataset)}: predicted by {flags.model}"
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)

@@ -2,42 +2,75 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from ..utils import DataError, UsageError, closest
+from .column_types import COUNTERS, ColumnChoice, left_out, reads_of
 from .dataset import Dataset, Schema
+from .digest import columns_digest
+from .frame_table import FrameTable
 from .kinds import ClassName, Number, TargetNumber, is_number
 from .source import absolute
 from .table import Table
-from .table_files import Fields, TableFiles, read_as_needed
+from .table_files import GAPS, ColumnFacts, Fields, TableFiles, read_as_needed
+from .table_rows import TableRows
 from .targets import Targets, dataset_of, resolve
 
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
+_GLANCE_ROWS = 1000  # enough to see that a table is not all numbers, nearly always
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The features and targets of a table, as indices of its columns, with their schema."""
+    """The features and targets of a table, as indices of its columns, with their schema.
+
+    reads: number, text or date, of each feature; None: all are numbers without gaps, and stay so. missing: words for
+    gaps, none where there are no gaps. target_is_text: None: the first row tells.
+    """
 
     files: TableFiles
     schema: Schema
     features: list[int]
     targets: list[int]
     path: str  # the files from wherever the program runs next
+    ids: tuple[int, ...] = ()
+    reads: tuple[str, ...] | None = None
+    missing: frozenset[str] = frozenset()
+    target_is_text: bool | None = None
+    examined: bool = False  # all fields were looked at
+    chosen: frozenset[int] = frozenset()  # columns whose kind a person has said
+    left_out: tuple[tuple[int, str], ...] = ()  # features that were found to tell nothing, with the reason
+    labelled: bool = True
 
     @classmethod
     def choose(cls, files: TableFiles, schema: Schema, labelled: bool) -> Columns:
         """Return the columns that a schema asks for. Raises DataError, UsageError."""
         targets = _target_columns(files, schema, labelled)
-        features = _feature_columns(files, targets, schema.columns)
-        if schema.width is not None and len(features) != schema.width:
+        choices = schema.choices
+        dropped = set(_columns_asked_for(files, "drop", choices.drop))
+        ids = tuple(_columns_asked_for(files, "id", choices.id))
+        features = _feature_columns(files, targets, schema, dropped | set(ids))
+        known = schema.of_model or schema.pixels
+        if known and schema.width is not None and len(features) != schema.width:
             raise DataError(_column_mismatch(files, len(features), schema))
         if not features:
+            if dropped:
+                raise DataError(f"{files.path}: no input columns left, expected one or more; drop fewer with --drop")
             raise DataError(f"{files.path}: only target columns, expected features as well; check --target")
-        return cls(files, schema, features, targets, absolute(files.path))
+        path = files.path if isinstance(files, FrameTable) else absolute(files.path)
+        columns = cls(files, schema, features, targets, path, ids, labelled=labelled)
+        if schema.of_model and schema.encoding is not None:
+            reads = tuple(encoder.reads for encoder in schema.encoding.encoders)
+            return replace(columns, reads=reads, missing=columns._gap_words(), examined=True)
+        return columns
 
     def knowing(self, **facts) -> Columns:
         """Return the same columns, with these facts in their schema."""
@@ -47,19 +80,111 @@ class Columns:
         """Return the names of columns; None where the files have none."""
         return [self.files.names[c] for c in columns] if self.files.names else None
 
+    # ---- what the columns hold
+
+    def use(self, read: Callable[[Columns], Result]) -> Result:
+        """Return read(columns), with the columns as what their fields are.
+
+        A glance at the first rows tells nearly always whether all are plain numbers, which are read without a further
+        look at them. Where they turn out not to be, all fields are examined.
+        """
+        if self.schema.plain or self.schema.of_model or self.schema.pixels:
+            return read(self)
+        asked = any((self._choices(), self.schema.choices.missing))
+        if not asked and self._is_plain(self.files.facts(GAPS, _GLANCE_ROWS)):
+            try:
+                return read(self)
+            except DataError as error:
+                examined = self._examined()
+                if examined.reads is None and not examined.missing:
+                    raise error
+                return read(examined)
+        return read(self._examined())
+
+    def _gap_words(self) -> frozenset[str]:
+        return GAPS | set(split_names(self.schema.choices.missing))
+
+    def _choices(self) -> dict[int, str]:
+        """Return the columns whose kind a person has said."""
+        asked = self.schema.choices
+        kinds = (("categories", "text"), ("numbers", "number"), ("dates", "date"))
+        chosen: dict[int, str] = {}
+        for flag, reads in kinds:
+            for column in _columns_asked_for(self.files, flag, getattr(asked, flag)):
+                if column in chosen:
+                    raise UsageError(f"--{flag}: {self.files.column(column)} is given two kinds; name it once")
+                chosen[column] = reads
+        return chosen
+
+    def _is_plain(self, facts: list[ColumnFacts]) -> bool:
+        """Return whether these fields are numbers without gaps, those of a target perhaps text."""
+        numbers = all(facts[c].numbers == facts[c].rows for c in self.features)
+        return numbers and not any(facts[c].gaps for c in self.targets)
+
+    def _examined(self) -> Columns:
+        """Return the columns as what all of their fields are. Raises DataError, which tells all obstacles."""
+        missing, chosen = self._gap_words(), self._choices()
+        facts = self.files.facts(missing)
+        choices = [ColumnChoice(column, chosen.get(column)) for column in self.features]
+        reads = reads_of(self.files.path, self.files.column, choices, facts)
+        kept = [(column, kind) for column, kind in zip(self.features, reads, strict=True) if kind != "nothing"]
+        empty = tuple((column, "gaps only") for column in self.features if column not in dict(kept))
+        if not kept:
+            raise DataError(f"{self.files.path}: every input column holds gaps only; add data")
+        any_gap = any(facts[column].gaps for column in [*self.features, *self.targets])
+        plain = all(kind == "number" and not facts[column].gaps for column, kind in kept)
+        return replace(
+            self,
+            features=[column for column, _ in kept],
+            reads=None if plain else tuple(kind for _, kind in kept),
+            missing=missing if any_gap else frozenset(),
+            target_is_text=self._target_is_text(facts),
+            examined=True,
+            chosen=frozenset(chosen),
+            left_out=empty,
+        )
+
+    def _target_is_text(self, facts: list[ColumnFacts]) -> bool | None:
+        if len(self.targets) != 1:
+            return None
+        found = facts[self.targets[0]]
+        return 2 * found.numbers < found.rows - found.gaps
+
+    # ---- how they are read
+
     def fields(self) -> Fields:
-        """Return how the columns are read, as far as the first row can tell."""
+        """Return how the columns are read, as far as is known."""
         schema, dtype = self.schema, self.schema.dtype
-        number = Number("uint8" if schema.pixels else dtype, dtype)
+        reads = self.reads or ("number",) * len(self.features)
+        groups = {
+            kind: [column for column, read in zip(self.features, reads, strict=True) if read == kind]
+            for kind in ("number", "text", "date")
+        }
+        return Fields(
+            groups["number"],
+            self.targets,
+            Number("uint8" if schema.pixels else dtype, dtype),
+            self._target_kind(),
+            texts=groups["text"],
+            dates=groups["date"],
+            ids=list(self.ids),
+            missing=self.missing,
+            keep_unlabelled=not self.labelled,
+        )
+
+    def _target_kind(self) -> TargetNumber | ClassName:
+        schema = self.schema
         if len(self.targets) != 1 or schema.task == "regression":
-            return Fields(self.features, self.targets, number, TargetNumber(None, "or remove the row"))
+            return TargetNumber(None, "or remove the row")
         may_mix = schema.task != "auto" or schema.classes is not None
         target, row = self.targets[0], self.files.first_row
         name = ClassName(self.files.path, self.files.column(target), may_mix)
-        if target < len(row) and row[target] and not is_number(row[target]):
-            return Fields(self.features, self.targets, number, name)
-        advice = "or add --task multiclass if it is a class name"
-        return Fields(self.features, self.targets, number, TargetNumber(name if may_mix else None, advice))
+        is_text = self.target_is_text
+        if is_text is None:
+            is_text = target < len(row) and row[target] not in self._gap_words() and not is_number(row[target])
+        if is_text:
+            return name
+        return TargetNumber(name if may_mix else None, "or add --task multiclass if it is a class name")
 
     def read(self) -> Dataset:
         """Read all rows."""
@@ -70,29 +195,141 @@ class Columns:
             fields.check_all(table)
             return table, sha256
 
-        return self.dataset(*read_as_needed(read, self.fields()))
+        table, sha256 = read_as_needed(read, self.fields())
+        if not len(table.inputs):
+            target = ", ".join(map(self.files.column, self.targets))
+            raise DataError(f"{self.files.path}, {target}: every field is a gap, expected a target in some rows")
+        columns = self._without_useless(table)
+        if columns is not self:
+            table = columns._narrowed(table, self)
+        return columns.dataset(table, sha256 if columns.reads is None else columns_digest([table]))
+
+    def without_useless_first(self, rows: int) -> Columns:
+        """Return the columns without those that tell a network nothing in the first rows."""
+        if self.schema.plain or self.schema.of_model or self.schema.pixels:
+            return self
+        first = read_as_needed(lambda fields: next(self.files.blocks(fields, rows)), self.fields())
+        return self._without_useless(first)
+
+    def _without_useless(self, table: Table) -> Columns:
+        """Return the columns without those that tell a network nothing."""
+        if self.schema.plain or self.schema.of_model or self.schema.pixels:
+            return self
+        useless = left_out(self.inputs_of(table), self.names(self.features), self._chosen_features())
+        if len(useless) == len(self.features):  # a counter is better than nothing
+            useless = {i: why for i, why in useless.items() if why not in COUNTERS}
+        if not useless:
+            return self
+        if len(useless) == len(self.features):
+            told = ", ".join(f"{self.files.column(self.features[i])} ({why})" for i, why in useless.items())
+            raise DataError(f"{self.files.path}: no input columns left, expected features; left out: {told}")
+        kept = [i for i in range(len(self.features)) if i not in useless]
+        return replace(
+            self,
+            features=[self.features[i] for i in kept],
+            reads=self.reads and tuple(self.reads[i] for i in kept),
+            left_out=(*self.left_out, *((self.features[i], why) for i, why in useless.items())),
+        )
+
+    @property
+    def categories(self) -> frozenset[int]:
+        """The features that a person has called categories, by their places among the features."""
+        return frozenset(i for i in self._chosen_features() if self.reads and self.reads[i] == "text")
+
+    def _chosen_features(self) -> set[int]:
+        return {i for i, column in enumerate(self.features) if column in self.chosen}
+
+    def _narrowed(self, table: Table, former: Columns) -> Table:
+        """Return a table of these columns only, of one that was read by `former`."""
+        gone = {i for i, column in enumerate(former.features) if column not in set(self.features)}
+        if former.reads is None:
+            kept = [i for i in range(len(former.features)) if i not in gone]
+            inputs = np.ascontiguousarray(table.inputs[:, kept])
+            return replace(table, inputs=inputs, low=table.low[kept], high=table.high[kept])
+        rows = former.inputs_of(table).without(gone)
+        return replace(table, inputs=rows.numbers, codes=rows.codes, words=rows.words, dates=rows.dates)
 
     def dataset(self, table: Table, sha256: str | None = None) -> Dataset:
         """Return rows of these columns as a data set. sha256: of the files."""
-        x, pixels = table.inputs, self.schema.pixels
+        x, pixels = self.inputs_of(table), self.schema.pixels
+        self._check_width()
         columns, targets = self.names(self.features), self.names(self.targets)
-        facts = {"columns": columns, "targets": targets, "path": self.path, "sha256": sha256}
+        facts = {
+            "columns": columns,
+            "targets": targets,
+            "path": self.path,
+            "sha256": sha256,
+            "places": tuple(self.features),
+            "left_out": self.left_out_names,
+            "left_out_places": self.gone,
+            "categories": self.categories,
+            "kept_choices": self.schema.choices.kept(),
+            "unlabelled": table.unlabelled,
+            "ids": table.ids[0] if table.ids else None,
+        }
+        labels = self._targets_of(table) if self.targets and not any_gap(table) else None
         return dataset_of(
-            x.reshape(-1, *pixels) if pixels else x,
-            self._targets_of(table) if self.targets else None,
-            self.schema,
-            now=_now(columns, targets),
-            **facts,
+            x.reshape(-1, *pixels) if pixels else x, labels, self.schema, now=_now(columns, targets), **facts
         )
 
-    def resolve(self, table: Table) -> tuple[np.ndarray, str, list[str] | None]:
-        """Return (y, task, class names) of a table's targets; see targets.resolve."""
-        return resolve(self._targets_of(table), self.schema)
+    def _check_width(self) -> None:
+        """Raise DataError if the network has another number of inputs, as its --layers say."""
+        width = self.schema.width
+        if width is None or len(self.features) == width:
+            return
+        if not self.left_out or len(self.features) + len(self.left_out) != width:
+            found = len(self.features) if self.schema.target is not None else self.files.columns
+            raise DataError(_column_mismatch(self.files, found, self.schema))
+        told = ", ".join(f"{self._plain_name(column)} ({why})" for column, why in self.left_out)
+        raise DataError(
+            f"{self.files.path}: {len(self.features)} columns are inputs, expected {width}; left out: {told}; begin "
+            f"--layers with {len(self.features)} or auto, or keep a column by --numbers or --categories"
+        )
 
-    def _targets_of(self, table: Table) -> Targets:
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """The columns that are neither features nor targets."""
+        kept = {*self.features, *self.targets}
+        return tuple(column for column in range(self.files.columns) if column not in kept)
+
+    @property
+    def left_out_names(self) -> dict[str, str]:
+        """The features that were found to tell nothing, with the reason."""
+        return {self._plain_name(column): why for column, why in self.left_out}
+
+    def _plain_name(self, column: int) -> str:
+        return self.files.names[column] if self.files.names else str(column)
+
+    def inputs_of(self, table: Table) -> np.ndarray | TableRows:
+        """Return the inputs of a data set of these rows."""
+        if self.reads is None:
+            return table.inputs
+        rows = len(table.inputs)
+        codes = np.zeros((rows, 0), np.int32) if table.codes is None else table.codes
+        dates = np.zeros((rows, 0)) if table.dates is None else table.dates
+        return TableRows(self.reads, table.inputs, codes, table.words, dates)
+
+    def resolve(self, table: Table, counts: np.ndarray | None = None) -> tuple[np.ndarray, str, list[str] | None]:
+        """Return (y, task, class names) of a table's targets; see targets.resolve. counts: as in Targets."""
+        return resolve(self._targets_of(table, counts), self.schema)
+
+    def _targets_of(self, table: Table, counts: np.ndarray | None = None) -> Targets:
         one = len(self.targets) == 1
         place = f"{self.files.path}, {self.files.column(self.targets[0])}" if one else self.files.path
-        return Targets(table.targets, place, table.row, table.names, self.names(self.targets))
+        return Targets(table.targets, place, table.row, table.names, self.names(self.targets), counts=counts)
+
+
+def any_gap(table: Table) -> bool:
+    """Return whether a target is a gap: a row that is to be predicted."""
+    targets = table.targets
+    return bool(np.isnan(targets).any() or (table.names is not None and (targets < 0).any()))
+
+
+def split_names(text: str | None) -> list[str]:
+    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV."""
+    if text is None:
+        return []
+    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 def _now(columns: list[str] | None, targets: list[str] | None) -> list[int] | None:
@@ -106,7 +343,7 @@ def _now(columns: list[str] | None, targets: list[str] | None) -> list[int] | No
 def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[int]:
     """Return the target columns: as asked for, by the model's names, or the last one or last ones."""
     if schema.target is not None:
-        return _columns_asked_for(files, str(schema.target))
+        return _columns_asked_for(files, "target", str(schema.target))
     names, inputs, outputs = files.names, schema.width, schema.outputs
     if names and schema.targets and all(name in names for name in schema.targets):
         return [names.index(name) for name in schema.targets]
@@ -114,7 +351,9 @@ def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[i
         rest = [c for c, name in enumerate(names) if name not in schema.columns]
         if len(rest) in (1, outputs) or not labelled:
             return rest if len(rest) in (1, outputs) else []
-    if inputs is not None:
+    fits = inputs is not None and files.columns - inputs in (1, outputs, 1 if labelled else 0)
+    if inputs is not None and (fits or schema.of_model or schema.pixels):
+        inputs += len(schema.left_out)
         if files.columns == inputs and not labelled:
             return []
         if files.columns != inputs + 1 and (outputs is None or files.columns != inputs + outputs):
@@ -125,40 +364,44 @@ def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[i
     return [files.columns - 1]
 
 
-def _columns_asked_for(files: TableFiles, target: str) -> list[int]:
-    """Return the columns that --target names, in its order."""
+def _columns_asked_for(files: TableFiles, flag: str, text: str | None) -> list[int]:
+    """Return the columns that a flag names, in its order."""
+    if text is None:
+        return []
     names = files.names or []
-    words = [target] if target in names else [word.strip() for word in target.split(",")]
-    chosen = [names.index(word) if word in names else _column_number(files, word) for word in words]
+    words = [text] if text in names else split_names(text)
+    chosen = [names.index(word) if word in names else _column_number(files, flag, word) for word in words]
     for word, column in zip(words, chosen, strict=True):
         if names.count(word) > 1:
-            raise UsageError(f"{files.path}: --target {word}: {names.count(word)} columns have this name; use an index")
+            raise UsageError(f"{files.path}: --{flag} {word}: {names.count(word)} columns have this name; use an index")
         if chosen.count(column) > 1:
-            raise UsageError(f"{files.path}: --target {target}: {files.column(column)} is listed twice; list it once")
+            raise UsageError(f"{files.path}: --{flag} {text}: {files.column(column)} is listed twice; list it once")
     return chosen
 
 
-def _column_number(files: TableFiles, word: str) -> int:
+def _column_number(files: TableFiles, flag: str, word: str) -> int:
     try:
         index = int(word)
     except ValueError:
         similar = closest(word, files.names or [])
         advice = f"did you mean {similar}?" if similar else "use a name from the header or an index from 0"
         known = "" if files.names else " (the file has no header)"
-        raise UsageError(f"{files.path}: --target {word}: no column of this name{known}; {advice}") from None
+        raise UsageError(f"{files.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
     if not -files.columns <= index < files.columns:
         raise UsageError(
-            f"{files.path}: --target {word}: the file has {files.columns} columns, expected an index from "
+            f"{files.path}: --{flag} {word}: the file has {files.columns} columns, expected an index from "
             f"{-files.columns} to {files.columns - 1}"
         )
     return index % files.columns
 
 
-def _feature_columns(files: TableFiles, targets: list[int], names: list[str] | None) -> list[int]:
+def _feature_columns(files: TableFiles, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
     """Return the columns that a model was trained on, by name if the file has a header; else all but the targets."""
+    names = schema.columns
     rest = [c for c in range(files.columns) if c not in set(targets)]
     if not (files.names and names) or len(set(names)) < len(names):
-        return rest
+        gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
+        return [c for c in rest if c not in gone]
     place = {files.names[c]: c for c in reversed(rest)}
     for name in names:
         if name not in place:

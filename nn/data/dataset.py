@@ -1,16 +1,46 @@
-"""Dataset: rows of inputs with their targets; Schema: what is known of their columns."""
+"""Dataset: rows of inputs with their targets; Schema: the facts about their columns; ColumnChoices: what people say."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..utils import DataError, UsageError
+from .encoding import Encoding
+from .table_rows import TableRows
 
 TASKS = ("auto", "binary", "multiclass", "regression")
+
+
+@dataclass(frozen=True)
+class ColumnChoices:
+    """What a person says of the columns of a table; the flags have the same names.
+
+    categories, numbers, dates, drop: columns, names or indices with commas between them, quoted as in CSV where a name
+    has a comma. id: a column that is kept for predictions and is no input. missing: more words that stand for a gap.
+    separator, header: table_files.ReadOptions.
+    """
+
+    categories: str | None = None
+    numbers: str | None = None
+    dates: str | None = None
+    drop: str | None = None
+    id: str | None = None
+    missing: str | None = None
+    separator: str | None = None
+    header: str = "auto"
+
+
+    def kept(self) -> dict[str, str]:
+        """Return the choices that a model keeps: how its files are read later."""
+        names = ("id", "missing", "separator", "header")
+        return {name: value for name in names if (value := getattr(self, name)) not in (None, "auto")}
+
+
+NO_CHOICES = ColumnChoices()
 
 
 @dataclass(frozen=True)
@@ -20,6 +50,9 @@ class Schema:
     task: auto, binary, multiclass or regression. inputs: values of a row, or the shape (channels, height, width) of
     pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets.
     target: the target column as it was asked for, a name or an index; None: the last. dtype: of the numbers.
+    choices: what a person says of the columns. plain: all features are numbers without gaps, and inputs.
+    of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
+    left_out: columns of its file that were no inputs, by their indices.
     """
 
     task: str = "auto"
@@ -30,6 +63,11 @@ class Schema:
     targets: list[str] | None = None
     target: str | int | None = None
     dtype: str = "float32"
+    choices: ColumnChoices = NO_CHOICES
+    plain: bool = False
+    of_model: bool = False
+    encoding: Encoding | None = None
+    left_out: tuple[int, ...] = ()
 
     @property
     def pixels(self) -> tuple[int, int, int] | None:
@@ -52,7 +90,8 @@ class Schema:
 class Dataset:
     """Rows of inputs with the targets that a network should give for them.
 
-    x: (rows, inputs) or images (rows, channels, height, width); uint8, float32 or float64, C-contiguous.
+    x: (rows, inputs) or images (rows, channels, height, width); uint8, float32 or float64, C-contiguous; or the
+       TableRows of a table whose features are not all numbers without gaps.
        float64 although float32 was asked for where float32 would blur a column (1.7e9 plus a few seconds):
        scale before casting (Scaling.apply does).
     y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive, larger
@@ -64,9 +103,11 @@ class Dataset:
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
+    left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
+    unlabelled: rows that were left out because their target is a gap. ids: of the --id column, the text of each row.
     """
 
-    x: np.ndarray
+    x: np.ndarray | TableRows
     y: np.ndarray | None
     task: str
     classes: list[str] | None = None
@@ -79,6 +120,14 @@ class Dataset:
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    places: tuple[int, ...] = ()  # of the features in the file, from 0
+    left_out: dict[str, str] = field(default_factory=dict)
+    left_out_places: tuple[int, ...] = ()  # of these columns in the file
+    remarks: list[str] = field(default_factory=list)
+    categories: frozenset[int] = frozenset()  # features that a person has called categories, by their indices
+    kept_choices: dict[str, str] = field(default_factory=dict)  # see ColumnChoices.kept
+    unlabelled: int = 0
+    ids: list[str] | None = None
 
     def __post_init__(self):
         self.check()
@@ -110,7 +159,7 @@ class Dataset:
     @property
     def are_images(self) -> bool:
         """True if the inputs are pixels."""
-        return self.x.dtype == np.uint8 or self.x.ndim == 4
+        return isinstance(self.x, np.ndarray) and (self.x.dtype == np.uint8 or self.x.ndim == 4)
 
     @property
     def outputs(self) -> int | None:
@@ -122,11 +171,15 @@ class Dataset:
     def of_rows(self, rows) -> Dataset:
         """Return some rows, a slice or indices, as a data set of their own."""
         each = {name: getattr(self, name) for name in ("x", "y", "weights", "groups", "times")}
-        return replace(self, **{name: None if values is None else values[rows] for name, values in each.items()})
+        ids = None if self.ids is None else [self.ids[row] for row in np.arange(self.rows)[rows]]
+        taken = {name: None if values is None else values[rows] for name, values in each.items()}
+        return replace(self, ids=ids, **taken)
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
-        return None if self.now is None else self.x.reshape(self.rows, -1)[:, self.now]
+        if self.now is None or isinstance(self.x, TableRows):
+            return None
+        return self.x.reshape(self.rows, -1)[:, self.now]
 
     def class_counts(self, rows=None) -> list[int]:
         """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""

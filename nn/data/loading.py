@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..utils import DataError, UsageError
 from .columns import Columns
 from .dataset import Dataset, Schema
 from .formats import FORMATS, Format, recognise
+from .frame_table import open_frame
+from .giveaways import giveaways
 from .source import absolute
 from .stream import StreamedDataset, survey
+from .table_files import ReadOptions, TableFiles
 from .targets import dataset_of
 
 BLOCK_ROWS = 1 << 15  # read at a time by load_blocks, fewer of wide rows
@@ -18,7 +23,7 @@ BLOCK_VALUES = 1 << 22
 
 
 def load(
-    path: str,
+    path,
     schema: Schema,
     *,
     labelled: bool = True,
@@ -28,18 +33,40 @@ def load(
     validation: float = 0.0,
     seed: int = 0,
 ) -> Dataset | StreamedDataset:
-    """Read a data set; ds.load says what the arguments are and what is raised."""
+    """Read a data set; ds.load says what the arguments are and what is raised. path: may be a data frame too."""
     schema.check()
+    frame = open_frame(path)
+    if frame is not None:
+        return _whole(Columns.choose(frame, schema, labelled))
+    path = os.fspath(path)
     known, files = recognise(path)
     streamed = memory is not None or window is not None
     if not known.table:
         return _load_arrays(known, files[0], schema, labelled, streamed)
-    columns = Columns.choose(known.table(files, path), schema, labelled)
+    columns = Columns.choose(open_table(known, files, path, schema), schema, labelled)
     if streamed:
-        return StreamedDataset(
-            columns, memory=memory, window=window, holdout=holdout, validation=validation, seed=seed
-        )
-    return columns.read()
+        limits = {"memory": memory, "window": window, "holdout": holdout, "validation": validation, "seed": seed}
+        return columns.use(lambda columns: StreamedDataset(columns, **limits))
+    return _whole(columns)
+
+
+def _whole(columns: Columns) -> Dataset:
+    """Return all rows of a table."""
+    ds = columns.use(Columns.read)
+    if not columns.schema.of_model:
+        ds.remarks += giveaways(ds)
+    return ds
+
+
+def open_table(known: Format, files: list[str], path: str, schema: Schema) -> TableFiles:
+    """Return the files of a table, opened as the schema's choices say."""
+    options = ReadOptions(schema.choices.separator, schema.choices.header)
+    table = known.table(files, path, options)
+    if not schema.of_model or options.header != "auto" or schema.columns is None:
+        return table
+    if table.names is None and set(schema.columns) <= set(table.first_row):  # a header that the rule did not see
+        return known.table(files, path, replace(options, header="yes"))
+    return table
 
 
 def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int | None = None) -> Iterator[Dataset]:
@@ -47,7 +74,7 @@ def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int |
     rows = rows or max(256, min(BLOCK_ROWS, BLOCK_VALUES // (schema.width or 1) // 256 * 256))
     known, files = recognise(path)
     if known.table:
-        yield from _table_blocks(Columns.choose(known.table(files, path), schema.check(), labelled), rows)
+        yield from _table_blocks(Columns.choose(open_table(known, files, path, schema), schema.check(), labelled), rows)
         return
     ds = load(path, schema, labelled=labelled)
     for at in range(0, ds.rows, rows):
@@ -55,7 +82,10 @@ def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int |
 
 
 def _table_blocks(columns: Columns, rows: int) -> Iterator[Dataset]:
-    found = survey(columns, rows)
+    columns, found = columns.use(lambda columns: (columns, survey(columns, rows)))
+    if found.any_target_gap:  # rows to be predicted: as in a file without targets
+        columns = replace(columns, targets=[])
+        found = survey(columns, rows)
     # no single block needs to hold all classes; targets as the file has them
     columns = columns.knowing(task=found.task, classes=found.classes, dtype="float64")
     for table in columns.files.blocks(found.fields, rows):

@@ -20,25 +20,55 @@ from .stream import BlockSet, StreamedDataset
 LABEL_BYTES = 64  # a row, while the held-out rows of each class are found
 
 
-def load_for(net, path: str | os.PathLike, *, target=None, labelled: bool = True) -> Dataset:
+def load_for(
+    net,
+    path: str | os.PathLike,
+    *,
+    target=None,
+    labelled: bool = True,
+    separator: str | None = None,
+    header: str | None = None,
+) -> Dataset:
     """Read a data set with the columns, classes and target that `net` was trained with; else as ds.load."""
-    return loading.load(os.fspath(path), _schema(net, target), labelled=labelled)
+    ds = loading.load(path, _schema(net, target, separator, header), labelled=labelled)
+    _tell_strangers(net, ds)
+    return ds
+
+
+def _tell_strangers(net, ds: Dataset) -> None:
+    """Warn of columns whose gaps and unseen values are much more frequent than in training."""
+    if net.encoding is not None:
+        net.encoding.tell(ds.x)
 
 
 def blocks_for(
-    net, path: str | os.PathLike, *, target=None, labelled: bool = True, memory: int | None = None
+    net,
+    path: str | os.PathLike,
+    *,
+    target=None,
+    labelled: bool = True,
+    memory: int | None = None,
+    separator: str | None = None,
+    header: str | None = None,
 ) -> Iterator[Dataset]:
     """Yield the same in blocks of rows, one in memory at a time; see ds.load_blocks.
 
     memory: bytes that the whole program is to stay within. Raises UsageError if they are too few.
     """
     rows = None if memory is None else block_rows(net, memory)
-    return loading.load_blocks(os.fspath(path), _schema(net, target), labelled=labelled, rows=rows)
+    schema = _schema(net, target, separator, header)
+    for number, ds in enumerate(loading.load_blocks(os.fspath(path), schema, labelled=labelled, rows=rows)):
+        if number == 0:
+            _tell_strangers(net, ds)
+        yield ds
 
 
-def _schema(net, target) -> Schema:
-    """Return what `net` knows of its columns, with another target column if one is given."""
-    return net.schema if target is None else dataclasses.replace(net.schema, target=target)
+def _schema(net, target=None, separator=None, header=None) -> Schema:
+    """Return what `net` knows of its columns, with what is given of the file at hand."""
+    schema = net.schema if target is None else dataclasses.replace(net.schema, target=target)
+    given = {"separator": separator, "header": header}
+    choices = dataclasses.replace(schema.choices, **{name: value for name, value in given.items() if value})
+    return dataclasses.replace(schema, choices=choices)
 
 
 def holdout_dataset(net, model: str | os.PathLike, *, whole: bool = False, force: bool = False) -> Dataset:
@@ -92,16 +122,17 @@ def stream_holdout(
 
 
 def stream_for(
-    net, path: str | os.PathLike, *, target=None, memory: int | None = None
+    net, path: str | os.PathLike, *, target=None, memory: int | None = None, separator=None, header=None
 ) -> tuple[StreamedDataset, int, Iterator[Dataset]]:
     """Return all rows of a table in the same way, as load_for reads them."""
-    data = _stream(net, path, target, memory)
+    data = _stream(net, path, target, memory, separator, header)
     return data, *_rows_of(data, data.everything)
 
 
-def _stream(net, path, target=None, memory: int | None = None) -> StreamedDataset:
+def _stream(net, path, target=None, memory: int | None = None, separator=None, header=None) -> StreamedDataset:
     limit = {"window": 1} if memory is None else {"memory": memory}
-    return loading.load(os.fspath(path), _schema(net, target), holdout=net.holdout, seed=split_seed_of(net), **limit)
+    schema = _schema(net, target, separator, header)
+    return loading.load(path, schema, holdout=net.holdout, seed=split_seed_of(net), **limit)
 
 
 def split_seed_of(net) -> int:

@@ -16,17 +16,20 @@ import numpy as np
 
 from ..core.random import STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import UsageError
-from .columns import Columns
+from .columns import Columns, any_gap
 from .dataset import Dataset, outputs_needed
+from .encoding import TableStatistics
 from .scaling import StreamedMoments
 from .source import joint_digest
 from .table import Table
 from .table_files import Fields, RowIndex, read_as_needed
+from .table_rows import TableRows
 from .targets import MAX_CLASSES
 
 BLOCK_ROWS = 1024  # held out together and found by their position, fewer of wide rows
 BLOCK_VALUES = 1 << 17
 READ_VALUES = 1 << 18  # read at a time
+LOOK_ROWS = 1 << 16  # the first ones, by which columns are left out that tell a network nothing
 GROUP = 10  # blocks from which some are drawn
 
 
@@ -44,19 +47,27 @@ class Survey:
     rows: int
     index: RowIndex
     moments: TrainingMoments | None
+    any_target_gap: bool = False
+    unlabelled: int = 0  # rows left out because their target is a gap
 
 
 class TrainingMoments:
-    """Moments of the inputs and targets of the rows that are trained on."""
+    """Moments of the inputs and targets of the rows that are trained on.
 
-    def __init__(self, row_shape: tuple[int, ...], block_rows: int, shares: Shares):
+    reads: of the features, see Columns; where they are not all numbers, `inputs` are TableStatistics.
+    """
+
+    def __init__(
+        self, row_shape: tuple[int, ...], block_rows: int, shares: Shares, reads: tuple[str, ...] | None
+    ):
         self._row_shape, self._block_rows, self._shares = row_shape, block_rows, shares
-        self.inputs, self.targets = StreamedMoments(), StreamedMoments()
+        self.inputs, self.targets = TableStatistics(reads) if reads else StreamedMoments(), StreamedMoments()
         self._done = 0
 
-    def add(self, table: Table) -> None:
+    def add(self, table: Table, inputs: np.ndarray | TableRows) -> None:
         """Take in the next rows."""
-        x, size, done = table.inputs.reshape(-1, *self._row_shape), self._block_rows, self._done
+        x = inputs if isinstance(inputs, TableRows) else inputs.reshape(-1, *self._row_shape)
+        size, done = self._block_rows, self._done
         blocks = range(done // size, -(-(done + len(x)) // size))
         for number, role in zip(blocks, self._shares.roles(blocks.start, blocks.stop), strict=True):
             if role == TRAINING:
@@ -77,23 +88,29 @@ def survey(
     schema = columns.schema
 
     def read(fields: Fields):
-        index, labels, count = RowIndex(), _Labels(), 0
+        index, labels, count, gaps = RowIndex(), _Labels(), 0, False
         moments = new_moments() if new_moments else None
         for table in columns.files.blocks(fields, rows, index=index, step=step):
+            count += len(table.inputs)
+            if moments:
+                moments.add(table, columns.inputs_of(table))
+            if columns.targets and any_gap(table):
+                gaps = True
+                continue
             fields.check_block(table)
             if columns.targets and (schema.classes is not None or schema.task == "regression"):
                 columns.resolve(table)
             if columns.targets and schema.task != "regression":
                 labels.add(table)
-            if moments:
-                moments.add(table)
-            count += len(table.inputs)
         fields.check_all(table)
-        return Survey(fields, schema.task, schema.classes, None, count, index, moments), table, labels
+        facts = (index, moments, gaps, table.unlabelled)
+        return Survey(fields, schema.task, schema.classes, None, count, *facts), table, labels
 
     found, last, labels = read_as_needed(read, columns.fields())
+    if found.any_target_gap:
+        return found
     if columns.targets and schema.task != "regression":
-        y, found.task, found.classes = columns.resolve(labels.table(last))
+        y, found.task, found.classes = columns.resolve(labels.table(last), labels.counts())
         if found.classes is not None:
             found.counts = np.bincount(y, labels.counts(), len(found.classes)).astype(int).tolist()
     return found
@@ -218,7 +235,7 @@ class StreamedDataset:
             advice = "unpack it with gunzip, or leave out --memory and --window"
             raise UsageError(f"{files.path}: a gzip file cannot be streamed; {advice}")
         self.memory, self.window = memory, window
-        self._asked = columns
+        self._all_columns, self._asked = columns, columns.without_useless_first(LOOK_ROWS)
         self._block_rows = max(1, min(BLOCK_ROWS, BLOCK_VALUES // files.columns))
         self._read_blocks = max(1, READ_VALUES // (files.columns * self._block_rows))
         self._survey(Shares(holdout, validation, seed))
@@ -228,10 +245,11 @@ class StreamedDataset:
         self._shares, size = shares, self._block_rows
 
         def new_moments() -> TrainingMoments:
-            return TrainingMoments(self.row_shape, size, shares)
+            return TrainingMoments(self.row_shape, size, shares, self._asked.reads)
 
         found = survey(self._asked, self._read_blocks * size, size, new_moments)
         self.rows, self.task, self.classes, self._counts = found.rows, found.task, found.classes, found.counts
+        self.unlabelled, self.remarks = found.unlabelled, []
         self.moments, self.target_moments = found.moments.inputs, found.moments.targets
         self.sha256 = joint_digest(found.index.digests)
         self._fields, self._starts = found.fields, np.array(found.index.starts, np.int64)
@@ -288,9 +306,39 @@ class StreamedDataset:
         return outputs_needed(self.task, self.classes, targets) if targets else None
 
     @property
+    def reads(self) -> tuple[str, ...] | None:
+        """What each feature is read as: number, text, date; None: plain numbers."""
+        return self._asked.reads
+
+    @property
     def columns(self) -> list[str] | None:
         """Names of the features."""
         return self._asked.names(self._asked.features)
+
+    @property
+    def categories(self) -> frozenset[int]:
+        """The features that a person has called categories, by their indices."""
+        return self._asked.categories
+
+    @property
+    def kept_choices(self) -> dict[str, str]:
+        """What a person said of the table that a model keeps."""
+        return self._asked.schema.choices.kept()
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of the features in the file."""
+        return tuple(self._asked.features)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Columns that are no inputs, with the reason."""
+        return self._asked.left_out_names
+
+    @property
+    def left_out_places(self) -> tuple[int, ...]:
+        """The places of these columns in the file."""
+        return self._asked.gone
 
     @property
     def targets(self) -> list[str] | None:
@@ -310,7 +358,7 @@ class StreamedDataset:
 
     def whole(self) -> Dataset:
         """Read all rows as one Dataset."""
-        return self._asked.read()
+        return replace(self._all_columns, schema=self._asked.schema).read()
 
     @property
     def everything(self) -> BlockSet:
@@ -324,14 +372,12 @@ class StreamedDataset:
 
     def gathered(self, blocks: BlockSet) -> Dataset:
         """Read the rows of `blocks` as one Dataset."""
-        whole, at = None, 0
-        for ds in self.read(blocks, 0, blocks.rows):
-            if whole is None:
-                x, y = (np.empty((blocks.rows, *array.shape[1:]), array.dtype) for array in (ds.x, ds.y))
-                whole = replace(ds, x=x, y=y, sha256=self.sha256)
-            whole.x[at : at + ds.rows], whole.y[at : at + ds.rows] = ds.x, ds.y
-            at += ds.rows
-        return whole
+        parts = list(self.read(blocks, 0, blocks.rows))
+        if not parts or isinstance(parts[0].x, TableRows):
+            x = TableRows.joined([part.x for part in parts])
+        else:
+            x = np.concatenate([part.x for part in parts])
+        return replace(parts[0], x=x, y=np.concatenate([part.y for part in parts]), sha256=self.sha256)
 
     def read(self, blocks: BlockSet, first: int, last: int) -> Iterator[Dataset]:
         """Yield the rows [first, last) of `blocks`, a few blocks at a time. DataError if the files have changed."""

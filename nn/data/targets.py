@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..utils import DataError, UsageError
+from ..utils import DataError, UsageError, log
 from .dataset import Dataset, Schema
 from .kinds import is_coarse
 
 AUTO_CLASSES = 100  # more distinct values than this are classes only if --task says so
+FEW_CLASSES = 10  # up to so many whole numbers are classes; more are if each has many rows, unlike counts and grades
+_CLASS_ROWS = 10  # rows that each of them then needs, ...
+_CLASS_SHARE = 0.25  # ... and of the mean number of rows
 MAX_CLASSES = 10_000
 
 
@@ -26,6 +29,7 @@ class Targets:
     columns: list[str] | None = None  # the names of the target columns
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
+    counts: np.ndarray | None = None  # how many rows each row stands for; None: one
 
     @property
     def width(self) -> int:
@@ -42,7 +46,21 @@ def dataset_of(
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
-    return Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
+    ds = Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
+    if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
+        ds.remarks += _choice_told(found, task)
+    return ds
+
+
+def _choice_told(found: Targets, task: str) -> list[str]:
+    """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
+    distinct = np.unique(found.values[:, 0])
+    if not 2 < len(distinct) <= AUTO_CLASSES or not _are_whole(distinct):
+        return []
+    place = found.columns[0] if found.columns else "the target"
+    if task == "regression":
+        return [f"{place}: {len(distinct)} whole numbers, taken as numbers; --task multiclass takes them as classes"]
+    return [f"{place}: {len(distinct)} whole numbers, taken as classes; --task regression takes them as numbers"]
 
 
 def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str] | None]:
@@ -118,10 +136,11 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]
 
 def _numbers(targets: Targets, schema: Schema):
     values, task, outputs = targets.values[:, 0], schema.task, schema.outputs
-    distinct = np.unique(values)
-    whole = bool((distinct == np.floor(distinct)).all())
+    distinct, which = np.unique(values, return_inverse=True)
+    counts = np.bincount(which.reshape(-1), targets.counts)
+    whole = _are_whole(distinct)
     if task == "auto":
-        if len(distinct) != 2 and not (whole and len(distinct) <= AUTO_CLASSES):
+        if len(distinct) != 2 and not (whole and _are_labels(counts)):
             return _regression(targets, schema)
         task = _class_task("auto", len(distinct), outputs)
     if task == "multiclass" and not whole and len(distinct) > 2 or len(distinct) > MAX_CLASSES:
@@ -133,6 +152,17 @@ def _numbers(targets: Targets, schema: Schema):
         distinct = _wider(distinct, outputs)
     names = [number_name(value) for value in distinct]
     return np.searchsorted(distinct, values).astype(np.int32), _checked(targets, task, names, schema), names
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    return bool((values == np.floor(values)).all())
+
+
+def _are_labels(counts: np.ndarray) -> bool:
+    """Return whether whole numbers that occur so often are labels of classes, rather than counts or grades."""
+    if len(counts) <= FEW_CLASSES:
+        return True
+    return len(counts) <= AUTO_CLASSES and counts.min() >= max(_CLASS_ROWS, _CLASS_SHARE * counts.mean())
 
 
 def _wider(labels: np.ndarray, outputs: int) -> np.ndarray:
@@ -183,6 +213,8 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
     found = np.array([index.get(label, by_value.get(_value(label), -1)) for label in labels], np.int32)
+    if (found < 0).any() and targets.names is not None:
+        found = _without_full_stops(targets, labels, index, found)
     codes = codes.reshape(-1)  # NumPy 2.0 alone gives it a second axis
     y = found[codes]
     if (y < 0).any():
@@ -193,6 +225,15 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
             f"expected one of the model's classes {shown}; correct it or choose the target with --target"
         )
     return y
+
+
+def _without_full_stops(targets: Targets, labels: list[str], index: dict[str, int], found: np.ndarray) -> np.ndarray:
+    """Return the indices of labels that differ from the model's classes by a full stop only, if all of them do."""
+    stripped = np.array([index.get(label.removesuffix("."), -1) for label in labels], np.int32)
+    if (stripped < 0).any():
+        return found
+    log.warning('%s: class names end in a full stop, such as "%s", taken as the model\'s', targets.place, labels[0])
+    return stripped
 
 
 def number_name(value: float) -> str:

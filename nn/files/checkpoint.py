@@ -271,7 +271,9 @@ def data_digest(ds) -> str:
     if ds.sha256 is not None and all(array is None for array in of_rows):
         return ds.sha256
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
-    for array in (*(() if ds.sha256 is not None else (ds.x, ds.y)), *of_rows):
+    x = ds.x if ds.sha256 is None else np.zeros(0)
+    inputs = (x,) if isinstance(x, np.ndarray) else (x.numbers, x.codes, x.dates)
+    for array in (*((*inputs, ds.y) if ds.sha256 is None else ()), *of_rows):
         if array is not None:
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))

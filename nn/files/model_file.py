@@ -11,14 +11,16 @@ import sys
 
 import numpy as np
 
-from ..layers import parameter_shapes
+from ..data.encoding import Encoding
+from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
 from ..utils import DataError, UsageError
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
-FORMAT = 1
+FORMAT = 2  # of the newest files that are read
+PLAIN_FORMAT = 1  # of a network on plain numbers or images
 _DTYPES = {"float32": "F32", "float64": "F64"}
 _FILE = TensorFile(
     "nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`"
@@ -36,8 +38,8 @@ def save(path: str | os.PathLike, tensors: dict[str, np.ndarray], metadata: dict
     The same arguments give the same bytes. Raises OutputError if the file cannot be written, DataError
     if the model could not be loaded again (a number that is not finite, a fact that is missing).
     """
-    metadata = {**metadata, "format": FORMAT}
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    metadata = {**metadata, "format": FORMAT if "encoding" in metadata else PLAIN_FORMAT}
     _check_metadata(path, metadata)
     _check_tensors(path, tensors, metadata)
     _FILE.save(path, tensors, metadata)
@@ -156,16 +158,18 @@ def _check_metadata(path, metadata: dict) -> None:
                 f"{path}: damaged model file: `{key}` is {shortened(metadata[key])}, "
                 f"expected {expected}; {RETRAIN}"
             )
+    if not isinstance(metadata.get("encoding", {}), dict):
+        raise DataError(f"{path}: damaged model file: `encoding` is no object; {RETRAIN}")
     _check_agreement(path, metadata)
 
 
 def _check_agreement(path, metadata: dict) -> None:
     """Raise DataError unless there are as many names, classes and constants as the layers need."""
     try:
-        layers = parse_layers(metadata["layers"])
-    except UsageError as error:
+        layers = _layers_of(metadata)
+    except (UsageError, DataError) as error:
         raise DataError(f"{path}: damaged model file: {error}") from error
-    inputs, outputs = layers[0].inputs, layers[-1].outputs
+    inputs, outputs = layers[0].features or layers[0].inputs, layers[-1].outputs
     features = layers[0].in_shape[0]  # of a table; channels of an image
     classes = 2 if metadata["task"] == "binary" else outputs
     counts = {
@@ -180,6 +184,17 @@ def _check_agreement(path, metadata: dict) -> None:
                 f"{path}: damaged model file: `{key}` has {len(values)} entries, "
                 f"its layers {shortened(metadata['layers'])} need {wanted[-1]}; {RETRAIN}"
             )
+
+
+def _layers_of(metadata: dict) -> list[Layer]:
+    """Return the layers of a model. Raises UsageError, or DataError for a damaged encoding of its columns."""
+    if "encoding" not in metadata:
+        return parse_layers(metadata["layers"])
+    encoding = Encoding.from_dict(metadata["encoding"], metadata["columns"])
+    layers = parse_layers(metadata["layers"], columns=encoding.columns)
+    if layers[0].features != encoding.features:
+        raise DataError(f"{encoding.features} encoded columns, expected {layers[0].features} as the layers have")
+    return layers
 
 
 def _check_types(path, header: dict, dtype: str) -> None:
@@ -204,7 +219,7 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
             )
         if not np.isfinite(array).all():
             raise DataError(f"{path}: {name} holds a number that is not finite; train again")
-    wanted = parameter_shapes(parse_layers(metadata["layers"]))
+    wanted = parameter_shapes(_layers_of(metadata))
     found = {name: array.shape for name, array in tensors.items()}
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):

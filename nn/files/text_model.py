@@ -39,6 +39,15 @@ def check_layers(layers: list[Layer]) -> None:
             )
 
 
+def check_plain(path: str, ds) -> None:
+    """Raise UsageError if the text cannot hold what becomes of such data; to be called before training."""
+    kinds = set(getattr(ds.x, "kinds", ()) if hasattr(ds, "x") else ds.reads or ())
+    if kinds:
+        raise UsageError(
+            f"--model {path}: a .m file knows numbers without gaps only, the data hold more; use .bin"
+        )
+
+
 def save(
     path: str | os.PathLike,
     sizes: list[int],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -88,7 +87,7 @@ def _data(entry: Entry, batch: int) -> tuple:
     ds, test_ds = load_data(entry.settings["data"], entry.folder)
     if "batches" in entry.settings:
         rows = slice(entry.settings["batches"] * batch)
-        ds = replace(ds, x=ds.x[rows], y=ds.y[rows])
+        ds = ds.of_rows(rows)
     return ds, test_ds
 
 

@@ -12,7 +12,7 @@ import io
 import math
 import re
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -294,7 +294,7 @@ def forecast(
         return ds, None
     step = float(np.median(np.diff(series.times))) if len(series.times) > 1 else horizon
     parts = slice(0, max(1, cut - math.ceil(horizon / step))), slice(cut, None)
-    training, testing = (replace(ds, x=ds.x[rows], y=ds.y[rows]) for rows in parts)
+    training, testing = (ds.of_rows(rows) for rows in parts)
     return training, testing
 
 

@@ -20,11 +20,12 @@ class WarningLines(logging.Handler):
 
 
 def say_run(about: str, backend: str, threads: int, dtype: str, seed: int) -> None:
-    """Print the first lines of a run: engine, threads, type and seed, then the data."""
+    """Print the first lines of a run: engine, threads, type and seed, then the lines about the data."""
     from .. import __version__
 
     say(f"nn {__version__}: {backend}, {threads} thread{'s' * (threads > 1)}, {dtype}, seed {seed}")
-    say(about)
+    for line in about.splitlines():
+        say(line)
 
 
 def about(ds, rows: str = "rows") -> str:
@@ -40,6 +41,25 @@ def about(ds, rows: str = "rows") -> str:
         kind = f"{ds.task}, classes {listed(counts)}"
     shape = "x".join(map(str, ds.row_shape))
     return f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
+
+
+def about_training(ds) -> str:
+    """Return a data set in one line, and one more for each thing that a person should know of how it was read."""
+    lines = [about(ds)]
+    if ds.left_out:
+        told = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
+        lines.append(f"left out: {told}; --numbers or --categories keeps a column")
+    if ds.unlabelled:
+        lines.append(f"left out: {ds.unlabelled} rows without a target")
+    return "\n".join([*lines, *ds.remarks])
+
+
+def say_encoding(encoding) -> None:
+    """Print what the columns of a table are, a line for each kind, and how many inputs they become."""
+    for kind, columns in encoding.by_kind().items():
+        say(f"{kind}: {listed(columns, 12)}")
+    inputs = sum(column.outputs for column in encoding.columns)
+    say(f"{encoding.features} columns become {inputs} inputs")
 
 
 def on_terminal(stream) -> bool:

@@ -141,6 +141,7 @@ def _name_of(name, group, names, help, **more) -> Flag:
 
 
 MODE, DATA, NETWORK, TRAINING, RUN = "Mode, exactly one", "Data and model", "Network", "Training", "Running"
+TABLE = "Columns of a table"
 WATCH, KEEP = "Watching a training", "Long trainings"
 
 _RATES, _DECAYS = (
@@ -183,6 +184,27 @@ FLAGS = [
     _name_of(
         "task", DATA, ["auto", *TASKS], "auto, by the target's values", modes=TRAIN | {"info"}, keyword_of="load"
     ),
+    Flag(
+        "categories", TABLE, "Columns that are categories: names or indices, separated by commas.", TEXT, "COLS",
+        keyword_of="load",
+    ),
+    Flag("numbers", TABLE, "Columns that are numbers, or inputs although they look like an id.", TEXT, "COLS",
+         keyword_of="load"),
+    Flag("dates", TABLE, "Columns that are dates (ISO 8601).", TEXT, "COLS", keyword_of="load"),
+    Flag("drop", TABLE, "Columns that are no inputs.", TEXT, "COLS", keyword_of="load"),
+    Flag("id", TABLE, "Column that is no input, and is written beside predictions.", TEXT, "COL", keyword_of="load"),
+    Flag(
+        "missing", TABLE, "More words that stand for a gap, beside an empty field, ?, NA, nan, null and None.", TEXT,
+        "WORDS", keyword_of="load",
+    ),
+    Flag(
+        "separator", TABLE, "Between the fields of a text file (found out): a character, or tab.", TEXT, "CHAR",
+        modes=MODEL, keyword_of="load",
+    ),
+    _name_of(
+        "header", TABLE, ["auto", "yes", "no"], "auto; whether the first row names the columns", modes=MODEL,
+        keyword_of="load",
+    ),
     _name_of(
         "scaling", DATA, SCALINGS, "standardization; for images pixel", modes=USE, keyword_of="train"
     ),
@@ -212,7 +234,9 @@ FLAGS = [
         modes=frozenset({"test", "sweep", "plot"}),
     ),
     Flag(
-        "layers", NETWORK, "Inputs, layers, outputs: 30,60,10,1 or 30,60:tanh,1 (inputs,60,10,outputs).", TEXT, "SPEC",
+        "layers", NETWORK,
+        "Inputs (auto: what the table has), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
+        TEXT, "SPEC",
         modes=TRAIN | {"info"},
     ),
     _name_of(

@@ -7,7 +7,7 @@ import time
 
 from ..utils import say
 from ..watch.callbacks import Callback
-from .console import on_terminal, say_run
+from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
 
@@ -31,6 +31,8 @@ class Lines(Callback):
     def start(self, info: dict) -> None:
         """See Callback.start."""
         say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
+        if info["encoding"] is not None:
+            say_encoding(info["encoding"])
         say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
         self._judged, self._chosen_by = "", info["monitor"]
         held_out = ", {validation} validating by {monitor}".format(**info) if info["monitor"] else ""

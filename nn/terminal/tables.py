@@ -248,6 +248,7 @@ def model_report(net, model: str) -> None:
         "dtype": net.dtype,
         "scaling": net.scaling.kind,
         "inputs": listed(net.columns or [], 8),
+        **_columns_of(net.encoding),
         "targets": listed(net.targets or []),
         "classes": listed(net.classes or []),
         "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
@@ -264,6 +265,15 @@ def model_report(net, model: str) -> None:
             {name: "" if value is None else str(value) for name, value in sorted(net.config.items())},
             "config",
         )
+
+
+def _columns_of(encoding) -> dict[str, str]:
+    """Return the columns of each kind, and the inputs that they become."""
+    if encoding is None:
+        return {}
+    kinds = {kind: listed(columns, 12) for kind, columns in encoding.by_kind().items()}
+    inputs = sum(column.outputs for column in encoding.columns)
+    return {**kinds, "encoded": f"{encoding.features} columns become {inputs} inputs"}
 
 
 def network_table(layers) -> None:

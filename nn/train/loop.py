@@ -28,7 +28,7 @@ from ..watch.callbacks import Callback
 from . import rows as row_sets
 from .decision import check_decision, decide_on
 from .options import Options, is_decided_later, options_of
-from .rows import TrainingRows, check_fit, split_seed, window_of
+from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, split_seed, window_of
 from .validation import LOSS, metric_of
 
 POLL_SECONDS = 0.1
@@ -121,13 +121,19 @@ class Training:
         validation: Dataset | None = None,
     ):
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
-        self.engine = net.engine  # made here at the latest
-        self.rank_group = self.engine.rank_group
         check_fit(net, ds)
+        is_new = net.encoding is None
+        if is_new:
+            fit_encoding(net, ds, options)
+        self.rank_group = net.engine.rank_group
+        given = ds
+        self._data = ds, window = window_of(net, ds, options, self.rank_group)
+        if is_new and ds is not given:  # all rows are in memory after all, and others are held out
+            fit_encoding(net, ds, options)
+        self.engine = net.engine  # made here at the latest
         self.monitor = options.monitored
         self._validation_count = 0
         self._start = self.engine.get("parameters") if options.refit else None
-        self._data = ds, window = window_of(net, ds, options, self.rank_group)
         self.rows = TrainingRows(net, ds, window, options, self.rank_group, validation)
         if is_decided_later(options):
             check_decision(net, options, self.rows.decisive()[2])
@@ -476,6 +482,7 @@ class Training:
             "validation": self._validation_count,
             "monitor": self.monitor.name if self.monitor else None,
             "inputs": net.inputs,
+            "encoding": net.encoding,
             "batches": self.batches,
             "routes": partial(self.engine.routes, self.options.batch_number),
             "resumed": self._resumed_from(),
@@ -513,6 +520,8 @@ class Training:
             "rows": self.rows.count,
             "holdout": self.rows.holdout_count,
             "parameters": net.parameter_count,
+            "columns": kinds_of_columns(net),
+            "classes": net.classes,
             "epochs": self.options.epochs,
             **self._losses(),
             **self._chosen_epoch(),

@@ -9,12 +9,14 @@ from functools import partial
 import numpy as np
 
 from ..cluster import RankGroup
+from ..data.encoding import Encoding, TableStatistics
 from ..data.memory import window_rows
 from ..data.model_data import load_for
 from ..data.row_windows import RowWindow, RowWindows
 from ..data.scaling import Moments, Scaling, StreamedMoments
 from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..data.stream import StreamedDataset
+from ..data.table_rows import TableRows
 from ..ds import Dataset, check_trainable
 from ..files.checkpoint import Position
 from ..nn import Network
@@ -217,7 +219,9 @@ def _truth(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None
 
 def _facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Options, any_holdout: bool) -> dict:
     """Return the facts of Network.describe: what a network must know to read such data again."""
-    if window:
+    if net.encoding is not None:
+        scaling = Scaling()  # the encoding has the constants
+    elif window:
         scaling = Scaling.of_moments(o.scaling, ds.moments, columns=ds.columns)
     else:
         scaling = Scaling.fit(o.scaling, ds.x, rows, columns=ds.columns, strict=net.reference)
@@ -242,8 +246,29 @@ def _facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: O
             **{name: getattr(net, name) for name in settings},
             "target": ds.target,
             "window": window,
+            **({"left_out": list(ds.left_out_places)} if ds.left_out_places else {}),
+            **({"table": ds.kept_choices} if ds.kept_choices else {}),
         },
     }
+
+
+def kinds_of_columns(net) -> dict[str, str]:
+    """Return the kind of each feature column by its name, or by its place, from 0, where it has none."""
+    kinds = [e.kind for e in net.encoding.encoders] if net.encoding is not None else ["number"] * net.inputs
+    names = net.columns or (net.encoding and list(map(str, net.encoding.places))) or list(map(str, range(len(kinds))))
+    return dict(zip(names, kinds, strict=False)) if len(names) == len(kinds) else {}
+
+
+def fit_encoding(net, ds: Dataset | StreamedDataset, o: Options) -> None:
+    """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers."""
+    if isinstance(ds, StreamedDataset):
+        ds.split(o.holdout, split_seed(o, net.seed), o.validation_share)
+        found = ds.moments if ds.reads else None
+    else:
+        found = TableStatistics.of(ds.x, split_of(ds, o, net.seed).training) if isinstance(ds.x, TableRows) else None
+    if found is not None:
+        where = {"names": ds.columns, "places": ds.places, "categories": ds.categories}
+        net.adopt(Encoding.fit(found, o.scaling, **where))
 
 
 def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:

@@ -1,0 +1,155 @@
+"""What a column is read as, by what its fields are; and which columns tell a network nothing.
+
+    facts of all fields ─► reads: number, text or date, and the obstacles, all at once
+    rows that were read ─► left_out: constants, row numbers, ids, names
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..utils import DataError
+from .encoding import RARE
+from .table_files import ColumnFacts, Place
+from .table_rows import TableRows
+
+MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
+COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
+_SHARED = 0.2  # share of the rows whose text occurs at least RARE times, below which a column is one of names
+_MOST_OBSTACLES = 20
+COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
+_ID_NAME = re.compile(r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key)|unnamed: ?\d+|", re.IGNORECASE)
+_CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|No|Nr|Key|Index)")
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """What a person wants a column to be: number, text or date; None: by its fields."""
+
+    column: int  # in the file
+    reads: str | None
+
+
+def reads_of(path: str, name, choices: list[ColumnChoice], facts: list[ColumnFacts]) -> list[str]:
+    """Return what each column is read as: number, text, date, or nothing where it holds gaps only.
+
+    name: of a column in messages, by its index. Raises DataError, which tells all obstacles.
+    """
+    reads, obstacles = [], []
+    for choice in choices:
+        found = facts[choice.column]
+        wanted = choice.reads or _usual(found)
+        reads.append(wanted)
+        place = _obstacle(wanted, found)
+        if place:
+            obstacles.append(_told(name(choice.column), wanted, found, place))
+    if obstacles:
+        more = len(obstacles) - _MOST_OBSTACLES
+        rest = [f"and {more} columns more"] if more > 0 else []
+        raise DataError(f"{path}, " + "; ".join([*obstacles[:_MOST_OBSTACLES], *rest]))
+    return reads
+
+
+def _usual(found: ColumnFacts) -> str:
+    known = found.rows - found.gaps
+    if not known:
+        return "nothing"
+    if found.numbers >= MOSTLY * known or (found.infinite and found.infinite == found.not_number):
+        return "number"
+    return "date" if found.dates >= MOSTLY * known else "text"
+
+
+def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:
+    if wanted == "number":
+        return found.infinite or found.not_number
+    return found.not_date if wanted == "date" else None
+
+
+def _told(name: str, wanted: str, found: ColumnFacts, place: Place) -> str:
+    """Return the obstacle of a column, with both cures."""
+    if place is found.infinite and wanted == "number":
+        return f'{place.row}, {name}: found "{_short(place.text)}", expected a finite number; correct it'
+    flag = name.removeprefix("column ").split(" of ")[0]
+    return (
+        f'{place.row}, {name}: found "{_short(place.text)}", expected a {wanted} as in most rows; correct it, take '
+        f"it for a gap (--missing {_short(place.text)}) or the column for categories (--categories {flag})"
+    )
+
+
+def _short(text: str) -> str:
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+# ---------------------------------------------------------------- columns that tell nothing
+
+
+def left_out(x: np.ndarray | TableRows, names: list[str] | None, chosen: set[int]) -> dict[int, str]:
+    """Return the feature columns that a network should not see, with the reason for each.
+
+    x: all rows; names: of the columns; chosen: columns that a person has said the kind of, which stay.
+    """
+    found: dict[int, str] = {}
+    for index in _worth_a_look(x, names):
+        reason = None if index in chosen else _reason(x, index, names)
+        if reason:
+            found[index] = reason
+    return found
+
+
+def _worth_a_look(x, names: list[str] | None) -> list[int]:
+    """Return the columns that may tell nothing; of numbers alone only few are looked at as a whole."""
+    if isinstance(x, TableRows):
+        return list(range(len(x.kinds)))
+    if x.ndim != 2 or x.dtype == np.uint8 or len(x) < 2:
+        return []
+    counting = (np.diff(x[:COUNTED_ROWS].astype(np.float64), axis=0) == 1).all(axis=0)
+    return [i for i in range(x.shape[1]) if counting[i] or (names and is_id_name(names[i]))]
+
+
+def _reason(x, index: int, names: list[str] | None) -> str | None:
+    values = x.column(index) if isinstance(x, TableRows) else x[:, index]
+    kind = x.kinds[index] if isinstance(x, TableRows) else "number"
+    if kind == "text":
+        return _reason_of_text(values, x.words_of(index))
+    if np.isnan(values[0]):
+        return "gaps only" if np.isnan(values).all() else None
+    if kind == "number" and _counts_up(values):
+        return COUNTERS[0]
+    if kind == "number" and names and is_id_name(names[index]) and _never_repeats(values):
+        return COUNTERS[1]
+    if isinstance(x, TableRows) and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
+        return "one value only"
+    return None
+
+
+def _counts_up(values: np.ndarray) -> bool:
+    first = values[:COUNTED_ROWS].astype(np.float64)
+    if len(first) < COUNTED_ROWS or first[0] != np.floor(first[0]) or (np.diff(first) != 1).any():
+        return False
+    return bool((np.diff(values.astype(np.float64)) == 1).all())
+
+
+def _never_repeats(values: np.ndarray) -> bool:
+    whole = values.astype(np.float64)
+    return bool((whole == np.floor(whole)).all()) and len(np.unique(whole)) == len(whole)  # no gap equals itself
+
+
+def _reason_of_text(codes: np.ndarray, words: list[str]) -> str | None:
+    counts = np.bincount(codes[codes >= 0], minlength=max(1, len(words)))
+    known = int(counts.sum())
+    if not known:
+        return "gaps only"
+    if counts.max() == known == len(codes):
+        return "one value only"
+    if np.count_nonzero(counts) > 2 and counts[counts >= RARE].sum() < _SHARED * known:
+        return "nearly every value differs"
+    return None
+
+
+def is_id_name(name: str) -> bool:
+    """Return whether a column is called id, index, No or nothing, by itself or as the last word of its name."""
+    return bool(_ID_NAME.fullmatch(name.strip()) or _CAMEL_ID.fullmatch(name.strip()))

@@ -1,0 +1,81 @@
+"""TableRows: rows of feature columns that are not all plain numbers, as the inputs of a Dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of feature columns in three groups: numbers, texts as codes, dates; see Table for gaps.
+
+    kinds: of each feature column in the file's order number, text or date; its place in its group follows from them.
+    It is cut into rows as an array is: rows[3:5], rows[indices], len(rows).
+    """
+
+    kinds: tuple[str, ...]
+    numbers: np.ndarray  # (rows, columns of numbers)
+    codes: np.ndarray  # (rows, columns of text) int32
+    words: list[list[str]]
+    dates: np.ndarray  # (rows, columns of dates) float64
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, rows) -> TableRows:
+        """Return some rows: a slice or indices."""
+        return replace(self, numbers=self.numbers[rows], codes=self.codes[rows], dates=self.dates[rows])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, feature columns)."""
+        return len(self), len(self.kinds)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.numbers.nbytes + self.codes.nbytes + self.dates.nbytes
+
+    def column(self, index: int) -> np.ndarray:
+        """Return the values of feature column `index`: numbers, codes or dates."""
+        kind = self.kinds[index]
+        group = {"number": self.numbers, "text": self.codes, "date": self.dates}[kind]
+        return group[:, self.place(index)]
+
+    def place(self, index: int) -> int:
+        """Return the place of feature column `index` in its group."""
+        return self.kinds[:index].count(self.kinds[index])
+
+    def words_of(self, index: int) -> list[str]:
+        """Return the different texts of a text column, which its codes count."""
+        return self.words[self.place(index)]
+
+    @classmethod
+    def joined(cls, parts: list[TableRows]) -> TableRows:
+        """Return the rows of several parts with the same columns, whose texts may be counted differently."""
+        words = [list(dict.fromkeys(word for part in parts for word in part.words[place]))
+                 for place in range(len(parts[0].words))]  # fmt: skip
+        index = [{word: code for code, word in enumerate(each)} for each in words]
+        codes = [
+            np.column_stack([
+                np.array([*(index[place][word] for word in part.words[place]), -1], np.int32)[part.codes[:, place]]
+                for place in range(len(words))
+            ]) if words else part.codes
+            for part in parts
+        ]  # fmt: skip
+        numbers, dates = (np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "dates"))
+        return cls(parts[0].kinds, numbers, np.concatenate(codes), words, dates)
+
+    def without(self, columns: set[int]) -> TableRows:
+        """Return the rows without some feature columns."""
+        kept = [i for i in range(len(self.kinds)) if i not in columns]
+        places = {kind: [self.place(i) for i in kept if self.kinds[i] == kind] for kind in ("number", "text", "date")}
+        return TableRows(
+            tuple(self.kinds[i] for i in kept),
+            self.numbers[:, places["number"]],
+            self.codes[:, places["text"]],
+            [self.words[place] for place in places["text"]],
+            self.dates[:, places["date"]],
+        )

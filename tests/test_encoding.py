@@ -1,0 +1,229 @@
+"""Columns of a table: what each is taken for, what becomes of it, and what the model keeps of that."""
+
+import numpy as np
+import pytest
+
+from nn.data import column_types
+from nn.data.encoding import ONE_HOT, RARE, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TableStatistics
+from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
+from nn.data.table_rows import TableRows
+
+NAN = np.nan
+
+
+def rows_of(**columns) -> TableRows:
+    """TableRows of columns by name: arrays of numbers, lists of texts (None: a gap), or datetime64 arrays."""
+    kinds, numbers, codes, words, dates = [], [], [], [], []
+    for values in columns.values():
+        if isinstance(values, list) and any(isinstance(value, str) for value in values):
+            kinds.append("text")
+            words.append(list(dict.fromkeys(value for value in values if value is not None)))
+            codes.append([-1 if value is None else words[-1].index(value) for value in values])
+        elif np.asarray(values).dtype.kind == "M":
+            kinds.append("date")
+            seconds = np.asarray(values).astype("datetime64[s]")
+            dates.append(np.where(np.isnat(seconds), NAN, seconds.astype(np.int64)))
+        else:
+            kinds.append("number")
+            numbers.append(np.asarray(values, np.float32))
+    count = len(next(iter(columns.values())))
+
+    def stack(group, dtype):
+        return np.array(group, dtype).T.reshape(count, len(group))
+
+    return TableRows(tuple(kinds), stack(numbers, np.float32), stack(codes, np.int32), words, stack(dates, np.float64))
+
+
+def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
+    rows = rows_of(**columns)
+    return Encoding.fit(TableStatistics.of(rows), scaling, names=list(columns)), rows
+
+
+def test_numbers_without_gaps_are_standardised():
+    encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
+    assert [column.kind for column in encoding.columns] == ["number"]
+    found = encoding.apply(rows, "float64")["numbers"][:, 0]
+    np.testing.assert_allclose(found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15)
+
+
+def test_a_gap_is_filled_with_the_median_of_training_and_told_by_an_input():
+    encoding, rows = fitted(a=[1.0, NAN, 3.0, 8.0])
+    (column,) = encoding.columns
+    mean, deviation = np.mean([1, 3, 8]), np.std([1, 3, 8])
+    assert column.kind == "gap" and column.fill == pytest.approx((3 - mean) / deviation)
+    assert np.isnan(encoding.apply(rows, "float32")["numbers"][1, 0])
+
+
+def test_a_gap_that_training_did_not_have_is_the_median():
+    encoding, _ = fitted(a=[1.0, 2.0, 9.0])
+    found = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 7])
+def test_statistics_do_not_depend_on_where_blocks_begin(blocks):
+    values = np.random.default_rng(1).normal(size=3 * SAMPLE + 11)
+    values[::10] = NAN
+    whole, parts = NumberStatistics(), NumberStatistics()
+    whole.add(values)
+    for block in np.array_split(values, blocks):
+        parts.add(block)
+    assert (whole.gaps, whole.median) == (parts.gaps, parts.median)
+    assert abs(whole.median - np.nanmedian(values)) < 0.01
+    np.testing.assert_allclose(whole.moments.deviation, parts.moments.deviation, rtol=1e-12)
+
+
+def test_yes_no_words_are_0_and_1_in_any_case():
+    encoding, rows = fitted(a=["Yes", "no", "YES", "No"])
+    assert encoding.encoders[0].kind == "yes/no"
+    assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
+
+
+def test_yes_no_words_that_are_called_categories_are_categories():
+    rows = rows_of(a=["yes", "no"] * RARE)
+    encoding = Encoding.fit(TableStatistics.of(rows), "none", categories=frozenset({0}))
+    assert encoding.encoders[0].kind == "category"
+
+
+def test_few_values_have_an_input_each_and_rare_ones_share_one():
+    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + ["z"] * (RARE - 1))
+    (column,) = encoding.columns
+    assert (column.kind, column.values) == ("onehot", 3)
+    codes = encoding.apply(rows, "float32")["codes1"][:, 0]
+    assert sorted(set(codes.tolist())) == [0, 1, 2] and (codes == 0).sum() == RARE - 1
+    unseen = encoding.apply(rows_of(a=["new", "y", None]), "float32")["codes1"][:, 0]
+    assert unseen.tolist() == [0, 2, 0]
+
+
+def test_unseen_values_have_no_input_where_training_had_no_rare_ones():
+    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
+    assert encoding.columns[0].values == 2
+    assert encoding.apply(rows_of(a=["new", "x"]), "float32")["codes1"][:, 0].tolist() == [2, 0]
+
+
+def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():
+    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
+    assert encoding.columns[0].values == 3
+    assert len(set(encoding.apply(rows, "float32")["codes1"][-RARE:, 0].tolist())) == 1
+
+
+def test_many_values_are_embedded_and_the_unseen_share_a_slot_that_is_trained():
+    values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(RARE + i)]
+    encoding, rows = fitted(a=values)
+    (column,) = encoding.columns
+    assert column.kind == "embedding" and column.width == 5  # ceil(sqrt(17))
+    codes = encoding.apply(rows, "float32")["codes1"][:, 0]
+    assert codes.min() == 0 and codes.max() < column.values
+    assert (codes == 0).sum() == RARE  # the rarest value trains the slot of unseen ones
+    assert encoding.apply(rows_of(a=["new", "v1"]), "float32")["codes1"][0, 0] == 0
+
+
+def test_codes_do_not_depend_on_the_order_of_the_rows():
+    values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
+    one, rows = fitted(a=values)
+    other, _ = fitted(a=values[::-1])
+    assert one == other
+    assert (one.apply(rows, "float32") == other.apply(rows_of(a=values[::-1]), "float32")[::-1]).all()
+
+
+def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
+    days = np.arange("2020-01-01", "2021-01-01", dtype="datetime64[D]")
+    encoding, rows = fitted(when=days.astype("datetime64[s]"))
+    assert encoding.encoders[0].cycles == ["year", "week"]
+    found = encoding.apply(rows, "float64")["numbers"]
+    assert found.shape[1] == 5 and (np.diff(found[:, 0]) > 0).all()
+    np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
+    np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)  # sine of the week
+
+
+def test_hours_of_one_day_have_no_year_and_no_week():
+    hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
+    found = DateStatistics()
+    found.add(hours.astype(np.int64).astype(np.float64))
+    assert DateEncoder.fit(found).cycles == ["day"]
+
+
+def test_an_encoding_comes_back_from_its_description():
+    encoding, _ = fitted(
+        a=[1.0, NAN] * 10, b=["x", None] * 10, c=["yes", "no"] * 10,
+        d=np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]").astype("datetime64[s]"),
+    )  # fmt: skip
+    assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
+    assert list(encoding.by_kind()) == ["number", "category", "yes/no", "date"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "nothing"}, {"shift": "1"}, {"scale": float("inf")}, {"more": 1}, {"median": None},
+    ],
+)  # fmt: skip
+def test_a_damaged_description_is_refused(change):
+    encoding, _ = fitted(a=[1.0, 2.0])
+    described = encoding.to_dict()
+    described["columns"][0] |= change
+    with pytest.raises(Exception, match="damaged encoding"):
+        Encoding.from_dict(described, None)
+
+
+def test_frequent_gaps_and_unseen_values_are_told():
+    encoding, rows = fitted(a=[1.0, 2.0] * 10, b=["x", "y"] * 10)
+    assert encoding.remarks(rows) == []
+    strange = rows_of(a=[NAN, 1.0] * 10, b=["x", "new"] * 10)
+    assert ["column a" in line and "50%" in line for line in encoding.remarks(strange)] == [True, False]
+    assert "column b" in encoding.remarks(strange)[1]
+
+
+@pytest.mark.parametrize(
+    "name, is_id",
+    [
+        ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
+        ("", True), ("Unnamed: 0", True), ("order no", True), ("paid", False), ("humid", False), ("number", False),
+        ("casino", False), ("age", False), ("grid", False),
+    ],
+)  # fmt: skip
+def test_names_of_ids(name, is_id):
+    assert column_types.is_id_name(name) == is_id
+
+
+def reasons(names, **columns):
+    rows = rows_of(**columns)
+    return {names[i]: why for i, why in column_types.left_out(rows, names, set()).items()}
+
+
+def test_columns_that_tell_nothing_are_left_out_with_the_reason():
+    count = 200
+    random = np.random.default_rng(0)
+    columns = {
+        "row": np.arange(count), "user_id": random.permutation(count) * 3, "amount": random.permutation(count) * 3,
+        "one": np.ones(count), "name": [f"n{i}" for i in range(count)], "land": ["x", "y"] * (count // 2),
+        "same": ["x"] * count,
+    }  # fmt: skip
+    assert reasons(list(columns), **columns) == {
+        "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
+        "same": "one value only",
+    }  # fmt: skip
+
+
+def test_a_column_whose_kind_was_said_stays():
+    rows = rows_of(row=np.arange(200))
+    assert column_types.left_out(rows, ["row"], {0}) == {}
+
+
+def test_rows_of_parts_that_count_texts_differently_are_joined():
+    whole = TableRows.joined([rows_of(a=["x", None, "y"]), rows_of(a=["y", "z"])])
+    assert [whole.words[0][code] if code >= 0 else None for code in whole.codes[:, 0]] == ["x", None, "y", "y", "z"]
+
+
+def test_categories_of_many_rows_have_wider_codes():
+    found = TextStatistics()
+    words = [f"w{i}" for i in range(300)]
+    found.add(np.repeat(np.arange(300), RARE), words)
+    encoder = CategoryEncoder.fit(found)
+    assert encoder.encode(np.arange(300), words)[0].dtype == np.uint16
+
+
+def test_a_constant_column_of_numbers_becomes_0():
+    found = NumberStatistics()
+    found.add(np.full(5, 7.0))
+    assert NumberEncoder.fit(found, "standardization").encode(np.array([7.0, 9.0]))[0].tolist() == [0, 0]
