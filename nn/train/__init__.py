@@ -5,6 +5,7 @@
     weights.py     how much each row and class counts in the loss
     validation.py  what judges each epoch: rows, metric, the best one
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
+    asks.py        Ask: what a training wants its engine to compute next
     loop.py        train; Training: epoch after epoch, stops, checkpoints, figures
 
 Imports: everything below, from watch to utils. Imported by: study, commands.

@@ -7,15 +7,16 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict, fields
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ..backends.engine import EpochSettings
+from ..backends.engine import EpochSettings, PackJob
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.row_windows import RowWindow
 from ..data.stream import StreamedDataset
@@ -26,6 +27,7 @@ from ..nn_aux import DEFAULTS, SCHEDULES, moment_names
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback
 from . import rows as row_sets
+from .asks import Ask, answer_all
 from .decision import check_decision, decide_on
 from .options import Options, is_decided_later, options_of
 from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, split_seed, window_of
@@ -239,15 +241,31 @@ class Training:
         """Run all epochs and return the figures of `--json`; see train for what is raised."""
         self.stop.answered = True
         self.callback.start(self.info())
+        with _ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
+            answer_all(self.steps(), lambda ask: self._answer(worker, ask))
+        return self.result()
+
+    def _answer(self, worker: ThreadPoolExecutor, ask: Ask):
+        """Compute what the training asks for in the worker thread; signals are answered here meanwhile."""
+        running = worker.submit(ask.of, self.engine)
+        while True:
+            try:
+                if self.stop.signum is not None:
+                    ask.stop()
+                return running.result(POLL_SECONDS)
+            except FutureTimeout:
+                self.show(ask)
+
+    def steps(self) -> Iterator[Ask]:
+        """Yield what the engine is to compute, one thing after the other; takes what it gave. See train for errors."""
         try:
-            with _ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
-                if not self.at.first:
-                    self._run_epochs(worker)
-                if self.options.refit and self._best_epoch():
-                    self._begin_refit()
-                    self._run_epochs(worker)
-                elif self.monitor and self._best_epoch():
-                    self.engine.set("parameters", self.engine.get("kept"))
+            if not self.at.first:
+                yield from self._run_epochs()
+            if self.options.refit and self._best_epoch():
+                self._begin_refit()
+                yield from self._run_epochs()
+            elif self.monitor and self._best_epoch():
+                self.engine.set("parameters", self.engine.get("kept"))
         except Stopped:
             self._save()
             raise
@@ -257,6 +275,9 @@ class Training:
             self.net.take_parameters()
             self.net.describe(history=self._losses())
             self.checkpoint.finish()
+
+    def result(self) -> dict:
+        """Return the figures of `--json` after all steps, and find what is decided by them."""
         if not self.at.first:
             self._decide()
         return self._result() | self._decided
@@ -267,11 +288,11 @@ class Training:
             ds, rows, _ = self.rows.decisive()
             self._decided = decide_on(self.net, ds, rows, self.options)
 
-    def _run_epochs(self, worker: ThreadPoolExecutor) -> None:
+    def _run_epochs(self) -> Iterator[Ask]:
         """Run the epochs that are left, of the refit if that has begun."""
         self.rows.start(self.at, self._last_epoch())
         while not self._is_over():
-            self._run_epoch(worker)
+            yield from self._run_epoch()
 
     def _last_epoch(self) -> int:
         """Return how many epochs there are at most."""
@@ -317,11 +338,11 @@ class Training:
             self.at = self.at.before_refit(self.order.state())
         self.callback.refit(self._last_epoch(), self.rows.count)
 
-    def _run_epoch(self, worker: ThreadPoolExecutor) -> None:
+    def _run_epoch(self) -> Iterator[Ask]:
         """Train on the rest of the epoch at hand."""
         at, began = self.at, time.perf_counter()
         for first, order in self.rows.stretches(at, self.order, self._epoch_rows(), self._await):
-            self._train_on(worker, first, order)
+            yield from self._train_on(first, order)
             at.seconds += time.perf_counter() - began
             began = time.perf_counter()
             if at.row < first + len(order):
@@ -329,9 +350,9 @@ class Training:
             if self.rows.weight is None:
                 at.weight += self.rank_group.sum(self.rows.window_weight)
         # the original divides by all rows, also where it left some out
-        self._finish_epoch(worker, at.loss / (at.weight if self.rows.weight is None else self.rows.weight))
+        yield from self._finish_epoch(at.loss / (at.weight if self.rows.weight is None else self.rows.weight))
 
-    def _train_on(self, worker: ThreadPoolExecutor, first: int, order: np.ndarray) -> None:
+    def _train_on(self, first: int, order: np.ndarray) -> Iterator[Ask]:
         """Train on the rows of a stretch that come after at.row; `first` rows of the epoch came before the stretch."""
         o, at, engine = self.options, self.at, self.engine
         factor, rows = SCHEDULES[o.schedule], self._epoch_rows()
@@ -345,8 +366,7 @@ class Training:
             seed=self.net.seed,
         )
         progress = engine.progress(row=at.row - first, step=at.step, loss=at.loss)
-        running = worker.submit(engine.epoch, self.rows.loaded, order, settings, progress)
-        self._wait(running, progress, first)
+        yield Ask("epoch", PackJob(0, self.rows.loaded, order, settings, progress), first)
         at.row, at.step, at.loss = first + progress.row, progress.step, progress.loss
 
     def _await(self, reading: Future) -> RowWindow:
@@ -358,25 +378,19 @@ class Training:
                 if self.stop.signum is not None and self.rank_group.size == 1:  # several stop after the same batch
                     raise Stopped(self.stop.signum) from None
 
-    def _wait(self, running, progress, first: int) -> None:
-        """Wait until the epoch in the worker thread ends; signals are answered here, since C does not see them."""
-        while True:
-            try:
-                if self.stop.signum is not None:
-                    progress.stop = 1
-                return running.result(POLL_SECONDS)
-            except FutureTimeout:
-                done = progress.row
-                if done:
-                    done += first
-                    loss = progress.loss / done * self.rows.rows_by_weight
-                    self.callback.update(self.at.epoch + 1, done, self._epoch_rows(), loss)
+    def show(self, ask: Ask) -> None:
+        """Tell how far the epoch at hand is, if the engine is at one."""
+        progress = ask.job.progress
+        if progress is not None and progress.row:
+            done = ask.first + progress.row
+            loss = progress.loss / done * self.rows.rows_by_weight
+            self.callback.update(self.at.epoch + 1, done, self._epoch_rows(), loss)
 
     def _asked(self) -> int | None:
         """Return the signal that asks this rank or another to stop, agreed on by all; None without a signal."""
         return next((signum for signum in self.rank_group.gather(self.stop.signum) if signum is not None), None)
 
-    def _finish_epoch(self, worker, loss: float) -> None:
+    def _finish_epoch(self, loss: float) -> Iterator[Ask]:
         at, epochs = self.at, self._last_epoch()
         if not math.isfinite(loss):
             raise NnError(
@@ -385,7 +399,7 @@ class Training:
             )
         val_loss = value = None
         if self.rows.judged_count:
-            val_loss, value = self._judge(worker)
+            val_loss, value = yield from self._judge()
             at.val_losses.append(val_loss)
         is_best = value is not None and self._is_best(value)
         if is_best:
@@ -409,16 +423,16 @@ class Training:
     def _is_best(self, value: float) -> bool:
         return self.monitor.best([*self.at.val_metrics, value]) == len(self.at.val_metrics) + 1
 
-    def _judge(self, worker) -> tuple[float, float | None]:
+    def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
         """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None."""
         losses, parts, rank_group = [], [], self.rank_group
         of_scores = self.monitor is not None and self.monitor.name != LOSS
         for judged in self.rows.judged(self._await):
             for some in self._some_at_a_time(judged.rows):
-                part = worker.submit(self.engine.loss, judged.data, some).result()
+                part = yield Ask("loss", PackJob(0, judged.data, some))
                 losses.append((part, judged.weight(some)))
                 if of_scores:
-                    scores = worker.submit(self.engine.predict, judged.data, some).result()
+                    scores = yield Ask("predict", PackJob(0, judged.data, some))
                     truth, weights = judged.truth(some)
                     parts.append((truth, scores, weights))
         total = rank_group.sum(float(sum(weight for _, weight in losses)))
