@@ -18,12 +18,15 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
+/* The loop over fields, which all of these are in, keeps what it knows in registers. */
+#define INLINE static inline __attribute__((always_inline))
+
 enum { MAX_DIGITS = 800 }; /* 768 significant digits decide every rounding; the rest counts as «more than that» */
 
 static const double powers_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-static inline int is_digit(char c) { return (unsigned char)(c - '0') < 10; }
+INLINE int is_digit(char c) { return (unsigned char)(c - '0') < 10; }
 
 /* -- decimal to double ------------------------------------------------------------------------------------- */
 
@@ -82,20 +85,20 @@ static double any_decimal(const char *p, const char *stop, int64_t exponent)
     return strtod(text, NULL);
 }
 
-static inline uint64_t eight_bytes(const char *p)
+INLINE uint64_t eight_bytes(const char *p)
 {
     uint64_t eight;
     memcpy(&eight, p, 8);
     return eight;
 }
 
-static inline uint64_t no_digits(uint64_t eight)
+INLINE uint64_t no_digits(uint64_t eight)
 {
     /* The top bit of each byte that is no digit, and of bytes behind it perhaps. */
     return ((eight + 0x4646464646464646) | (eight - 0x3030303030303030)) & 0x8080808080808080;
 }
 
-static const char *parse_fraction(uint64_t *digits, const char *p, const char *end)
+INLINE const char *parse_fraction(uint64_t *digits, const char *p, const char *end)
 {
     /* digits = digits * 10^n + the n digits at p; returns what follows them. Fractions are long and of any length,
        so that a loop over digits costs a mispredicted branch or two: while there are eight bytes, all digits among
@@ -126,7 +129,7 @@ static const char *parse_fraction(uint64_t *digits, const char *p, const char *e
     return p;
 }
 
-static const char *parse_number(double *value, const char *p, const char *end, char point)
+INLINE const char *parse_number(double *value, const char *p, const char *end, char point)
 {
     /* Returns what follows the number at p, or NULL if there is none; the text ends at `end`. Signs are as good as
        random and cost no branch. */
@@ -193,21 +196,21 @@ struct field {
     int open;            /* the text ends within its quotes */
 };
 
-static inline int is_blank(const struct csv *csv, char c)
+INLINE int is_blank(const struct csv *csv, char c)
 {
     return (c == ' ' || c == '\t' || c == '\r') && c != csv->separator;
 }
 
-static inline const char *skip_blanks(const struct csv *csv, const char *p)
+INLINE const char *skip_blanks(const struct csv *csv, const char *p)
 {
     while (is_blank(csv, *p))
         p++;
     return p;
 }
 
-static inline int at_line_end(const char *p, const char *end) { return *p == '\n' || p == end; }
+INLINE int at_line_end(const char *p, const char *end) { return *p == '\n' || p == end; }
 
-static inline int at_field_end(const struct csv *csv, const char *p, const char *end)
+INLINE int at_field_end(const struct csv *csv, const char *p, const char *end)
 {
     return *p == csv->separator || at_line_end(p, end);
 }
@@ -219,7 +222,7 @@ struct marks {
     uint64_t bits;
 };
 
-static uint64_t marks_of(const char *block, char separator)
+INLINE uint64_t marks_of(const char *block, char separator)
 {
     uint64_t bits = 0;
 #if defined(__SSE2__)
@@ -236,7 +239,7 @@ static uint64_t marks_of(const char *block, char separator)
     return bits;
 }
 
-static inline const char *find_field_end(const struct csv *csv, struct marks *marks, const char *p, const char *end)
+INLINE const char *find_field_end(const struct csv *csv, struct marks *marks, const char *p, const char *end)
 {
     /* The first separator or line end at p or behind it; `end` closes the last line. */
     const int64_t before = marks->block ? p - marks->block : 64;
@@ -258,59 +261,48 @@ static inline const char *find_field_end(const struct csv *csv, struct marks *ma
     return marks->block + __builtin_ctzll(bits);
 }
 
-static void cut_blanks(struct field *field)
-{
-    while (field->start < field->stop && strchr(" \t\r\n", *field->start) && *field->start)
-        field->start++;
-    while (field->stop > field->start && strchr(" \t\r\n", field->stop[-1]) && field->stop[-1])
-        field->stop--;
-}
+static int is_any_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-static void quoted_field(struct csv *csv, struct marks *marks, struct field *field, const char *quote,
-                         const char *end)
+__attribute__((noinline)) static struct field quoted_field(struct csv *csv, const char *quote, const char *end)
 {
+    struct field field = {quote, end, end, 0, 0, 1};
+    struct marks marks = {NULL, 0};
     const char *p = quote + 1;
-    for (;; p += 2) {
-        p = memchr(p, '"', (size_t)(end - p));
-        field->open = !p;
-        if (field->open) {
-            field->start = quote;
-            field->stop = field->next = end;
-            return;
-        }
-        if (p[1] != '"')
-            break;
-        field->doubled = 1;
-    }
+    for (; (p = memchr(p, '"', (size_t)(end - p))) && p[1] == '"'; p += 2)
+        field.doubled = 1;
+    if (!p)
+        return field;
+    field.open = 0;
     for (const char *c = quote; (c = memchr(c, '\n', (size_t)(p - c))); c++)
         csv->breaks++;
-    field->start = quote + 1;
-    field->stop = p;
-    field->next = skip_blanks(csv, p + 1);
-    field->quoted = at_field_end(csv, field->next, end);
-    if (!field->quoted) { /* text behind the quotes: they belong to it */
-        field->doubled = 0;
-        field->start = quote;
-        field->stop = field->next = find_field_end(csv, marks, field->next, end);
+    field.next = skip_blanks(csv, p + 1);
+    field.quoted = at_field_end(csv, field.next, end);
+    if (field.quoted) {
+        field.start = quote + 1;
+        field.stop = p;
+    } else { /* text behind the quotes: they belong to it */
+        field.doubled = 0;
+        field.stop = field.next = find_field_end(csv, &marks, field.next, end);
     }
-    cut_blanks(field);
+    while (field.start < field.stop && is_any_blank(*field.start))
+        field.start++;
+    while (field.stop > field.start && is_any_blank(field.stop[-1]))
+        field.stop--;
+    return field;
 }
 
-static inline void any_field(struct csv *csv, struct marks *marks, struct field *field, const char *p, const char *end)
+INLINE struct field any_field(struct csv *csv, struct marks *marks, const char *p, const char *end)
 {
-    field->quoted = field->doubled = field->open = 0;
     p = skip_blanks(csv, p);
-    if (*p == '"') {
-        quoted_field(csv, marks, field, p, end);
-        return;
-    }
-    field->start = p;
-    field->stop = field->next = find_field_end(csv, marks, p, end);
-    while (field->stop > field->start && is_blank(csv, field->stop[-1]))
-        field->stop--;
+    if (*p == '"')
+        return quoted_field(csv, p, end);
+    const char *next = find_field_end(csv, marks, p, end), *stop = next;
+    while (stop > p && is_blank(csv, stop[-1]))
+        stop--;
+    return (struct field){p, stop, next, 0, 0, 0};
 }
 
-static const char *number_field(const struct csv *csv, double *value, const char *p, const char *end)
+INLINE const char *number_field(const struct csv *csv, double *value, const char *p, const char *end)
 {
     /* A field that is a number and cannot be a gap: returns the separator or line end behind it; or NULL. */
     p = skip_blanks(csv, p);
@@ -331,19 +323,18 @@ static const char *number_field(const struct csv *csv, double *value, const char
     return at_field_end(csv, p, end) ? p : NULL;
 }
 
-static inline struct csv_place place_of(const struct csv *csv, const struct field *field, const char *text)
+INLINE struct csv_place place_of(const struct csv *csv, const struct field *field, const char *text)
 {
     return (struct csv_place){csv->row_line, field->start - text, field->stop - text, field->quoted, field->doubled};
 }
 
-static int split_row(struct csv *csv, struct marks *marks, const char **line_end, struct csv_place *place, int most,
+INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end, struct csv_place *place, int most,
                      const char *row, const char *text, const char *end)
 {
     /* The number of fields, or 0 if the text ends within quotes. */
-    struct field field;
     csv->breaks = 0;
     for (int n = 0;; row++) {
-        any_field(csv, marks, &field, row, end);
+        const struct field field = any_field(csv, marks, row, end);
         if (field.open)
             return 0;
         if (n < most)
@@ -359,7 +350,7 @@ static int split_row(struct csv *csv, struct marks *marks, const char **line_end
 
 /* -- what a field is --------------------------------------------------------------------------------------- */
 
-static inline int is_gap(const struct csv_gaps *gaps, const char *start, const char *stop)
+INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *stop)
 {
     const int64_t length = stop - start;
     if (length == 0)
@@ -380,7 +371,7 @@ static int is_word(const char *start, const char *stop, const char *word)
     return start == stop && !*word;
 }
 
-static inline int is_truth(const char *start, const char *stop)
+INLINE int is_truth(const char *start, const char *stop)
 {
     /* yes/no words: those of TRUTHS in nn/data/table_files.py */
     const int64_t length = stop - start;
@@ -516,11 +507,11 @@ int csv_date(double *seconds, const char *text, int64_t size) { return parse_dat
 
 /* -- words ------------------------------------------------------------------------------------------------- */
 
-static inline uint64_t few_bytes(const char *p, int64_t length, const char *limit)
+INLINE uint64_t few_bytes(const char *p, int64_t length, const char *limit)
 {
     /* Up to 8 bytes as a number; memory may be read up to `limit`. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    if (limit - p >= 8)
+    if (limit - p >= 8) /* nearly always */
         return length ? eight_bytes(p) & ~(uint64_t)0 >> (64 - 8 * length) : 0;
 #endif
     uint64_t bytes = 0;
@@ -530,19 +521,21 @@ static inline uint64_t few_bytes(const char *p, int64_t length, const char *limi
     return bytes;
 }
 
-static inline uint64_t hash_of(const char *p, int64_t length, const char *limit)
+INLINE uint64_t hash_of(const char *p, int64_t length, const char *limit)
 {
-    const uint64_t factor = 0x9E3779B97F4A7C15;
-    uint64_t hash = (uint64_t)length * factor;
-    for (; length > 8; p += 8, length -= 8) {
-        hash = (hash ^ few_bytes(p, 8, limit)) * factor;
-        hash ^= hash >> 29;
+    /* The last up to 16 bytes, which most words do not exceed, are taken at once. */
+    const uint64_t factor = 0x9E3779B97F4A7C15, other_factor = 0xC2B2AE3D27D4EB4F;
+    uint64_t hash = (uint64_t)length * other_factor;
+    for (; length > 16; p += 8, length -= 8) {
+        hash = (hash ^ eight_bytes(p)) * factor;
+        hash ^= hash >> 32;
     }
-    hash = (hash ^ few_bytes(p, length, limit)) * factor;
+    const int64_t first = length < 8 ? length : 8;
+    hash = (hash ^ few_bytes(p, first, limit)) * factor + few_bytes(p + first, length - first, limit) * other_factor;
     return hash ^ hash >> 32;
 }
 
-static inline int are_same(const char *a, const char *b, int64_t length, const char *limit_of_a, const char *limit_of_b)
+INLINE int are_same(const char *a, const char *b, int64_t length, const char *limit_of_a, const char *limit_of_b)
 {
     for (; length > 8; a += 8, b += 8, length -= 8)
         if (eight_bytes(a) != eight_bytes(b))
@@ -550,7 +543,7 @@ static inline int are_same(const char *a, const char *b, int64_t length, const c
     return few_bytes(a, length, limit_of_a) == few_bytes(b, length, limit_of_b);
 }
 
-static inline uint64_t find_place(const struct csv_words *words, uint64_t hash, const char *start, int64_t length,
+INLINE uint64_t find_place(const struct csv_words *words, uint64_t hash, const char *start, int64_t length,
                            const char *limit)
 {
     /* The place in the table of a word, or the free one that it would take. */
@@ -589,7 +582,7 @@ static int64_t undouble(char *to, const char *start, const char *stop)
     return p - to;
 }
 
-static inline int word_index(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
+INLINE int word_index(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
 {
     /* The index of a word, which is put there if it is new; -1 if there may be no room for it. */
     const char *start = field->start;
@@ -633,7 +626,7 @@ static void forget_words(struct csv *csv)
 
 /* -- rows -------------------------------------------------------------------------------------------------- */
 
-static inline enum csv_result store_input(struct csv *csv, int input, double value)
+INLINE enum csv_result store_input(struct csv *csv, int input, double value)
 {
     const int64_t i = csv->rows * csv->inputs + input;
     csv->row[input] = value;
@@ -651,7 +644,7 @@ static inline enum csv_result store_input(struct csv *csv, int input, double val
     return CSV_OK;
 }
 
-static enum csv_result number_of(const struct csv *csv, double *value, const struct field *field)
+INLINE enum csv_result number_of(const struct csv *csv, double *value, const struct field *field)
 {
     const char *start = field->start, *stop = field->stop;
     if (is_gap(csv->gaps, start, stop)) {
@@ -665,7 +658,7 @@ static enum csv_result number_of(const struct csv *csv, double *value, const str
     return parse_number(value, start, stop, csv->point) == stop ? CSV_OK : CSV_TEXT;
 }
 
-static enum csv_result store_name(struct csv *csv, int target, const struct field *field, const char *end)
+INLINE enum csv_result store_name(struct csv *csv, int target, const struct field *field, const char *end)
 {
     const char *start = field->start, *stop = field->stop;
     int index = -1;
@@ -682,7 +675,7 @@ static enum csv_result store_name(struct csv *csv, int target, const struct fiel
     return CSV_OK;
 }
 
-static inline enum csv_result store_word(struct csv *csv, int slot, const struct field *field, const char *end)
+INLINE enum csv_result store_word(struct csv *csv, int slot, const struct field *field, const char *end)
 {
     int index = -1;
     if (!is_gap(csv->gaps, field->start, field->stop)) {
@@ -696,7 +689,7 @@ static inline enum csv_result store_word(struct csv *csv, int slot, const struct
     return CSV_OK;
 }
 
-static enum csv_result store_date(struct csv *csv, int slot, const struct field *field)
+INLINE enum csv_result store_date(struct csv *csv, int slot, const struct field *field)
 {
     double seconds = NAN;
     if (!is_gap(csv->gaps, field->start, field->stop)) {
@@ -709,7 +702,7 @@ static enum csv_result store_date(struct csv *csv, int slot, const struct field 
     return CSV_OK;
 }
 
-static inline enum csv_result store_number(struct csv *csv, const struct csv_column *column, double value)
+INLINE enum csv_result store_number(struct csv *csv, const struct csv_column *column, double value)
 {
     if (column->role == CSV_INPUT)
         return store_input(csv, column->slot, value);
@@ -717,10 +710,10 @@ static inline enum csv_result store_number(struct csv *csv, const struct csv_col
     return CSV_OK;
 }
 
-static enum csv_result store_field(struct csv *csv, const struct csv_column *column, const struct field *field,
+INLINE enum csv_result store_field(struct csv *csv, const struct csv_column *column, const struct field *field,
                                    const char *text, const char *end)
 {
-    double value;
+    double value = 0;
     enum csv_result result;
     switch ((enum csv_role)column->role) {
     case CSV_IGNORED:
@@ -743,7 +736,7 @@ static enum csv_result store_field(struct csv *csv, const struct csv_column *col
     return CSV_OK;
 }
 
-static enum csv_result read_field(struct csv *csv, struct marks *marks, const struct csv_column *column, const char **p,
+INLINE enum csv_result read_field(struct csv *csv, struct marks *marks, const struct csv_column *column, const char **p,
                                   const char *text, const char *end)
 {
     double value = 0;
@@ -754,8 +747,7 @@ static enum csv_result read_field(struct csv *csv, struct marks *marks, const st
             return CSV_OK;
         }
     }
-    struct field field;
-    any_field(csv, marks, &field, *p, end);
+    const struct field field = any_field(csv, marks, *p, end);
     *p = field.next;
     const enum csv_result result = field.open ? CSV_OPEN : store_field(csv, column, &field, text, end);
     if (result != CSV_OK) {
@@ -768,9 +760,9 @@ static enum csv_result read_field(struct csv *csv, struct marks *marks, const st
 static int lacks_target(struct csv *csv, const char *row, const char *end)
 {
     struct marks marks = {NULL, 0};
-    struct field field;
-    for (int column = 0; column < csv->columns; column++, row = field.next + 1) {
-        any_field(csv, &marks, &field, row, end);
+    for (int column = 0; column < csv->columns; column++, row++) {
+        const struct field field = any_field(csv, &marks, row, end);
+        row = field.next;
         if (csv->roles[column].role == CSV_TARGET && is_gap(csv->gaps, field.start, field.stop))
             return 1;
         if (at_line_end(field.next, end))
@@ -792,7 +784,7 @@ static enum csv_result row_failure(struct csv *csv, const char **line_end, enum 
     return csv->leave_out && lacks_target(csv, row, end) ? CSV_OK : result;
 }
 
-static int has_target(const struct csv *csv)
+INLINE int has_target(const struct csv *csv)
 {
     const double *y = csv->y + csv->rows * csv->targets;
     for (int target = 0; target < csv->targets; target++)
@@ -801,7 +793,7 @@ static int has_target(const struct csv *csv)
     return 1;
 }
 
-static void keep_row(struct csv *csv)
+INLINE void keep_row(struct csv *csv)
 {
     for (int i = 0; i < csv->inputs; i++) { /* nan is neither */
         if (csv->row[i] < csv->low[i])
@@ -812,7 +804,7 @@ static void keep_row(struct csv *csv)
     csv->rows++;
 }
 
-static enum csv_result read_row(struct csv *csv, struct marks *marks, const char **line_end, const char *row,
+INLINE enum csv_result read_row(struct csv *csv, struct marks *marks, const char **line_end, const char *row,
                                 const char *text, const char *end)
 {
     const char *p = row;
@@ -843,7 +835,7 @@ static enum csv_result read_row(struct csv *csv, struct marks *marks, const char
     return CSV_OK;
 }
 
-static const char *next_row(struct csv *csv, const char *p, const char *end)
+INLINE const char *next_row(struct csv *csv, const char *p, const char *end)
 {
     /* Where the next row begins, behind lines that hold none; NULL at the end of the text. */
     while (p < end) {
@@ -860,7 +852,7 @@ static const char *next_row(struct csv *csv, const char *p, const char *end)
     return p < end ? p : NULL;
 }
 
-static const char *end_row(struct csv *csv, const char *line_end, const char *end)
+INLINE const char *end_row(struct csv *csv, const char *line_end, const char *end)
 {
     /* Where the line behind the row begins. */
     csv->line += 1 + csv->breaks;
@@ -885,7 +877,7 @@ enum csv_result csv_read(struct csv *csv, const char *text, int64_t size)
 
 /* -- facts ------------------------------------------------------------------------------------------------- */
 
-static inline const char *skip_digits(const char *p, const char *stop)
+INLINE const char *skip_digits(const char *p, const char *stop)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     for (; stop - p >= 8; p += 8) {
@@ -900,7 +892,7 @@ static inline const char *skip_digits(const char *p, const char *stop)
 }
 
 #if defined(__SSE2__)
-static inline uint32_t no_digits_of_32(const char *p)
+INLINE uint32_t no_digits_of_32(const char *p)
 {
     uint32_t bits = 0;
     for (int i = 0; i < 32; i += 16) {
@@ -912,7 +904,7 @@ static inline uint32_t no_digits_of_32(const char *p)
 }
 #endif
 
-static inline int is_plain_number(const char *p, const char *stop, char point, const char *end)
+INLINE int is_plain_number(const char *p, const char *stop, char point, const char *end)
 {
     /* Digits, a point among them perhaps, too few to be infinite. */
     p += *p == '-' || *p == '+';
@@ -934,7 +926,7 @@ static inline int is_plain_number(const char *p, const char *stop, char point, c
     return p == stop && digits > 0 && digits < 300;
 }
 
-static inline int is_finite_number(int *is_infinite, const char *start, const char *stop, char point,
+INLINE int is_finite_number(int *is_infinite, const char *start, const char *stop, char point,
                                    const char *end)
 {
     double value;
@@ -951,13 +943,13 @@ static inline int is_finite_number(int *is_infinite, const char *start, const ch
     return 0;
 }
 
-static inline void note(struct csv_place *place, const struct csv_place *found)
+INLINE void note(struct csv_place *place, const struct csv_place *found)
 {
     if (!place->line)
         *place = *found;
 }
 
-static inline void count_field(const struct csv *csv, struct csv_facts *facts, const struct csv_place *place,
+INLINE void count_field(const struct csv *csv, struct csv_facts *facts, const struct csv_place *place,
                                const char *text, const char *end)
 {
     const char *start = text + place->start, *stop = text + place->stop;

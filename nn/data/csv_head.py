@@ -46,6 +46,7 @@ class Head:
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
     point: str = "."  # within numbers: a decimal comma, perhaps, between semicolons
+    row_bytes: float = 0.0  # of a row, as the first ones are
 
     @property
     def columns(self) -> int:
@@ -75,7 +76,8 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     row = rows[1 if has_header else 0]
     point = _point(path) if separator == ";" else "."
-    head = Head(path, names, [cell.text for cell in row.cells], row.line, separator, point)
+    row_bytes = len(text) / max(1, text.count(b"\n"))
+    head = Head(path, names, [cell.text for cell in row.cells], row.line, separator, point, row_bytes)
     if head.columns == 1 and options.separator is None:
         _check_one_column(path, text)
     return head

@@ -12,6 +12,8 @@ from .source import Extents, Source, joint_digest, read_blocks
 from .table import Table
 from .table_files import AS_FOUND, ColumnFacts, Fields, ReadOptions, RowIndex
 
+_KEPT_BYTES = 1 << 26  # of an unpacked file
+
 
 class CsvFiles:
     """The TableFiles of CSV: positions are numbers of bytes, counted over all files.
@@ -27,6 +29,8 @@ class CsvFiles:
         for head in self._heads[1:]:
             self._join(head)
         self._extents = Extents(paths)
+        self._is_packed = any(map(is_gzip, paths))
+        self._kept: dict[str, tuple[bytes, list[bytes]]] = {}  # digest and blocks of packed files, unpacked
 
     def column(self, index: int) -> str:
         """Return how messages call a column."""
@@ -53,7 +57,7 @@ class CsvFiles:
     @property
     def is_packed(self) -> bool:
         """True if reading can begin at the front only."""
-        return any(map(is_gzip, self._extents.paths))
+        return self._is_packed
 
     def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
         """Return what the fields of every column are."""
@@ -61,15 +65,26 @@ class CsvFiles:
         for number, head in enumerate(self._heads):
             if number:
                 counter.begin(head)
-            for text in whole_lines(read_blocks(head.path), head.path):
+            for text in whole_lines(self._kept_blocks(head.path), head.path):
                 if not counter.count(text):
                     return counter.facts()
             counter.end_file()
         return counter.facts()
 
+    def _kept_blocks(self, path: str) -> Iterator[bytes]:
+        """Yield the blocks of a file; those of a packed file are kept for the reading that follows, if they are few."""
+        digest, kept, size = hashlib.sha256(), [], 0
+        for block in read_blocks(path, digest if self.is_packed else None):
+            size += len(block)
+            if self.is_packed and size <= _KEPT_BYTES:
+                kept.append(block)
+            yield block
+        if kept and size <= _KEPT_BYTES:
+            self._kept[path] = digest.digest(), kept
+
     def read(self, fields: Fields) -> tuple[Table, str]:
         """Return (all rows, the SHA-256 of the files)."""
-        reader, index = self._reader(fields), RowIndex()
+        reader, index = self._reader(fields, self._rows_expected()), RowIndex()
         for text in self._texts(reader, index):
             reader.read(text)
         reader.check_any()
@@ -99,6 +114,16 @@ class CsvFiles:
             raise self._extents.changed(self.path)
         return reader.table()
 
+    def _rows_expected(self) -> int | None:
+        """Return about how many rows there are, rather more, so that one block of memory takes them; None: unknown.
+
+        Memory that no row comes to is never touched.
+        """
+        if self.is_packed:
+            return None
+        rows = sum(size / head.row_bytes for size, head in zip(self._extents.sizes, self._heads, strict=True))
+        return int(1.1 * rows) + 16
+
     def _reader(self, fields: Fields, rows: int | None = None, step: int | None = None) -> CsvReader:
         return CsvReader(self._first, fields, rows, step, several=len(self._heads) > 1)
 
@@ -107,10 +132,11 @@ class CsvFiles:
         for number, head in enumerate(self._heads):
             if number:
                 reader.begin(head)
-            digest = hashlib.sha256()
-            yield from whole_lines(read_blocks(head.path, digest), head.path)
+            digest, blocks = self._kept.pop(head.path, (None, None))
+            hashing = hashlib.sha256()
+            yield from whole_lines(blocks or read_blocks(head.path, hashing), head.path)
             reader.end_file()
-            index.digests.append(digest.digest())
+            index.digests.append(digest or hashing.digest())
 
 
 def is_gzip(path: str) -> bool:

@@ -113,6 +113,11 @@ class Extents:
         self.paths, self._states = paths, [_state(os.stat(path)) for path in paths]
         self._ends = list(accumulate(size for size, _ in self._states))
 
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each file."""
+        return [size for size, _ in self._states]
+
     def read(self, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
         """Yield (number of the file, offset in it, bytes) for each file that has some of the bytes [start, stop)."""
         while start < stop:
