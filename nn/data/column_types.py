@@ -13,6 +13,7 @@ import numpy as np
 
 from ..utils import DataError
 from .encoding import RARE
+from .kinds import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
 
@@ -20,6 +21,7 @@ MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for 
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 _SHARED = 0.2  # share of the rows whose text occurs at least RARE times, below which a column is one of names
 _MOST_OBSTACLES = 20
+_MOST_WORDS = 1 << 16  # that are looked at one by one
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
 _ID_NAME = re.compile(r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key)|unnamed: ?\d+|", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|No|Nr|Key|Index)")
@@ -60,6 +62,15 @@ def _usual(found: ColumnFacts) -> str:
     if found.numbers >= MOSTLY * known or (found.infinite and found.infinite == found.not_number):
         return "number"
     return "date" if found.dates >= MOSTLY * known else "text"
+
+
+def is_text(codes: np.ndarray, words: list[str]) -> bool:
+    """Return whether a column that was read as text is one, by its words; where they are too many, they are text."""
+    if len(words) > _MOST_WORDS:
+        return True
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    numbers = np.array([is_number(word) for word in words], bool)
+    return counts[numbers].sum() < MOSTLY * counts.sum()
 
 
 def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..utils import DataError, UsageError, closest
-from .column_types import COUNTERS, ColumnChoice, left_out, reads_of
+from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
 from .dataset import Dataset, Schema
 from .digest import columns_digest
 from .frame_table import FrameTable
@@ -85,21 +85,35 @@ class Columns:
     def use(self, read: Callable[[Columns], Result]) -> Result:
         """Return read(columns), with the columns as what their fields are.
 
-        A glance at the first rows tells nearly always whether all are plain numbers, which are read without a further
-        look at them. Where they turn out not to be, all fields are examined.
+        The first rows tell nearly always what all are, so that the columns are read as these look. Where other rows
+        turn out not to be so, all fields are examined.
         """
         if self.schema.plain or self.schema.of_model or self.schema.pixels:
             return read(self)
-        asked = any((self._choices(), self.schema.choices.missing))
-        if not asked and self._is_plain(self.files.facts(GAPS, _GLANCE_ROWS)):
-            try:
-                return read(self)
-            except DataError as error:
-                examined = self._examined()
-                if examined.reads is None and not examined.missing:
-                    raise error
-                return read(examined)
-        return read(self._examined())
+        guessed = self._guessed()
+        if guessed is None:
+            return read(self._examined())
+        try:
+            return read(guessed)
+        except DataError as error:
+            examined = self._examined()
+            if replace(examined, examined=False, missing=guessed.missing) == guessed:
+                raise error
+            return read(examined)
+
+    def _guessed(self) -> Columns | None:
+        """Return the columns as what the first rows look like; None if that does not tell."""
+        missing = self._gap_words()
+        facts = self.files.facts(missing, _GLANCE_ROWS)
+        if not self._choices() and not self.schema.choices.missing and self._is_plain(facts):
+            return self
+        try:
+            guessed = self._as(facts, missing)
+        except DataError:  # that is for all fields to say
+            return None
+        if guessed.reads is None or guessed.left_out:
+            return None
+        return replace(guessed, missing=missing, examined=False)
 
     def _gap_words(self) -> frozenset[str]:
         return GAPS | set(split_names(self.schema.choices.missing))
@@ -123,8 +137,12 @@ class Columns:
 
     def _examined(self) -> Columns:
         """Return the columns as what all of their fields are. Raises DataError, which tells all obstacles."""
-        missing, chosen = self._gap_words(), self._choices()
-        facts = self.files.facts(missing)
+        missing = self._gap_words()
+        return self._as(self.files.facts(missing), missing)
+
+    def _as(self, facts: list[ColumnFacts], missing: frozenset[str]) -> Columns:
+        """Return the columns as what these fields are."""
+        chosen = self._choices()
         choices = [ColumnChoice(column, chosen.get(column)) for column in self.features]
         reads = reads_of(self.files.path, self.files.column, choices, facts)
         kept = [(column, kind) for column, kind in zip(self.features, reads, strict=True) if kind != "nothing"]
@@ -196,6 +214,8 @@ class Columns:
             return table, sha256
 
         table, sha256 = read_as_needed(read, self.fields())
+        if self.reads is not None and not self.examined and not self.schema.of_model:
+            self._check_texts(table)
         if not len(table.inputs):
             target = ", ".join(map(self.files.column, self.targets))
             raise DataError(f"{self.files.path}, {target}: every field is a gap, expected a target in some rows")
@@ -210,6 +230,13 @@ class Columns:
             return self
         first = read_as_needed(lambda fields: next(self.files.blocks(fields, rows)), self.fields())
         return self._without_useless(first)
+
+    def _check_texts(self, table: Table) -> None:
+        """Raise DataError if a column that was read as text is none, after all rows."""
+        texts = [column for column, kind in zip(self.features, self.reads, strict=True) if kind == "text"]
+        for place, column in enumerate(texts):
+            if column not in self.chosen and not is_text(table.codes[:, place], table.words[place]):
+                raise DataError(f"{self.files.path}, {self.files.column(column)}: not text in most rows")
 
     def _without_useless(self, table: Table) -> Columns:
         """Return the columns without those that tell a network nothing."""

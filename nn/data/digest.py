@@ -60,5 +60,6 @@ def columns_digest(tables: Iterable[Table]) -> str:
 def _plain(values: np.ndarray) -> np.ndarray:
     """Return numbers with one zero and one nan, in the same order of bytes everywhere."""
     if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), np.nan, values + values.dtype.type(0))
+        values = values + values.dtype.type(0)
+        values[np.isnan(values)] = np.nan
     return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
