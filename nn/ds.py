@@ -39,6 +39,9 @@ def load(
     missing: str | None = None,
     separator: str | None = None,
     header: str = "auto",
+    weight: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
     plain: bool = False,
     labelled: bool = True,
     memory: int | None = None,
@@ -57,9 +60,9 @@ def load(
     number of inputs, or (channels, height, width), which makes a table's columns pixels (uint8 if all are whole
     numbers in 0..255). classes, columns, targets: a model's class names, feature columns and
     target columns; labels are mapped to the classes, and columns found by name if the file has a header.
-    categories, numbers, dates, drop, id, missing, separator, header: what a person says of a table's columns and
-    layout; see ColumnChoices. Other columns are taken for what their fields are, and Dataset.left_out names those that
-    tell nothing. plain: all features are numbers without gaps, and inputs.
+    categories, numbers, dates, drop, id, missing, separator, header, weight, group, time: what a person says of a
+    table's columns and layout; see ColumnChoices. Other columns are taken for what their fields are, and
+    Dataset.left_out names those that tell nothing. plain: all features are numbers without gaps, and inputs.
     labelled: False takes a file without targets too (y is None then).
     memory, window: give a StreamedDataset instead, whose rows are read while they are trained on. memory: most bytes
     for the whole program; window: training rows in memory at a time. holdout, validation
@@ -67,7 +70,7 @@ def load(
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
-    choices = ColumnChoices(categories, numbers, dates, drop, id, missing, separator, header)
+    choices = ColumnChoices(categories, numbers, dates, drop, id, missing, separator, header, weight, group, time)
     schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, choices, plain)
     return loading.load(
         path, schema, labelled=labelled, memory=memory, window=window, holdout=holdout, validation=validation,

@@ -19,6 +19,7 @@ from ..utils import DataError, NnError, Stopped, StopRequest, UsageError, check_
 from .common import check_apart, print_json
 
 HIDDEN = "60,10"  # hidden layers without --layers: inputs,60,10,outputs
+TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
 
@@ -105,6 +106,9 @@ def _load_training_data(flags, layers):
 
     given = keywords(flags, "load") | given_values(flags, ["dtype"])
     if flags.reference:
+        for name in TABLE_FLAGS:
+            if given.get(name) is not None:
+                raise UsageError(f"--{name}: --reference has no such thing; leave one out")
         given |= {"dtype": REFERENCE["dtype"], "plain": True}
     if flags.memory or flags.window:
         given |= given_values(flags, ("holdout", "seed"))

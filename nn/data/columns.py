@@ -12,7 +12,7 @@ import numpy as np
 
 from ..utils import DataError, UsageError, closest
 from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
-from .dataset import Dataset, Schema
+from .dataset import ROLES, Dataset, Schema
 from .digest import columns_digest
 from .frame_table import FrameTable
 from .kinds import ClassName, Number, TargetNumber, is_number
@@ -49,6 +49,8 @@ class Columns:
     chosen: frozenset[int] = frozenset()  # columns whose kind a person has said
     left_out: tuple[tuple[int, str], ...] = ()  # features that were found to tell nothing, with the reason
     labelled: bool = True
+    roles: tuple[tuple[str, int], ...] = ()  # columns of weights, groups and times
+    time_reads: str = "number"  # or date
 
     @classmethod
     def choose(cls, files: TableFiles, schema: Schema, labelled: bool) -> Columns:
@@ -57,7 +59,8 @@ class Columns:
         choices = schema.choices
         dropped = set(_columns_asked_for(files, "drop", choices.drop))
         ids = tuple(_columns_asked_for(files, "id", choices.id))
-        features = _feature_columns(files, targets, schema, dropped | set(ids))
+        roles = _role_columns(files, schema)
+        features = _feature_columns(files, targets, schema, dropped | set(ids) | {column for _, column in roles})
         known = schema.of_model or schema.pixels
         if known and schema.width is not None and len(features) != schema.width:
             raise DataError(_column_mismatch(files, len(features), schema))
@@ -66,7 +69,9 @@ class Columns:
                 raise DataError(f"{files.path}: no input columns left, expected one or more; drop fewer with --drop")
             raise DataError(f"{files.path}: only target columns, expected features as well; check --target")
         path = files.path if isinstance(files, FrameTable) else absolute(files.path)
-        columns = cls(files, schema, features, targets, path, ids, labelled=labelled)
+        columns = cls(files, schema, features, targets, path, ids, labelled=labelled, roles=roles)
+        if "time" in dict(roles):
+            columns = replace(columns, time_reads=columns._time_reads())
         if schema.of_model and schema.encoding is not None:
             reads = tuple(encoder.reads for encoder in schema.encoding.encoders)
             return replace(columns, reads=reads, missing=columns._gap_words(), examined=True)
@@ -178,6 +183,8 @@ class Columns:
             kind: [column for column, read in zip(self.features, reads, strict=True) if read == kind]
             for kind in ("number", "text", "date")
         }
+        for role, column in self.roles:
+            groups[self._role_reads(role)].append(column)
         return Fields(
             groups["number"],
             self.targets,
@@ -189,6 +196,14 @@ class Columns:
             missing=self.missing,
             keep_unlabelled=not self.labelled,
         )
+
+    def _role_reads(self, role: str) -> str:
+        return {"weight": "number", "group": "text", "time": self.time_reads}[role]
+
+    def _time_reads(self) -> str:
+        """Return whether times are numbers or dates, as the first rows tell."""
+        found = self.files.facts(self._gap_words(), _GLANCE_ROWS)[dict(self.roles)["time"]]
+        return "date" if found.dates > found.numbers else "number"
 
     def _target_kind(self) -> TargetNumber | ClassName:
         schema = self.schema
@@ -269,12 +284,23 @@ class Columns:
     def _narrowed(self, table: Table, former: Columns) -> Table:
         """Return a table of these columns only, of one that was read by `former`."""
         gone = {i for i, column in enumerate(former.features) if column not in set(self.features)}
-        if former.reads is None:
-            kept = [i for i in range(len(former.features)) if i not in gone]
-            inputs = np.ascontiguousarray(table.inputs[:, kept])
-            return replace(table, inputs=inputs, low=table.low[kept], high=table.high[kept])
-        rows = former.inputs_of(table).without(gone)
-        return replace(table, inputs=rows.numbers, codes=rows.codes, words=rows.words, dates=rows.dates)
+        reads = former.reads or ("number",) * len(former.features)
+        kept: dict[str, list[int]] = {"number": [], "text": [], "date": []}
+        at = dict.fromkeys(kept, 0)
+        for index, kind in [*enumerate(reads), *((-1, former._role_reads(role)) for role, _ in former.roles)]:
+            if index not in gone:
+                kept[kind].append(at[kind])
+            at[kind] += 1
+        numbers, texts = kept["number"], kept["text"]
+        return replace(
+            table,
+            inputs=np.ascontiguousarray(table.inputs[:, numbers]),
+            low=table.low[numbers],
+            high=table.high[numbers],
+            codes=None if table.codes is None else table.codes[:, texts],
+            words=[table.words[place] for place in texts],
+            dates=None if table.dates is None else table.dates[:, kept["date"]],
+        )
 
     def dataset(self, table: Table, sha256: str | None = None) -> Dataset:
         """Return rows of these columns as a data set. sha256: of the files."""
@@ -282,6 +308,7 @@ class Columns:
         self._check_width()
         columns, targets = self.names(self.features), self.names(self.targets)
         facts = {
+            **self._of_rows(table),
             "columns": columns,
             "targets": targets,
             "path": self.path,
@@ -329,12 +356,34 @@ class Columns:
 
     def inputs_of(self, table: Table) -> np.ndarray | TableRows:
         """Return the inputs of a data set of these rows."""
+        rows, counts = len(table.inputs), self._group_sizes()
         if self.reads is None:
-            return table.inputs
-        rows = len(table.inputs)
+            return np.ascontiguousarray(table.inputs[:, : len(self.features)])
         codes = np.zeros((rows, 0), np.int32) if table.codes is None else table.codes
         dates = np.zeros((rows, 0)) if table.dates is None else table.dates
-        return TableRows(self.reads, table.inputs, codes, table.words, dates)
+        texts = counts["text"]
+        return TableRows(
+            self.reads,
+            table.inputs[:, : counts["number"]],
+            codes[:, :texts],
+            table.words[:texts],
+            dates[:, : counts["date"]],
+        )
+
+    def _group_sizes(self) -> dict[str, int]:
+        """Return how many features are read as each kind; columns of weights, groups and times follow them."""
+        reads = self.reads or ("number",) * len(self.features)
+        return {kind: reads.count(kind) for kind in ("number", "text", "date")}
+
+    def _of_rows(self, table: Table) -> dict[str, np.ndarray]:
+        """Return weights, groups and times of the rows, as a Dataset names them."""
+        at, found = self._group_sizes(), {}
+        for role, _ in self.roles:
+            kind = self._role_reads(role)
+            group = {"number": table.inputs, "text": table.codes, "date": table.dates}[kind]
+            found[f"{role}s"] = group[:, at[kind]].astype(np.int64 if kind == "text" else np.float64)
+            at[kind] += 1
+        return found
 
     def resolve(self, table: Table, counts: np.ndarray | None = None) -> tuple[np.ndarray, str, list[str] | None]:
         """Return (y, task, class names) of a table's targets; see targets.resolve. counts: as in Targets."""
@@ -404,6 +453,26 @@ def _columns_asked_for(files: TableFiles, flag: str, text: str | None) -> list[i
         if chosen.count(column) > 1:
             raise UsageError(f"{files.path}: --{flag} {text}: {files.column(column)} is listed twice; list it once")
     return chosen
+
+
+def _role_columns(files: TableFiles, schema: Schema) -> tuple[tuple[str, int], ...]:
+    """Return the columns of weights, groups and times; a file that a model is used on need not have them."""
+    found = []
+    for role in ROLES:
+        asked = getattr(schema.choices, role)
+        if asked is None or (schema.of_model and files.names and asked not in files.names and not _is_index(asked)):
+            continue
+        columns = _columns_asked_for(files, role, asked)
+        if schema.pixels:
+            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
+        if len(columns) > 1:
+            raise UsageError(f"--{role} {asked}: {len(columns)} columns, expected one")
+        found.append((role, columns[0]))
+    return tuple(found)
+
+
+def _is_index(text: str) -> bool:
+    return text.lstrip("-").isdigit()
 
 
 def _column_number(files: TableFiles, flag: str, word: str) -> int:

@@ -12,6 +12,7 @@ from ..utils import DataError, UsageError
 from .encoding import Encoding
 from .table_rows import TableRows
 
+ROLES = ("weight", "group", "time")  # of columns that say something of their row
 TASKS = ("auto", "binary", "multiclass", "regression")
 
 
@@ -21,6 +22,7 @@ class ColumnChoices:
 
     categories, numbers, dates, drop: columns, names or indices with commas between them, quoted as in CSV where a name
     has a comma. id: a column that is kept for predictions and is no input. missing: more words that stand for a gap.
+    weight, group, time: the columns of Dataset.weights, groups and times, which are no inputs.
     separator, header: table_files.ReadOptions.
     """
 
@@ -32,11 +34,14 @@ class ColumnChoices:
     missing: str | None = None
     separator: str | None = None
     header: str = "auto"
+    weight: str | None = None
+    group: str | None = None
+    time: str | None = None
 
 
     def kept(self) -> dict[str, str]:
         """Return the choices that a model keeps: how its files are read later."""
-        names = ("id", "missing", "separator", "header")
+        names = ("id", "missing", "separator", "header", *ROLES)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, "auto")}
 
 

@@ -234,6 +234,9 @@ class StreamedDataset:
         if files.is_packed:
             advice = "unpack it with gunzip, or leave out --memory and --window"
             raise UsageError(f"{files.path}: a gzip file cannot be streamed; {advice}")
+        for role in ("group", "time"):
+            if role in dict(columns.roles):
+                raise UsageError(f"--{role}: splits need all rows in memory; leave out --memory and --window")
         self.memory, self.window = memory, window
         self._all_columns, self._asked = columns, columns.without_useless_first(LOOK_ROWS)
         self._block_rows = max(1, min(BLOCK_ROWS, BLOCK_VALUES // files.columns))
@@ -329,6 +332,11 @@ class StreamedDataset:
     def places(self) -> tuple[int, ...]:
         """The places of the features in the file."""
         return tuple(self._asked.features)
+
+    @property
+    def weights(self) -> int | None:
+        """The column of weights in the file; None without one."""
+        return dict(self._asked.roles).get("weight")
 
     @property
     def left_out(self) -> dict[str, str]:

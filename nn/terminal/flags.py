@@ -193,6 +193,10 @@ FLAGS = [
     Flag("dates", TABLE, "Columns that are dates (ISO 8601).", TEXT, "COLS", keyword_of="load"),
     Flag("drop", TABLE, "Columns that are no inputs.", TEXT, "COLS", keyword_of="load"),
     Flag("id", TABLE, "Column that is no input, and is written beside predictions.", TEXT, "COL", keyword_of="load"),
+    Flag("weight", TABLE, "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL",
+         keyword_of="load"),
+    Flag("group", TABLE, "Column of groups, which no split divides.", TEXT, "COL", keyword_of="load"),
+    Flag("time", TABLE, "Column of times: the last rows are held out.", TEXT, "COL", keyword_of="load"),
     Flag(
         "missing", TABLE, "More words that stand for a gap, beside an empty field, ?, NA, nan, null and None.", TEXT,
         "WORDS", keyword_of="load",
