@@ -68,8 +68,10 @@ def is_text(codes: np.ndarray, words: list[str]) -> bool:
     """Return whether a column that was read as text is one, by its words; where they are too many, they are text."""
     if len(words) > _MOST_WORDS:
         return True
-    counts = np.bincount(codes[codes >= 0], minlength=len(words))
     numbers = np.array([is_number(word) for word in words], bool)
+    if not numbers.any():
+        return True
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
     return counts[numbers].sum() < MOSTLY * counts.sum()
 
 
