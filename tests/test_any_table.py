@@ -212,6 +212,16 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(folder):
         np.testing.assert_array_equal(net.parameters()[name], value)
 
 
+def test_the_layers_of_such_a_network_are_timed(folder):
+    (folder / "people.csv").write_text(as_csv(people()))
+    train = ("--train", "--dataset", "people.csv", "--model", "m.bin", "--json")
+    result = succeed(*train, "--profile", "--trace", "t.json").json
+    layers = result["profile"]["layers"]
+    assert layers[0]["layer"] == "embedding" and len(layers) == 4 and layers[1]["forward_ms"] > 0
+    names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
+    assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
+
+
 def test_a_model_comes_back_with_its_columns(trained, folder):
     net = nn.Network.load("m.bin")
     ds = load_for(net, "people.csv")

@@ -7,6 +7,17 @@ from . import profile, trace
 from .callbacks import Callback, Callbacks, CsvHistory
 
 
+class _Recording(Callback):
+    """Lets the engine time its first batches; it is made when the training begins."""
+
+    def __init__(self, net, batches: int):
+        self._net, self._batches = net, batches
+
+    def start(self, info: dict) -> None:
+        """See Callback.start."""
+        self._net.engine.record(self._batches)
+
+
 class Observers:
     """The observers that the flags ask for; without such a flag a training runs as without this module.
 
@@ -20,7 +31,7 @@ class Observers:
         for path in (flags.trace, flags.history):
             if path is not None:
                 check_writable(path)
-        self._trace = trace.Trace(net.layers) if flags.trace is not None else None
+        self._trace = trace.Trace(net) if flags.trace is not None else None
         if self._trace:
             self._trace.span("reading", "reading", *reading, file=flags.dataset)
             self._callbacks.append(self._trace)
@@ -33,7 +44,7 @@ class Observers:
         self._traced_batches = flags.trace_batches or trace.BATCHES
         if self._trace or flags.profile:
             batches = max(self._traced_batches if self._trace else 0, profile.BATCHES if flags.profile else 0)
-            net.engine.record(batches)
+            self._callbacks.append(_Recording(net, batches))
 
     def beside(self, callback: Callback | None) -> Callback:
         """Return the observers and `callback` as one."""

@@ -22,9 +22,8 @@ MAIN = "training"
 class Trace(Callback):
     """Events of a run, in the order of time."""
 
-    def __init__(self, layers):
-        self._names = [layer.item or layer.kind for layer in layers]
-        self._outer = {"gather": "input", "loss": len(layers) - 1}  # the layer that such a step belongs to
+    def __init__(self, net):
+        self._net = net
         self._events: list[dict] = []
         self._rows = [MAIN]  # of the picture: the run, then streams and devices
         self._began = 0.0
@@ -49,14 +48,16 @@ class Trace(Callback):
 
     def batches(self, batches: list[list[TimedStep]]) -> None:
         """Add the steps that an engine recorded, layer by layer; to be called after the epochs."""
+        names = [layer.item or layer.kind for layer in self._net.layers]
+        outer = {"gather": "input", "loss": len(names) - 1}  # the layer that such a step belongs to
         for number, steps in enumerate(batches):
             steps = [step for step in steps if step.name != "end"]  # counting the batch is no part of it
             begin, end = min(step.begin for step in steps), max(step.end for step in steps)
             self.span(f"batch {number + 1}", "batch", begin, end)
             for step in steps:
                 if step.end > step.begin:
-                    layer = self._outer.get(step.name) if step.layer is None else step.layer
-                    name = step.name if step.layer is None else f"{step.name} {layer} {self._names[layer]}"
+                    layer = outer.get(step.name) if step.layer is None else step.layer
+                    name = step.name if step.layer is None else f"{step.name} {layer} {names[layer]}"
                     about = {} if layer is None else {"layer": layer}
                     self.span(name, step.name, step.begin, step.end, step.lane or MAIN, **about)
             self._validate_after(round(1e9 * begin), round(1e9 * end))
