@@ -12,8 +12,6 @@ from .core.calibration import tempered
 from .core.random import GlibcRandom, initial_weight
 from .data.dataset import ColumnChoices, Schema
 from .data.encoding import Encoding
-from .data.frame_table import open_frame
-from .data.loading import load
 from .data.scaling import Scaling
 from .data.table_rows import TableRows
 from .files import model_file, text_model
@@ -398,6 +396,9 @@ class Network:
         """Return what predict was given as rows; the columns of a data frame are found by their names."""
         if isinstance(x, (np.ndarray, TableRows)):
             return x
+        from .data.frame_table import open_frame  # the readers of files load the C core
+        from .data.loading import load
+
         if open_frame(x) is None:
             return np.asarray(x)
         return load(x, self.schema, labelled=False).x

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from support.command_line import run, succeed
 
 import nn
 from nn.data.model_data import load_for
 from nn.data.table_rows import TableRows
 from nn.ds import split_holdout
 from nn.watch.callbacks import Callback
-from tests.support.command_line import run, succeed
 
 ROWS = 240
 
@@ -140,6 +140,20 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     assert "left out: 2 rows without a target" in done.err
     predicted = succeed("--predict", "--model", "m.bin", "--dataset", "people.csv").out.splitlines()
     assert len(predicted) == ROWS + 1
+
+
+def test_rows_without_a_target_are_left_out_of_tables_of_numbers_too(folder):
+    rows = [f"{(7 * i) % 31},{(11 * i) % 17},{i % 2}" for i in range(60)]
+    rows[20] = "3,4,"
+    (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]))
+    result = succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json").json
+    assert result["rows"] + result["holdout"] == 59 and nn.Network.load("m.bin").encoding is None
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
+    assert succeed("--test", "--model", "m.bin", "--dataset", "a.csv", "--json").json["rows"] == 59
+    assert len(succeed("--predict", "--model", "m.bin", "--dataset", "a.csv").out.splitlines()) == 61
+    (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
+    failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv")
+    assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
 
 
 def test_a_column_that_gives_the_target_away_gets_a_remark(folder):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import succeed
 
 import nn
-from tests.support.command_line import succeed
 
 FOLDER = Path(__file__).parent / "version-0.1"
 MODELS = {  # model -> the data that it was trained on

@@ -93,8 +93,10 @@ class Columns:
         The first rows tell nearly always what all are, so that the columns are read as these look. Where other rows
         turn out not to be so, all fields are examined.
         """
-        if self.schema.plain or self.schema.of_model or self.schema.pixels:
+        if self.schema.plain or self.schema.pixels:
             return read(self)
+        if self.schema.of_model:
+            return self._use_of_model(read)
         guessed = self._guessed()
         if guessed is None:
             return read(self._examined())
@@ -105,6 +107,26 @@ class Columns:
             if replace(examined, examined=False, missing=guessed.missing) == guessed:
                 raise error
             return read(examined)
+
+    def _use_of_model(self, read: Callable[[Columns], Result]) -> Result:
+        """Return read(columns) by a model's columns; of plain numbers only a target may be a gap."""
+        try:
+            return read(self)
+        except DataError as error:
+            if self.reads is not None or not self.targets:
+                raise
+            try:
+                return read(replace(self, missing=self._gap_words()))
+            except DataError:
+                raise error from None
+
+    def _refuse_gaps(self, table: Table, inputs: np.ndarray) -> None:
+        """Raise DataError for the first gap among inputs of a model of plain numbers."""
+        row, column = np.argwhere(np.isnan(inputs))[0].tolist()
+        raise DataError(
+            f"{self.files.path}, {table.row(row)}, {self.files.column(self.features[column])}: found an empty field, "
+            f"expected a number; fill it in or remove the row"
+        )
 
     def _guessed(self) -> Columns | None:
         """Return the columns as what the first rows look like; None if that does not tell."""
@@ -358,7 +380,10 @@ class Columns:
         """Return the inputs of a data set of these rows."""
         rows, counts = len(table.inputs), self._group_sizes()
         if self.reads is None:
-            return np.ascontiguousarray(table.inputs[:, : len(self.features)])
+            inputs = np.ascontiguousarray(table.inputs[:, : len(self.features)])
+            if self.missing and inputs.dtype.kind == "f" and np.isnan(inputs).any():
+                self._refuse_gaps(table, inputs)
+            return inputs
         codes = np.zeros((rows, 0), np.int32) if table.codes is None else table.codes
         dates = np.zeros((rows, 0)) if table.dates is None else table.dates
         texts = counts["text"]
