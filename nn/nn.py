@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -84,6 +85,8 @@ class Network:
         self._compute_on(backend, threads, gpus, distribute, tf32)
         self.random: GlibcRandom | None = None
         self._written = {"spec": layers, "activation": activation or "relu", "loss": loss}  # for adopt
+        self._members: list[Network] = []
+        self.member_weights: list[float] = [1.0]
         self._set_facts()
         self._check_memory()
         self._vector = self._initial_vector()
@@ -143,6 +146,42 @@ class Network:
         self.encoding, self._engine = encoding, None
         self._check_memory()
         self._vector = self._initial_vector()
+
+    # ---- members: a network of several
+
+    @property
+    def members(self) -> list[Network]:
+        """The networks whose outputs the predictions are weighted means of; of a single network itself."""
+        return self._members or [self]
+
+    def combine(self, members: Sequence[Network], weights: Sequence[float]) -> None:
+        """Become a network of these members: each prediction is the weighted mean of theirs.
+
+        The parameters are the members' from now on. Raises ValueError for weights that are not positive.
+        """
+        if not members or len(members) != len(weights) or not all(0 < weight < math.inf for weight in weights):
+            raise ValueError(f"{len(members)} members with weights {list(weights)}: expected as many, above 0")
+        self._members, self.member_weights = list(members), [float(weight) for weight in weights]
+
+    def sibling(self, seed: int) -> Network:
+        """Return a network like this one with the initial parameters of another seed, nothing trained."""
+        net = self._copy(seed)
+        net._vector = net._initial_vector()
+        return net
+
+    def _copy(self, seed: int) -> Network:
+        """Return a network like this one that computes on an engine of its own; its parameters are to be set."""
+        net, encoding = copy.copy(self), self.encoding
+        net._engine, net._members, net.member_weights, net.seed = None, [], [1.0], seed
+        net._set_facts()
+        net.encoding, net._vector = encoding, np.zeros_like(self._vector)
+        return net
+
+    def compute_with(self, engine) -> None:
+        """Compute with a given engine, which takes the parameters; None: with one of its own, from the next use on."""
+        self._engine = engine
+        if engine is not None:
+            engine.set("parameters", self._vector)
 
     def describe(self, **facts) -> None:
         """Set what the network knows of its data and training: the names of FACTS. Raises TypeError for another."""
@@ -380,9 +419,35 @@ class Network:
                 out[at : at + PREDICT_BLOCK] = self._outputs(x[at : at + PREDICT_BLOCK])
         if np.isnan(out).any():
             self._refuse_gaps(x)
-        if self.target_scaling is not None:
-            out = self.target_scaling.inverse(out).astype(self.dtype)
         return out
+
+    def deviation(self, x) -> np.ndarray:
+        """Return the standard deviation of the members' outputs for rows as predict takes them: (rows, outputs).
+
+        It is weighted as the mean is; of a single network 0.
+        """
+        x = self._rows_of_frame(x)
+        out, step = np.zeros((len(x), self.outputs), self.dtype), max(1, PREDICT_BLOCK // len(self.members))
+        for at in range(0, len(x) if self._members else 0, step):
+            each = np.stack(list(self._member_outputs(x[at : at + step]))).astype(np.float64)
+            mean = np.average(each, axis=0, weights=self.member_weights)
+            variance = np.average((each - mean) ** 2, axis=0, weights=self.member_weights)
+            out[at : at + step] = np.sqrt(variance)
+        return out
+
+    def _member_outputs(self, x) -> Iterator[np.ndarray]:
+        """Yield each member's outputs for some rows. Members that read rows alike take turns on one engine."""
+        engine, data, read_by = self.engine, None, None
+        for member in self._members:
+            if member.layers != self.layers:
+                yield member._outputs(x)
+                continue
+            reads = (member.scaling, member.encoding)
+            if read_by is None or any(a is not b for a, b in zip(reads, read_by, strict=True)):
+                data, read_by = engine.load(member.engine_rows(x)), reads
+            engine.set("parameters", member._vector)
+            yield member._in_units(engine.predict(data))
+        engine.set("parameters", self._vector)
 
     def _refuse_gaps(self, x) -> None:
         """Raise DataError that names the first gap of rows that cannot have any: it made an output nan."""
@@ -412,8 +477,18 @@ class Network:
         return TableRows(("number",) * numbers.shape[1], numbers, none.astype(np.int32), [], none)
 
     def _outputs(self, x: np.ndarray | TableRows) -> np.ndarray:
+        if self._members:
+            mean, whole = np.zeros((len(x), self.outputs)), sum(self.member_weights)
+            for weight, out in zip(self.member_weights, self._member_outputs(x), strict=True):
+                mean += weight / whole * out
+            return self.calibrated(mean.astype(self.dtype))
         engine = self.engine
-        return self.calibrated(engine.predict(engine.load(self.engine_rows(x))))
+        return self._in_units(engine.predict(engine.load(self.engine_rows(x))))
+
+    def _in_units(self, out: np.ndarray) -> np.ndarray:
+        """Return an engine's outputs as predictions: calibrated, in the targets' own units."""
+        out = self.calibrated(out)
+        return out if self.target_scaling is None else self.target_scaling.inverse(out).astype(self.dtype)
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""
@@ -423,6 +498,19 @@ class Network:
 
     def metadata(self) -> dict:
         """Return what a model file keeps beside the parameters (docs/command-line.md, Model file)."""
+        own = self._own_metadata()
+        if not self._members:
+            return own
+        return {**own, "format": model_file.FORMAT, "members": [*self._member_metadata(own)]}
+
+    def _member_metadata(self, shared: dict) -> Iterator[dict]:
+        """Yield the weight of each member, and those of its metadata that are not among the shared ones."""
+        for weight, member in zip(self.member_weights, self._members, strict=True):
+            own = member.metadata().items()
+            yield {"weight": weight, **{name: value for name, value in own if shared.get(name) != value}}
+
+    def _own_metadata(self) -> dict:
+        """Return what is kept of a single network."""
         encoding = {} if self.encoding is None else {"encoding": self.encoding.to_dict()}
         return {
             "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
@@ -446,15 +534,27 @@ class Network:
         }
 
     def export(self, path) -> None:
-        """Write the model: safetensors, or the original's text where `path` ends in .m (dense sigmoid networks
+        """Write the model: safetensors, or the original's text where `path` ends in .m (one dense sigmoid network
         only). The file is replaced whole or not at all. Raises OutputError, UsageError."""
         if is_text(path):
             check_layers(self.layers)
+            if self._members:
+                raise UsageError(f"--model: a .m file holds one network, not {len(self._members)}; use .bin")
             weights, biases = self._folded_parameters()
             sizes = [self.inputs, *(layer.outputs for layer in self.layers)]
             text_model.save(path, sizes, biases, weights, "%lf" if self.reference else "%.17g")
         else:
-            model_file.save(path, self.parameters(), self.metadata())
+            model_file.save(path, self._tensors(), self.metadata())
+
+    def _tensors(self) -> dict[str, np.ndarray]:
+        """Return the parameters as a model file names them."""
+        if not self._members:
+            return self.parameters()
+        return {
+            f"{model_file.member_prefix(number)}{name}": value
+            for number, member in enumerate(self._members)
+            for name, value in member.parameters().items()
+        }
 
     def _folded_parameters(self):
         """Return (weights, biases) in float64, the scaling folded into the first layer so that raw rows go in."""
@@ -476,6 +576,17 @@ class Network:
         if is_text(path):
             return cls._from_text(path, dtype, engine)
         tensors, meta = model_file.load(path)
+        parts = model_file.members_of(tensors, meta)
+        net = cls._of_file(path, *parts[0], dtype, engine)
+        if "members" in meta:
+            members = [net._member_of(*part, meta) for part in parts]
+            net._describe_by(meta)
+            net.combine(members, [member["weight"] for member in meta["members"]])
+        return net
+
+    @classmethod
+    def _of_file(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict) -> Network:
+        """Return the one network of these parameters and metadata."""
         try:
             net = cls(
                 meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"]
@@ -486,10 +597,25 @@ class Network:
             net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
         net._compute_on(**engine)
         net.set_parameters(tensors)
+        net._describe_by(meta)
+        return net
+
+    def _describe_by(self, meta: dict) -> None:
+        """Take the facts of a file's metadata."""
         facts = {name: meta[name] for name in FACTS if name in meta}
         for name in ("scaling", "target_scaling"):
             facts[name] = meta[name] and Scaling.from_dict(meta[name])
-        net.describe(**facts)
+        self.describe(**facts)
+
+    def _member_of(self, tensors: dict[str, np.ndarray], meta: dict, shared: dict) -> Network:
+        """Return a member of this network's file; what it shares with the others, it shares as an object."""
+        net = self._copy(meta["seed"])
+        if meta.get("encoding") != shared.get("encoding"):
+            net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
+        net._describe_by(meta)
+        if meta["scaling"] == shared["scaling"]:
+            net.scaling = self.scaling
+        net.set_parameters(tensors)
         return net
 
     @classmethod

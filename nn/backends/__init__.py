@@ -2,6 +2,7 @@
 
     engine.py   Engine and Pack: the interfaces; EpochSettings, PackJob, TimedStep
     cpu.py      seq and omp: the C core
+    member.py   an Engine for one member of a pack
     turns.py    the pack of an engine that gains nothing from several networks at once
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several

@@ -18,6 +18,7 @@ def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = N
     regression: row, each target in its own units, each truth;
     classes: row, predicted class, score of each class (its probability, if the output layer is a sigmoid or
     softmax; for two classes that of class 1 only), true class. The truth is left out where ds.y is None.
+    Behind the values or scores of several networks stand their standard deviations.
     threshold: score from which a row is of class 1, the network's own by default.
     """
     threshold = net.threshold if threshold is None else threshold
@@ -31,31 +32,33 @@ def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = N
 
 def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:
     scores = net.predict(ds.x)
+    deviations = _numbers(net.deviation(ds.x)) if len(net.members) > 1 else []
     rows = [str(first + i) for i in range(len(scores))]
     ids = [] if ds.ids is None else [ds.ids]
     if net.task == "regression":
         truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
-        return [rows, *ids, *_numbers(scores), *truth]
+        return [rows, *ids, *_numbers(scores), *deviations, *truth]
     names = np.array(_class_names(net))
     predicted = names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
-    return [rows, *ids, predicted, *_numbers(scores), *truth]
+    return [rows, *ids, predicted, *_numbers(scores), *deviations, *truth]
 
 
 def _header(net, ds) -> list[str]:
     if net.task == "regression":
         targets = net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
         predicted = [f"predicted {target}".strip() for target in targets]
+        deviations = [f"deviation {target}".strip() for target in targets]
         truth = [f"true {target}".strip() for target in targets]
     else:
         names = _class_names(net)
-        predicted = [
-            "predicted",
-            *(f"score {name}" for name in (names[1:] if net.task == "binary" else names)),
-        ]
+        scored = names[1:] if net.task == "binary" else names
+        predicted = ["predicted", *(f"score {name}" for name in scored)]
+        deviations = [f"deviation {name}" for name in scored]
         truth = ["true"]
     ids = [] if ds.ids is None else [net.config["table"]["id"]]
-    return ["row", *ids, *predicted, *(truth if ds.y is not None else [])]
+    spread = deviations if len(net.members) > 1 else []
+    return ["row", *ids, *predicted, *spread, *(truth if ds.y is not None else [])]
 
 
 def _class_names(net) -> list[str]:

@@ -26,6 +26,7 @@ RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continue
 def train_command(flags) -> None:
     """Train on --dataset, write --model, print the figures."""
     _check_written(flags)
+    _check_networks(flags)
     if cluster.current().rank == 0:
         check_writable(flags.model)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
@@ -57,6 +58,19 @@ def _check_written(flags) -> None:
         other = written.setdefault(os.path.realpath(path), name)
         if other != name:
             raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
+
+
+def _check_networks(flags) -> None:
+    """Raise UsageError for --networks beside a flag that is about one network."""
+    from ..files.text_model import is_text
+
+    if (flags.networks or 1) == 1:
+        return
+    flag = f"--networks {flags.networks}"
+    if is_text(flags.model):
+        raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
+    for name in given_values(flags, ("reference", "profile", "trace", "logdir", "distribute")):
+        raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 
 def _trained(flags, layers, stop: StopRequest):

@@ -40,6 +40,8 @@ def test_command(flags) -> None:
         ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force)
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
     result = test(net, ds, threshold=flags.threshold, intervals=flags.intervals)
+    if flags.verbose and len(net.members) > 1:
+        result["members"] = [test(member, ds, threshold=flags.threshold) for member in net.members]
     if flags.report:
         from ..study import report
 
@@ -126,7 +128,8 @@ def info_command(flags) -> None:
         if net is not None:
             tables.model_report(net, flags.model)
         return
-    parameters = sum(layer.parameters for layer in layers)
+    networks = 1 if net is None else len(net.members)
+    parameters = networks * sum(layer.parameters for layer in layers)
     print_json({"model": flags.model, "parameters": parameters, "network": describe(layers), **facts})
 
 

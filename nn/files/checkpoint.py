@@ -66,7 +66,7 @@ class Position:
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
         """Return the position that `arrays` and the counts in `facts` stand for."""
         return cls(
-            **{name: facts[name] for name in _COUNTS},
+            **{name: facts[name] for name in COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
             **{name: arrays[name].tolist() for name in _LATER_LISTS if name in arrays},
@@ -81,7 +81,7 @@ class Position:
         return Position(order=order, first={name: np.array(getattr(self, name), np.float64) for name in lists})
 
 
-_COUNTS = ("epoch", "row", "step")
+COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds")
 _LATER_LISTS, _LATER_SCALARS = ("val_metrics",), ("weight",)  # which a file without them leaves empty
@@ -156,12 +156,15 @@ class Checkpoint:
 
         vectors: copies, as fingerprint.vectors lists them. Raises the OutputError of the last time.
         """
+        counts = {name: getattr(position, name) for name in COUNTS}
+        self.write_later(fingerprint, counts, {**vectors, **position.arrays()})
+
+    def write_later(self, fingerprint: Fingerprint, facts: dict, arrays: dict[str, np.ndarray]) -> None:
+        """Write arrays and facts, with those of the fingerprint, in a thread of its own; see save."""
         self.finish()
-        facts = {name: getattr(position, name) for name in _COUNTS}
-        facts |= {name: getattr(fingerprint, name) for name in ("config", "data_sha256", "engine")}
-        facts["format"] = FORMAT
+        shared = {name: getattr(fingerprint, name) for name in ("config", "data_sha256", "engine")}
         self._begun = time.monotonic()
-        self._writing = self._worker.submit(self._write, {**vectors, **position.arrays()}, facts)
+        self._writing = self._worker.submit(self._write, arrays, {**facts, **shared, "format": FORMAT})
 
     def finish(self) -> None:
         """Wait until the file is written. Raises OutputError, the old file is there then."""
@@ -177,8 +180,20 @@ class Checkpoint:
     def load(self, fingerprint: Fingerprint, fresh: Position) -> tuple[Position, dict[str, np.ndarray]] | None:
         """Return (position, vectors) to go on from, everything checked; None to start afresh.
 
-        fresh: the position of the run at its beginning. Raises DataError for a file that is damaged or no
-        checkpoint, UsageError that names the flag or the data that it does not go with.
+        fresh: the position of the run at its beginning. Raises what read raises.
+        """
+        found = self.read(fingerprint)
+        return None if found is None else position_of(self.source, *found, fingerprint, fresh)
+
+    def damaged(self, reason: str) -> DataError:
+        """Return the error for a file whose content cannot be."""
+        return _FILE.damaged(self.source, reason)
+
+    def read(self, fingerprint: Fingerprint) -> tuple[dict, dict[str, np.ndarray]] | None:
+        """Return (facts, arrays) of the file to go on from; None to start afresh.
+
+        Raises DataError for a file that is damaged or no checkpoint, UsageError that names the flag or the data that
+        it does not go with.
         """
         if self.source is None:
             if os.path.exists(self.path):
@@ -198,14 +213,19 @@ class Checkpoint:
         for name, entry in header.items():
             if name != "__metadata__" and not (isinstance(entry, dict) and entry.get("dtype") in _TYPES):
                 raise _FILE.damaged(path, f"{name} is of an unexpected type")
-        arrays = _FILE.tensors(path, data)
-        _check_arrays(path, facts, arrays, fingerprint, fresh)
-        position = Position.of(facts, arrays)
-        return position, {name: arrays[name] for name in fingerprint.vectors}
+        return facts, _FILE.tensors(path, data)
+
+
+def position_of(
+    path: str, facts: dict, arrays: dict[str, np.ndarray], fingerprint: Fingerprint, fresh: Position
+) -> tuple[Position, dict[str, np.ndarray]]:
+    """Return (position, vectors) that a file's content stands for; see Checkpoint.load. Raises DataError."""
+    _check_arrays(path, facts, arrays, fingerprint, fresh)
+    return Position.of(facts, arrays), {name: arrays[name] for name in fingerprint.vectors}
 
 
 def _check_facts(path: str, facts: dict) -> None:
-    kinds = {"config": dict, "data_sha256": str, "engine": str, **dict.fromkeys(_COUNTS, int)}
+    kinds = {"config": dict, "data_sha256": str, "engine": str, **dict.fromkeys(COUNTS, int)}
     for name, kind in kinds.items():
         value = facts.get(name)
         if not isinstance(value, kind) or (kind is int and not 0 <= value < 2**63):
@@ -236,7 +256,7 @@ def _check_agreement(path: str, facts: dict, fingerprint: Fingerprint) -> None:
 def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint, fresh: Position) -> None:
     """Raise DataError for names, types, shapes or counts that do not fit: C must get no number out of range."""
     epochs, batch = fingerprint.config["epochs"], fingerprint.config["batch_number"]
-    epoch, row, step = (facts[name] for name in _COUNTS)
+    epoch, row, step = (facts[name] for name in COUNTS)
     wanted = {name: (dtype, (length,)) for name, (dtype, length) in fingerprint.vectors.items()}
     wanted |= {name: (np.dtype(np.float64), (1,)) for name in _SCALARS}
     wanted |= {name: (np.dtype(np.float64), (epoch,)) for name in _LISTS}

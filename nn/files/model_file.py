@@ -39,9 +39,9 @@ def save(path: str | os.PathLike, tensors: dict[str, np.ndarray], metadata: dict
     if the model could not be loaded again (a number that is not finite, a fact that is missing).
     """
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    metadata = {**metadata, "format": FORMAT if "encoding" in metadata else PLAIN_FORMAT}
-    _check_metadata(path, metadata)
-    _check_tensors(path, tensors, metadata)
+    is_plain = "encoding" not in metadata and "members" not in metadata
+    metadata = {**metadata, "format": PLAIN_FORMAT if is_plain else FORMAT}
+    _check(path, tensors, metadata)
     _FILE.save(path, tensors, metadata)
 
 
@@ -56,8 +56,44 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
     _FILE.check_digest(path, data, metadata)
     _check_types(path, header, metadata["dtype"])
     tensors = _FILE.tensors(path, data)
-    _check_tensors(path, tensors, metadata)
+    _check(path, tensors, metadata)
     return tensors, metadata
+
+
+def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
+    """Raise DataError unless all networks of a file are what their layers say."""
+    _check_metadata(path, metadata)
+    known = len(metadata.get("members", ()))
+    prefixes = {member_prefix(number) for number in range(known)}
+    for name in tensors if known else ():
+        if "".join(name.partition(".")[:2]) not in prefixes:
+            raise DataError(f"{path}: damaged model file: {shortened(name)} is of no member; {RETRAIN}")
+    for number, (own, facts) in enumerate(members_of(tensors, metadata)):
+        if known and facts["dtype"] != metadata["dtype"]:
+            raise DataError(f"{path}: damaged model file: member {number} is {facts['dtype']}; {RETRAIN}")
+        _check_metadata(path, facts)
+        _check_tensors(path, own, facts)
+
+
+# ---------------------------------------------------------------- several networks
+
+
+def member_prefix(number: int) -> str:
+    """Return how the tensors of a member are called before their own names."""
+    return f"member{number}."
+
+
+def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dict[str, np.ndarray], dict]]:
+    """Return (tensors, metadata) of each network of a file; those of a single network as they are."""
+    if "members" not in metadata:
+        return [(tensors, metadata)]
+    shared = {name: value for name, value in metadata.items() if name not in _NOT_SHARED}
+    parts = [({}, {**shared, **own}) for own in metadata["members"]]
+    prefixes = {member_prefix(number): own for number, (own, _) in enumerate(parts)}
+    for name, value in tensors.items():
+        member, dot, rest = name.partition(".")
+        prefixes[member + dot][rest] = value
+    return parts
 
 
 # ---------------------------------------------------------------- what the metadata must look like
@@ -138,7 +174,15 @@ _METADATA = {
 }
 
 
+def _are_members(value) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(
+        isinstance(member, dict) and _is_number(member.get("weight")) and member["weight"] > 0 for member in value
+    )
+
+
+_NOT_SHARED = ("members", "temperature")  # what the members' metadata do not take from that of all
 _MAY_BE_MISSING = {
+    "members": (_are_members, "a list of members, each with a weight above 0"),
     "temperature": (lambda value: _is_number(value) and value > 0, "a number above 0"),
 }
 

@@ -37,6 +37,7 @@ from ..nn_aux import (
 from ..utils import UsageError, closest
 
 LARGEST = 2**31 - 1  # what the core counts in
+MOST_NETWORKS = 100_000  # of a model
 
 
 # ---------------------------------------------------------------- what values a flag may have
@@ -262,6 +263,10 @@ FLAGS = [
     Flag(
         "patience", TRAINING, "Stop after this many epochs without a better one on the --validation rows (never).",
         _whole(1), "N", keyword_of="train",
+    ),
+    Flag(
+        "networks", TRAINING, "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
+        _whole(1, MOST_NETWORKS), "K", keyword_of="train",
     ),
     _name_of("monitor", TRAINING, MONITORS, "loss; what makes an epoch better", keyword_of="train"),
     Flag(

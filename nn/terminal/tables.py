@@ -91,8 +91,9 @@ def training_report(result: dict) -> None:
         print(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
         print(f"threshold {result['threshold']:.6g}")
+    networks = f"{result['networks']} networks, " if "networks" in result else ""
     print(
-        f"{printable(result['model'])}: {result['parameters']:,} parameters, {result['epochs']} epochs in "
+        f"{printable(result['model'])}: {networks}{result['parameters']:,} parameters, {result['epochs']} epochs in "
         f"{result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch), {losses}"
     )
 
@@ -111,6 +112,18 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
         figures = NUMBERS | {name: label for name, label in SERIES.items() if name in result}
         of = "of " + ", ".join(targets) if targets else ""
         _figures(result, figures, _number, title=of, first=["rows", f"{result['rows']}{_weighted(result)}"])
+    if "members" in result:
+        _members_report(result["members"])
+
+
+def _members_report(members: Sequence[dict]) -> None:
+    """Print the figures of each network of several."""
+    labels = {name: label for name, label in (RATES | NUMBERS).items() if name in members[0]}
+    rows = [
+        [str(number), *(_number(own[name]) if name in NUMBERS else _rate(own[name]) for name in labels)]
+        for number, own in enumerate(members)
+    ]
+    table(["member", *labels.values()], rows)
 
 
 def _figures(result: dict, labels: dict[str, str], shown: Callable, title: str = "", first: Sequence[str] = ()) -> None:
@@ -254,6 +267,7 @@ def model_report(net, model: str) -> None:
         "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
         "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
         "seed": str(net.seed),
+        "networks": _networks(net),
         "hold-out": f"{net.holdout:g}",
         "data": data.get("path") or "",
         "sha256": data.get("sha256") or "",
@@ -274,6 +288,16 @@ def _columns_of(encoding) -> dict[str, str]:
     kinds = {kind: listed(columns, 12) for kind, columns in encoding.by_kind().items()}
     inputs = sum(column.outputs for column in encoding.columns)
     return {**kinds, "encoded": f"{encoding.features} columns become {inputs} inputs"}
+
+
+def _networks(net) -> str:
+    """Return how many networks a model has, their seeds and, unless they are all alike, their weights."""
+    if len(net.members) == 1:
+        return ""
+    text = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
+    if len(set(net.member_weights)) > 1:
+        text += f", weights {listed([f'{weight:g}' for weight in net.member_weights])}"
+    return text
 
 
 def network_table(layers) -> None:

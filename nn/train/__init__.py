@@ -5,8 +5,10 @@
     weights.py     how much each row and class counts in the loss
     validation.py  what judges each epoch: rows, metric, the best one
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
+    call.py        train: a call's settings checked; the training of one network, or of several
     asks.py        Ask: what a training wants its engine to compute next
-    loop.py        train; Training: epoch after epoch, stops, checkpoints, figures
+    loop.py        Training: epoch after epoch, stops, checkpoints, figures
+    pack.py        PackTraining: several networks together, each as in a Training
 
 Imports: everything below, from watch to utils. Imported by: study, commands.
 """
@@ -14,6 +16,7 @@ Imports: everything below, from watch to utils. Imported by: study, commands.
 from __future__ import annotations
 
 from ..utils import StopRequest
-from .loop import Training, train
+from .call import train
+from .loop import Training
 
 __all__ = ["StopRequest", "Training", "train"]

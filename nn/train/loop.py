@@ -7,10 +7,10 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..data.row_windows import RowWindow
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
+from ..files.pack_checkpoint import MemberCheckpoint
 from ..nn import Network
 from ..nn_aux import DEFAULTS, SCHEDULES, moment_names
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
@@ -29,84 +30,33 @@ from ..watch.callbacks import Callback
 from . import rows as row_sets
 from .asks import Ask, answer_all
 from .decision import check_decision, decide_on
-from .options import Options, is_decided_later, options_of
+from .options import Options, is_decided_later
 from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, split_seed, window_of
 from .validation import LOSS, metric_of
 
 POLL_SECONDS = 0.1
-GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
 
-def train(
-    net: Network,
-    ds: Dataset | StreamedDataset,
-    *,
-    epochs: int = DEFAULTS["epochs"],
-    batch_number: int | None = None,
-    learning_rate: float | None = None,
-    optimizer: str | None = None,
-    momentum: float = DEFAULTS["momentum"],
-    weight_decay: float | None = None,
-    schedule: str | None = None,
-    scaling: str | None = None,
-    holdout: float | None = None,
-    threshold: float | str | None = None,
-    calibrate: str | None = None,
-    class_weight: str | None = None,
-    validation: float | str | Dataset | None = None,
-    monitor: str | None = None,
-    patience: int | None = None,
-    refit: bool | None = None,
-    split_seed: int | None = None,
-    checkpoint: str | Checkpoint | None = None,
-    checkpoint_every: int | None = None,
-    resume: str | None = None,
-    callback: Callback | None = None,
-    stop: StopRequest | None = None,
-    batch_size: int | None = None,
-    progress: Callback | None = None,
-) -> dict:
-    """Train a network on a data set, from the parameters it has. Returns the figures of `--json`.
+class NotFinite(NnError):
+    """The loss of an epoch is infinite or no number."""
 
-    None: the default of `nn --help`. batch_size: another name of batch_number, rows of a batch. callback: is told what
-    happens; progress: its former name. The network then holds the trained parameters, the scaling, names, history and
-    settings.
 
-    ds: rows in memory, or a StreamedDataset, whose rows are read window by window while they are trained on; give its
-    holdout and seed to `load` too, which saves a pass over the files.
-    checkpoint: a file to keep the state in, at the end of every `checkpoint_every`th epoch (1) and where the
-    training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it exists. The training then
-    ends in the same numbers as an uninterrupted one. checkpoint may also be a files.Checkpoint, which has all three.
+RowsOf = Callable[[Network, bool], TrainingRows]  # of a network, and whether of its refit; tells the network facts
 
-    threshold: a number, or a rule by which it is found after the last epoch: f1, fbeta=B, precision=P, recall=R,
-    cost=FP:FN. calibrate: none, or temperature, found on validation rows.
 
-    Rows of ds.weights above 1 count more, times class_weight: none, balanced, or numbers with commas between them.
-    validation: a share of the rows that holdout leaves, a file or a Dataset, on which every epoch is judged by
-    `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
-    stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
-    validation rows too, for as many epochs as were best. split_seed: draws held-out and validation rows (net.seed).
+def prepared(net: Network, ds: Dataset | StreamedDataset, options: Options):
+    """Return (data, rows of a window or None) as a training reads them, and give the network its encoding.
 
-    A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
-    batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
-
-    Raises UsageError for a wrong value, DataError for data that do not fit, NnError for a loss that is not finite, and
-    Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C.
+    Raises DataError or UsageError if the network cannot learn from the data.
     """
-    given = locals()
-    if None not in (batch_number, batch_size):
-        raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
-    given = {**given, "batch_number": batch_size if batch_number is None else batch_number}
-    validation_rows = validation if isinstance(validation, Dataset) else None
-    if validation_rows is not None:
-        given["validation"] = validation.path or GIVEN_ROWS
-    options = options_of(net, ds, {option.name: given[option.name] for option in fields(Options)})
-    net.expect_batches(options.batch_number)
-    saving = checkpoint
-    if not isinstance(checkpoint, Checkpoint):
-        saving = Checkpoint(checkpoint, checkpoint_every, resume)
-    callback = callback or progress or Callback()
-    return Training(net, ds, options, callback, stop or StopRequest(), saving, validation_rows).run()
+    check_fit(net, ds)
+    is_new = net.encoding is None
+    if is_new:
+        fit_encoding(net, ds, options)
+    read, window = window_of(net, ds, options, net.engine.rank_group)
+    if is_new and read is not ds:  # all rows are in memory after all, and others are held out
+        fit_encoding(net, read, options)
+    return read, window
 
 
 class Training:
@@ -119,24 +69,22 @@ class Training:
         options: Options,
         callback: Callback,
         stop: StopRequest,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | MemberCheckpoint,
         validation: Dataset | None = None,
+        window: int | None = None,
+        rows_of: RowsOf | None = None,
     ):
+        """ds, window: as `prepared` returns them. rows_of: gives rows that several trainings share."""
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
-        check_fit(net, ds)
-        is_new = net.encoding is None
-        if is_new:
-            fit_encoding(net, ds, options)
-        self.rank_group = net.engine.rank_group
-        given = ds
-        self._data = ds, window = window_of(net, ds, options, self.rank_group)
-        if is_new and ds is not given:  # all rows are in memory after all, and others are held out
-            fit_encoding(net, ds, options)
+        self._data = ds, window
         self.engine = net.engine  # made here at the latest
+        self.rank_group = self.engine.rank_group
+        self._rows_of, self._is_member = rows_of or self._own_rows, rows_of is not None
         self.monitor = options.monitored
         self._validation_count = 0
         self._start = self.engine.get("parameters") if options.refit else None
-        self.rows = TrainingRows(net, ds, window, options, self.rank_group, validation)
+        self._validation = validation
+        self.rows = self._rows_of(net, False)
         if is_decided_later(options):
             check_decision(net, options, self.rows.decisive()[2])
         if self.monitor:
@@ -155,6 +103,12 @@ class Training:
         self.rank_group.agree({"resume": at}, "all ranks must see the same checkpoint", "--{}")
 
     # ---- before the first epoch
+
+    def _own_rows(self, net: Network, refit: bool) -> TrainingRows:
+        """Return the rows of the training, or of its refit, which this training alone uses."""
+        ds, window = self._data
+        given = None if refit else self._validation
+        return TrainingRows(net, ds, window, self.options, self.rank_group, given, refit)
 
     def _check_ranks(self, ds: Dataset | StreamedDataset) -> None:
         """Raise UsageError if the ranks cannot share the batches, or are not about to do the same."""
@@ -241,7 +195,7 @@ class Training:
         """Run all epochs and return the figures of `--json`; see train for what is raised."""
         self.stop.answered = True
         self.callback.start(self.info())
-        with _ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
+        with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
             answer_all(self.steps(), lambda ask: self._answer(worker, ask))
         return self.result()
 
@@ -267,20 +221,20 @@ class Training:
             elif self.monitor and self._best_epoch():
                 self.engine.set("parameters", self.engine.get("kept"))
         except Stopped:
-            self._save()
+            self.save()
             raise
         finally:
             self.rows.close()
             self.callback.close()
             self.net.take_parameters()
-            self.net.describe(history=self._losses())
+            self.net.describe(history=self.losses())
             self.checkpoint.finish()
 
     def result(self) -> dict:
         """Return the figures of `--json` after all steps, and find what is decided by them."""
         if not self.at.first:
             self._decide()
-        return self._result() | self._decided
+        return self.figures() | self._decided
 
     def _decide(self) -> None:
         """Find what the options leave to be found after the last epoch."""
@@ -306,9 +260,9 @@ class Training:
 
     def _best_epoch(self) -> int | None:
         """Return the best epoch, from 1; None where none is known."""
-        return self.monitor.best(self._chosen("val_metrics")) if self.monitor else None
+        return self.monitor.best(self.chosen("val_metrics")) if self.monitor else None
 
-    def _chosen(self, name: str) -> list[float]:
+    def chosen(self, name: str) -> list[float]:
         """Return a list of Position for the run that chooses the best epoch."""
         return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
 
@@ -328,7 +282,7 @@ class Training:
         ds, window = self._data
         if window:
             ds.split(self.options.holdout, split_seed(self.options, self.net.seed))
-        self.rows = TrainingRows(self.net, ds, window, self.options, self.rank_group, refit=True)
+        self.rows = self._rows_of(self.net, True)
         self.net.describe(**decided)
         self.order, self.batches = self._order(), self._batches()
         self._clear_moments()
@@ -341,8 +295,9 @@ class Training:
     def _run_epoch(self) -> Iterator[Ask]:
         """Train on the rest of the epoch at hand."""
         at, began = self.at, time.perf_counter()
-        for first, order in self.rows.stretches(at, self.order, self._epoch_rows(), self._await):
-            yield from self._train_on(first, order)
+        stretches = self.rows.stretches(at, self.order, self._epoch_rows(), self._await, self._is_member)
+        for first, order, shuffle in stretches:
+            yield from self._train_on(first, order, shuffle)
             at.seconds += time.perf_counter() - began
             began = time.perf_counter()
             if at.row < first + len(order):
@@ -352,7 +307,7 @@ class Training:
         # the original divides by all rows, also where it left some out
         yield from self._finish_epoch(at.loss / (at.weight if self.rows.weight is None else self.rows.weight))
 
-    def _train_on(self, first: int, order: np.ndarray) -> Iterator[Ask]:
+    def _train_on(self, first: int, order: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
         """Train on the rows of a stretch that come after at.row; `first` rows of the epoch came before the stretch."""
         o, at, engine = self.options, self.at, self.engine
         factor, rows = SCHEDULES[o.schedule], self._epoch_rows()
@@ -366,7 +321,7 @@ class Training:
             seed=self.net.seed,
         )
         progress = engine.progress(row=at.row - first, step=at.step, loss=at.loss)
-        yield Ask("epoch", PackJob(0, self.rows.loaded, order, settings, progress), first)
+        yield Ask("epoch", PackJob(0, self.rows.loaded, order, settings, progress, shuffle), first)
         at.row, at.step, at.loss = first + progress.row, progress.step, progress.loss
 
     def _await(self, reading: Future) -> RowWindow:
@@ -393,7 +348,7 @@ class Training:
     def _finish_epoch(self, loss: float) -> Iterator[Ask]:
         at, epochs = self.at, self._last_epoch()
         if not math.isfinite(loss):
-            raise NnError(
+            raise NotFinite(
                 f"loss is {loss} at epoch {at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"
             )
@@ -418,7 +373,7 @@ class Training:
         if asked is not None and (not is_over or (self.options.refit and not at.first)):
             raise Stopped(asked)
         if self.checkpoint.due(at.epoch, at.epoch if is_over else epochs):
-            self._save()
+            self.save()
 
     def _is_best(self, value: float) -> bool:
         return self.monitor.best([*self.at.val_metrics, value]) == len(self.at.val_metrics) + 1
@@ -465,18 +420,20 @@ class Training:
         threshold = self.options.threshold
         return DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Save the state as it is now, where the call asks for a checkpoint."""
         if self.checkpoint.path is not None and self.rank_group.rank == 0:
             vectors = {name: self.engine.get(name) for name in self._vectors()}
             self.checkpoint.save(self.fingerprint, self.at, vectors)
 
     # ---- figures
 
-    def _losses(self) -> dict:
+    def losses(self) -> dict:
+        """Return the losses of the epochs done, as a model file keeps them."""
         judged = self.monitor is not None or self.rows.judged_count > 0
-        losses = {"loss": self._chosen("losses"), "val_loss": self._chosen("val_losses") if judged else None}
+        losses = {"loss": self.chosen("losses"), "val_loss": self.chosen("val_losses") if judged else None}
         if self.monitor:
-            losses["val_metric"] = [None if math.isnan(value) else value for value in self._chosen("val_metrics")]
+            losses["val_metric"] = [None if math.isnan(value) else value for value in self.chosen("val_metrics")]
         return losses
 
     def info(self) -> dict:
@@ -508,7 +465,7 @@ class Training:
         if not self.resumed:
             return None
         losses, val_losses, seconds, metrics = map(
-            self._chosen, ("losses", "val_losses", "epoch_seconds", "val_metrics")
+            self.chosen, ("losses", "val_losses", "epoch_seconds", "val_metrics")
         )
         done = zip(losses, val_losses or [None] * len(losses), seconds, strict=True)
         at = {"file": self.checkpoint.source, "epoch": self.at.epoch, "row": self.at.row}
@@ -523,7 +480,8 @@ class Training:
         choice = {"monitor": self.monitor.name, "best_epoch": self._best_epoch()}
         return {"validation": self._validation_count, **choice, **refit, **weighted}
 
-    def _result(self) -> dict:
+    def figures(self) -> dict:
+        """Return the figures of `--json`, but for what is decided after the last epoch."""
         net = self.net
         ranks = {"ranks": self.rank_group.size} if self.rank_group.size > 1 else {}
         return {
@@ -537,15 +495,15 @@ class Training:
             "columns": kinds_of_columns(net),
             "classes": net.classes,
             "epochs": self.options.epochs,
-            **self._losses(),
+            **self.losses(),
             **self._chosen_epoch(),
-            "seconds": sum(self.at.epoch_seconds) + (sum(self._chosen("epoch_seconds")) if self.at.first else 0.0),
+            "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
 
 
 @contextlib.contextmanager
-def _ctrl_c_to(stop: StopRequest) -> Iterator[None]:
+def ctrl_c_to(stop: StopRequest) -> Iterator[None]:
     """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a second Ctrl-C raises it."""
     usual = signal.default_int_handler
     main = threading.current_thread() is threading.main_thread()

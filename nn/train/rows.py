@@ -51,7 +51,8 @@ class TrainingRows:
         used = without_validation(options) if refit else options
         split = split_of(ds, used, net.seed, remark=not refit)
         self._training, self.count, self.holdout_count = split.training, len(split.training), len(split.holdout)
-        net.describe(**_facts_of(net, ds, self._training, window, options, self.holdout_count > 0))
+        self.facts = _facts_of(net, ds, self._training, window, options, self.holdout_count > 0)
+        net.describe(**self.facts)
         self.of_classes = _class_weights(options, ds, self._training)
         self._file = self._validation_file(used, given)
         self.is_validated = used.validation is not None
@@ -122,19 +123,22 @@ class TrainingRows:
         if self.windows:
             self.windows.close()
 
-    def stretches(self, at: Position, order, epoch_rows: int, wait) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the rest of the epoch: (rows of the epoch before, order of the rows in `loaded`).
+    def stretches(
+        self, at: Position, order, epoch_rows: int, wait, later: bool = False
+    ) -> Iterator[tuple[int, np.ndarray, int | None]]:
+        """Yield the rest of the epoch: (rows of the epoch before, the rows in `loaded`, PackJob.shuffle).
 
-        order: of all rows, epoch by epoch; wait: see RowWindows.next.
+        order: of all rows, epoch by epoch; wait: see RowWindows.next. later: leave it to the engine to draw the order
+        of all rows.
         """
         if self.windows is None:
-            indices = self._training[order.epoch(at.epoch)][:epoch_rows]
+            rows, shuffle = (self._training, at.epoch) if later else (self._training[order.epoch(at.epoch)], None)
             if at.row < epoch_rows:
-                yield 0, indices
+                yield 0, rows[:epoch_rows], shuffle
             return
         while at.row < epoch_rows:
             window = self._load_next(wait)
-            yield window.first, window.order
+            yield window.first, window.order, None
 
     def judged(self, wait) -> Iterator[JudgedRows]:
         """Yield the rows that judge an epoch: those of --validation, else those held out."""

@@ -1,0 +1,103 @@
+"""train: what a call asks for, checked, and the training of one network or of several that it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ..data.stream import StreamedDataset
+from ..ds import Dataset
+from ..files.checkpoint import Checkpoint
+from ..nn import Network
+from ..nn_aux import DEFAULTS
+from ..utils import StopRequest, UsageError
+from ..watch.callbacks import Callback
+from .loop import Training, prepared
+from .options import Options, options_of
+from .pack import PackTraining
+
+GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
+
+
+def train(
+    net: Network,
+    ds: Dataset | StreamedDataset,
+    *,
+    epochs: int = DEFAULTS["epochs"],
+    batch_number: int | None = None,
+    learning_rate: float | None = None,
+    optimizer: str | None = None,
+    momentum: float = DEFAULTS["momentum"],
+    weight_decay: float | None = None,
+    schedule: str | None = None,
+    scaling: str | None = None,
+    holdout: float | None = None,
+    threshold: float | str | None = None,
+    calibrate: str | None = None,
+    class_weight: str | None = None,
+    validation: float | str | Dataset | None = None,
+    monitor: str | None = None,
+    patience: int | None = None,
+    refit: bool | None = None,
+    split_seed: int | None = None,
+    networks: int | None = None,
+    checkpoint: str | Checkpoint | None = None,
+    checkpoint_every: int | None = None,
+    resume: str | None = None,
+    callback: Callback | None = None,
+    stop: StopRequest | None = None,
+    batch_size: int | None = None,
+    progress: Callback | None = None,
+) -> dict:
+    """Train a network on a data set, from the parameters it has. Returns the figures of `--json`.
+
+    None: the default of `nn --help`. batch_size: another name of batch_number, rows of a batch. callback: is told what
+    happens; progress: its former name. The network then holds the trained parameters, the scaling, names, history and
+    settings.
+
+    ds: rows in memory, or a StreamedDataset, whose rows are read window by window while they are trained on; give its
+    holdout and seed to `load` too, which saves a pass over the files.
+    checkpoint: a file to keep the state in, at the end of every `checkpoint_every`th epoch (1) and where the
+    training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it exists. The training then
+    ends in the same numbers as an uninterrupted one. checkpoint may also be a files.Checkpoint, which has all three.
+
+    threshold: a number, or a rule by which it is found after the last epoch: f1, fbeta=B, precision=P, recall=R,
+    cost=FP:FN. calibrate: none, or temperature, found on validation rows.
+
+    Rows of ds.weights above 1 count more, times class_weight: none, balanced, or numbers with commas between them.
+    validation: a share of the rows that holdout leaves, a file or a Dataset, on which every epoch is judged by
+    `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
+    stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
+    validation rows too, for as many epochs as were best. split_seed: draws held-out and validation rows (net.seed).
+
+    networks: train as many, with seeds net.seed, net.seed + 1, ..., on the same rows, each stopped by itself. The
+    network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the
+    network that is trained alone with its seed and split_seed=net.seed.
+
+    A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
+    batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
+
+    Raises UsageError for a wrong value, DataError for data that do not fit, NnError for a loss that is not finite, and
+    Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C.
+    """
+    given = locals()
+    if None not in (batch_number, batch_size):
+        raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
+    given = {**given, "batch_number": batch_size if batch_number is None else batch_number}
+    validation_rows = validation if isinstance(validation, Dataset) else None
+    if validation_rows is not None:
+        given["validation"] = validation.path or GIVEN_ROWS
+    options = options_of(net, ds, {option.name: given[option.name] for option in fields(Options)})
+    net.expect_batches(options.batch_number)
+    saving = checkpoint
+    if not isinstance(checkpoint, Checkpoint):
+        saving = Checkpoint(checkpoint, checkpoint_every, resume)
+    callback = callback or progress or Callback()
+    stop = stop or StopRequest()
+    if networks is not None and networks < 1:
+        raise UsageError(f"--networks {networks}: must be at least 1")
+    ds, window = prepared(net, ds, options)
+    if (networks or 1) > 1:
+        return PackTraining(
+            net, ds, window, options, networks, callback, stop, saving, validation_rows
+        ).run()
+    return Training(net, ds, options, callback, stop, saving, validation_rows, window).run()

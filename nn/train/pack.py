@@ -1,0 +1,354 @@
+"""PackTraining: several networks trained together, whose predictions are then weighted means; what each one does is
+that of a Training alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ..backends.member import MemberEngine
+from ..data.stream import StreamedDataset
+from ..ds import Dataset
+from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
+from ..files.pack_checkpoint import PackCheckpoint
+from ..nn import Network
+from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS
+from ..utils import Stopped, StopRequest, UsageError, log
+from ..watch.callbacks import Callback
+from .asks import Ask
+from .decision import check_decision, decide_on
+from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
+from .options import Options, is_decided_later
+from .rows import TrainingRows, split_seed
+
+
+class PackTraining:
+    """One call of train for several networks: seeds net.seed, net.seed + 1, ..., the same rows.
+
+    They are trained together, an epoch of all at a time; on windows of streamed data one network after the other.
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        ds: Dataset | StreamedDataset,
+        window: int | None,
+        options: Options,
+        count: int,
+        callback: Callback,
+        stop: StopRequest,
+        checkpoint: Checkpoint,
+        validation: Dataset | None = None,
+    ):
+        check_pack(net, options, count)
+        self.net, self.options, self.callback, self.stop = net, options, callback, stop
+        self._data, self._validation = (ds, window), validation
+        self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
+        self._split_seed = split_seed(options, net.seed)
+        self._networks = [net.sibling(net.seed + number) for number in range(count)]
+        self.engine = net.engine
+        self._pack = None if window else self.engine.pack(count, options.batch_number)
+        rows = self._shared_rows(False)
+        self._config = {**rows.facts["config"], "networks": count}
+        if is_decided_later(options):
+            check_decision(net, options, rows.decisive()[2])
+        self.checkpoint = self._checkpoint(ds, checkpoint, count)
+        self.trainings: dict[int, Training] = {}
+        self._steps: dict[int, Generator[Ask]] = {}
+        self._dropped: dict[int, NotFinite] = {}
+        self._told, self._seconds = 0, 0.0
+
+    # ---- before the first epoch
+
+    def _shared_rows(self, refit: bool) -> TrainingRows:
+        """Return the rows that all networks train on, or those of their refit."""
+        if refit not in self._shared:
+            ds, window = self._data
+            rank_group, given = self.engine.rank_group, None if refit else self._validation
+            self._shared[refit] = TrainingRows(self.net, ds, window, self.options, rank_group, given, refit)
+        return self._shared[refit]
+
+    def _rows_of(self, net: Network, refit: bool) -> TrainingRows:
+        """Return the rows of a member, which is told what they are."""
+        if self._pack is None:
+            ds, window = self._data
+            ds.split(self.options.holdout, self._split_seed, 0.0 if refit else self.options.validation_share)
+            given = None if refit else self._validation
+            rows = TrainingRows(net, ds, window, self._member_options(), net.engine.rank_group, given, refit)
+        else:
+            rows = self._shared_rows(refit)
+        config = {**rows.facts["config"], "seed": net.seed, "split_seed": self._split_seed}
+        net.describe(**{**rows.facts, "config": config})
+        return rows
+
+    def _member_options(self) -> Options:
+        """Return the options of a member: thresholds and temperatures are found for all together."""
+        threshold = DEFAULTS["threshold"] if isinstance(self.options.threshold, str) else self.options.threshold
+        return replace(
+            self.options, threshold=threshold, calibrate=DEFAULT_CALIBRATION, split_seed=self._split_seed
+        )
+
+    def _checkpoint(self, ds, checkpoint: Checkpoint, count: int) -> PackCheckpoint:
+        digest = "" if checkpoint.path is None and checkpoint.source is None else data_digest(ds)
+        fingerprint = Fingerprint(self._config, digest, self.engine.describe(), 0, 0, {})
+        return PackCheckpoint(checkpoint, count, fingerprint)
+
+    def _begin(self, number: int) -> None:
+        """Make a member's training ready."""
+        net, (ds, window) = self._networks[number], self._data
+        if self._pack is not None:
+            net.compute_with(MemberEngine(self.engine, self._pack, number))
+        training = Training(
+            net, ds, self._member_options(), Callback(), self.stop, self.checkpoint.member(number), self._validation,
+            window, self._rows_of,
+        )  # fmt: skip
+        self.trainings[number], self._steps[number] = training, training.steps()
+
+    # ---- the run
+
+    def run(self) -> dict:
+        """Train all networks and return the figures of `--json`; see train for what is raised."""
+        self.stop.answered = True
+        groups = [range(len(self._networks))] if self._pack is not None else [[n] for n in range(len(self._networks))]
+        for number in groups[0]:
+            self._begin(number)
+        self.callback.start(self.info())
+        try:
+            with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
+                for group in groups:
+                    for number in group:
+                        if number not in self.trainings:
+                            self._begin(number)
+                    self._train(worker)
+                    for number in group:
+                        self._networks[number].compute_with(None)
+        except Stopped:
+            self._save()
+            raise
+        finally:
+            self._end()
+        return self._result() | self._decided()
+
+    def _train(self, worker: ThreadPoolExecutor) -> None:
+        """Answer what the trainings that have begun ask for, all of the same kind at a time, until none asks."""
+        answers: dict[int, object] = {}
+        try:
+            while asks := self._asks(answers):
+                self._tell()
+                answers = {}
+                for what in ("epoch", "loss", "predict"):
+                    of_kind = {number: ask for number, ask in asks.items() if ask.what == what}
+                    if of_kind:
+                        answers |= self._answer(worker, what, of_kind)
+        finally:
+            for steps in self._steps.values():
+                steps.close()
+            self._steps.clear()
+        self._tell()
+
+    def _asks(self, answers: dict[int, object]) -> dict[int, Ask]:
+        """Return what each training asks for next, given the answers to the last. Raises Stopped when all have ended
+        and one was stopped, NotFinite when no network is left."""
+        asks, stopped = {}, None
+        for number, steps in list(self._steps.items()):
+            try:
+                asks[number] = steps.send(answers.get(number))
+                continue
+            except StopIteration:
+                pass
+            except NotFinite as error:
+                self._drop(number, error)
+            except Stopped as error:
+                stopped = error
+            del self._steps[number]
+        if stopped is not None:
+            raise stopped
+        return asks
+
+    def _drop(self, number: int, error: NotFinite) -> None:
+        """Go on without a network whose loss is no number. Raises its error if it was the last."""
+        self._dropped[number] = error
+        if len(self._dropped) == len(self._networks):
+            raise error
+        log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
+
+    def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
+        """Compute what the trainings ask for; signals are answered here meanwhile."""
+        began = time.perf_counter()
+        running = worker.submit(self._compute, what, asks)
+        while True:
+            try:
+                if self.stop.signum is not None:
+                    for ask in asks.values():
+                        ask.stop()
+                found = running.result(POLL_SECONDS)
+                break
+            except FutureTimeout:
+                self._show(asks)
+        if what == "epoch":
+            self._seconds += time.perf_counter() - began
+        return dict(zip(asks, found or [None] * len(asks), strict=True))
+
+    def _compute(self, what: str, asks: dict[int, Ask]):
+        if self._pack is None:
+            return [ask.of(self._networks[number].engine) for number, ask in asks.items()]
+        return getattr(self._pack, what)([replace(ask.job, member=number) for number, ask in asks.items()])
+
+    def _show(self, asks: dict[int, Ask]) -> None:
+        """Tell how far the networks are with the epoch at hand."""
+        progress = [ask.job.progress for ask in asks.values() if ask.job.progress is not None]
+        done = sum(p.row for p in progress)
+        if done:
+            rows = sum(len(ask.job.rows) for ask in asks.values())
+            first = next(iter(asks))
+            at, training = done / rows * training_rows(self.trainings[first]), self.trainings[first]
+            loss = sum(p.loss for p in progress) / done * training.rows.rows_by_weight
+            self.callback.update(training.at.epoch + 1, int(at), training_rows(training), loss)
+
+    def _tell(self) -> None:
+        """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
+        lasts = [len(t.chosen("losses")) for n, t in self.trainings.items() if n in self._steps]
+        everyone = len(self.trainings) == len(self._networks)
+        done = min(lasts, default=max(len(t.chosen("losses")) for t in self.trainings.values())) if everyone else 0
+        figures = self._losses() if done > self._told else {}
+        for epoch in range(self._told, done):
+            val_loss = figures["val_loss"] and figures["val_loss"][epoch]
+            seconds, self._seconds = self._seconds, 0.0
+            batches = sum(t.batches for t in self._left().values() if len(t.chosen("losses")) > epoch)
+            per_batch = 1e6 * seconds / batches
+            if "val_metric" in figures:
+                value = figures["val_metric"][epoch]
+                self.callback.judged(epoch + 1, self.options.monitored.name, np.nan if value is None else value, False)
+            self.callback.epoch(
+                epoch + 1, self.options.epochs, figures["loss"][epoch], val_loss, seconds, per_batch
+            )
+        if done > self._told and self.checkpoint.due(done, self.options.epochs):
+            self._save()
+        self._told = max(done, self._told)
+
+    def _left(self) -> dict[int, Training]:
+        return {number: training for number, training in self.trainings.items() if number not in self._dropped}
+
+    def _save(self) -> None:
+        for training in self._left().values():
+            training.save()
+        self.checkpoint.write()
+
+    def _end(self) -> None:
+        """Leave the network with what its members have learned, also after an error or a signal."""
+        self.callback.close()
+        trained = [training.net for training in self._left().values()]
+        for net in trained:
+            net.compute_with(None)
+        if trained:
+            self.net.describe(**{**self._shared_rows(False).facts, "config": self._config, "history": self._losses()})
+            self.net.combine(trained, [1.0] * len(trained))
+        self._pack = None
+        self.checkpoint.finish()
+
+    def _decided(self) -> dict:
+        """Find what the options leave to be found, for all networks together."""
+        if not is_decided_later(self.options):
+            return {}
+        ds, rows, _ = self._shared_rows(False).decisive()
+        return decide_on(self.net, ds, rows, self.options)
+
+    # ---- figures
+
+    def _losses(self) -> dict:
+        """Return the means of the networks' losses; of each epoch of those that did it."""
+        each = [training.losses() for training in self._left().values()]
+        return {name: None if each[0][name] is None else mean_of([own[name] for own in each]) for name in each[0]}
+
+    def info(self) -> dict:
+        """Return the settings of the run: see Callback.start."""
+        first, count = self.trainings[0], len(self._networks)
+        done = mean_of([t.at.losses for t in self.trainings.values()]) if self.checkpoint.resumed else []
+        pack = self._pack.describe() if self._pack is not None else f"{count} networks, one after the other"
+        routes = partial(self.engine.routes, self.options.batch_number)
+        return {
+            **first.info(),
+            "seed": self.net.seed,
+            "threads": self._threads(),
+            "parameters": sum(net.parameter_count for net in self._networks),
+            "layers": f"{pack}: {self.net.spec}",
+            "routes": lambda: [pack, *routes()],
+            "resumed": self._resumed_from(first, len(done)),
+        }
+
+    def _resumed_from(self, first: Training, done: int) -> dict | None:
+        """Return where the checkpoint had the run, for callbacks; None for a run that starts afresh."""
+        if not self.checkpoint.resumed:
+            return None
+        self._told = min(len(t.chosen("losses")) for t in self.trainings.values())
+        figures, none = self._losses(), [None] * done
+        told = zip(figures["loss"], figures["val_loss"] or none, [0.0] * done, strict=False)
+        at = {"file": first.checkpoint.source, "epoch": self._told, "row": first.at.row}
+        return {**at, "done": list(told)[: self._told], "metrics": figures.get("val_metric", [])}
+
+    def _threads(self) -> int:
+        return min(self.engine.threads, max(len(self._networks), self.engine.threads_for(self.options.batch_number)))
+
+    def _result(self) -> dict:
+        left = self._left()
+        figures = {number: training.figures() for number, training in left.items()}
+        first = next(iter(figures.values()))
+        batches = sum(len(t.chosen("losses")) * t.batches for t in left.values())
+        seconds = max(own["seconds"] for own in figures.values())
+        if self._data[1]:
+            seconds = sum(own["seconds"] for own in figures.values())
+        members = [
+            {
+                "seed": left[number].net.seed,
+                "weight": weight,
+                "settings": {},
+                "best_epoch": figures[number].get("best_epoch"),
+            }
+            for number, weight in zip(left, self.net.member_weights, strict=True)
+        ]
+        return {
+            **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
+            "threads": self._threads(),
+            "networks": len(left),
+            "parameters": sum(net.parameter_count for net in self.net.members),
+            **self._losses(),
+            "members": members,
+            "seconds": seconds,
+            "us_per_batch": 1e6 * seconds / batches,
+        }
+
+
+def check_pack(net: Network, options: Options, count: int) -> None:
+    """Raise UsageError for what several networks cannot do."""
+    flag = f"--networks {count}"
+    if net.reference:
+        raise UsageError(f"{flag}: --reference trains one network; leave one out")
+    if net.seed + count > 2**32:
+        raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
+    if net.engine.rank_group.size > 1:
+        raise UsageError(f"{flag}: several ranks train one network; leave out --distribute")
+    if options.refit and is_decided_later(options):
+        raise UsageError(f"{flag}: --refit leaves no rows to find a threshold or temperature by; leave one of them out")
+
+
+def training_rows(training: Training) -> int:
+    """Return the rows of an epoch."""
+    return training.rows.count
+
+
+def mean_of(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """Return the mean of the first entries, of the second ones, ..., each of the lists that are long enough.
+
+    None entries do not count; None where there are no others.
+    """
+    means: list[float | None] = []
+    for epoch in range(max(map(len, lists))):
+        values = [own[epoch] for own in lists if len(own) > epoch and own[epoch] is not None]
+        means.append(float(np.mean(values)) if values else None)
+    return means

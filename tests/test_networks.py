@@ -1,0 +1,365 @@
+"""--networks: several networks trained together are those trained alone, and predict together."""
+
+import csv
+import io
+import json
+import signal
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+
+import nn
+from nn.backends.turns import Turns
+from nn.core.thresholds import best_threshold
+from nn.files import model_file
+from nn.nn import Network
+from nn.train import pack as packs
+from nn.train.pack import mean_of
+from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
+from nn.watch.callbacks import Callback
+from tests.test_any_table import as_csv, people
+
+COUNT = 3
+SEED = 5
+LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "regression": "6,12,dropout0.2,2"}
+SETTINGS = {
+    "holdout": {"epochs": 3},
+    "sgd": {"epochs": 2, "optimizer": "sgd", "momentum": 0.9, "holdout": 0.0, "scaling": "none"},
+    "patience": {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": "{best}", "learning_rate": 0.05},
+    "refit": {"epochs": 5, "validation": 0.3, "refit": True, "learning_rate": 0.05},
+    "balanced": {"epochs": 2, "class_weight": "balanced", "batch_number": 7},
+}
+BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
+
+
+def data(task, rows=400):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, 6)).astype(np.float32)
+    score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
+    if task == "regression":
+        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task)
+    y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
+    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1])
+
+
+def flags_of(setting, task):
+    flags = dict(SETTINGS[setting])
+    return {**flags, "monitor": BEST[task]} if "monitor" in flags else flags
+
+
+def network(task, seed=SEED, backend="omp", **options):
+    return Network(LAYERS[task], task, seed=seed, backend=backend, **options)
+
+
+def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
+    net = network(task, backend=backend)
+    result = nn.train(net, ds or data(task), networks=networks, **{"epochs": 2, **flags})
+    return net, result
+
+
+def vector(net):
+    return np.concatenate([value.ravel() for value in net.parameters().values()])
+
+
+def check_members_are_those_alone(net, make, ds, **flags):
+    for number, member in enumerate(net.members):
+        alone = make(SEED + number)
+        nn.train(alone, ds, split_seed=SEED, **flags)
+        assert np.array_equal(vector(member), vector(alone))
+        assert member.metadata() == alone.metadata()
+    assert len({vector(member).tobytes() for member in net.members}) == COUNT
+
+
+# ---------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize(
+    ("setting", "task"), [(s, t) for s in SETTINGS for t in LAYERS if (s, t) != ("balanced", "regression")]
+)
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_each_member_is_the_network_alone(setting, task, backend):
+    flags, ds = flags_of(setting, task), data(task)
+    net, result = together(task, backend, ds, **flags)
+    check_members_are_those_alone(net, lambda seed: network(task, seed, backend), ds, **flags)
+    assert result["networks"] == COUNT
+    if setting == "patience":
+        assert len({len(member.history["loss"]) for member in net.members}) > 1  # each stops by itself
+
+
+def test_members_that_take_turns_are_the_networks_alone(monkeypatch):
+    monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
+    flags, ds = flags_of("patience", "binary"), data("binary")
+    net, _ = together(ds=ds, **flags)
+    check_members_are_those_alone(net, lambda seed: network("binary", seed), ds, **flags)
+
+
+def test_a_validation_file_judges_all_members():
+    ds, flags = data("binary"), {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1}
+    net, _ = together(ds=ds, **flags)
+    check_members_are_those_alone(net, lambda seed: network("binary", seed), ds, **flags)
+
+
+def test_members_on_a_mixed_table_share_its_encoding(folder):
+    path = folder / "people.csv"
+    path.write_text(as_csv(people()))
+    ds = nn.load(path)
+    make = lambda seed: Network(f"{ds.inputs},8,1", "binary", seed=seed, backend="omp")  # noqa: E731
+    net = make(SEED)
+    nn.train(net, ds, networks=COUNT, epochs=3)
+    check_members_are_those_alone(net, make, ds, epochs=3)
+    net.export(folder / "people.bin")
+    again = Network.load(folder / "people.bin")
+    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
+    assert again.members[1].encoding is again.encoding
+
+
+@pytest.mark.parametrize("flags", [{}, {"validation": 0.25, "patience": 1, "learning_rate": 0.3}])
+def test_members_on_windows_of_rows_are_the_networks_alone(folder, flags):
+    path = write_two_classes(folder / "two.csv", 3000)
+
+    def load():
+        given = {"validation": flags["validation"]} if "validation" in flags else {}
+        return nn.load(path, window=640, seed=SEED, **given)
+
+    make = lambda seed: Network(f"{load().inputs},8,1", "binary", seed=seed, backend="omp")  # noqa: E731
+    net = make(SEED)
+    nn.train(net, load(), networks=COUNT, epochs=3, **flags)
+    for number, member in enumerate(net.members):
+        alone = make(SEED + number)
+        nn.train(alone, load(), epochs=3, split_seed=SEED, **flags)
+        assert np.array_equal(vector(member), vector(alone))
+
+
+def test_one_network_is_a_single_one(folder):
+    for number, flags in enumerate([{}, {"networks": 1}]):
+        net, result = network("binary"), None
+        result = nn.train(net, data("binary"), epochs=2, **flags)
+        net.export(folder / f"{number}.bin")
+        assert net.members == [net] and "networks" not in result
+    assert (folder / "0.bin").read_bytes() == (folder / "1.bin").read_bytes()
+
+
+# ---------------------------------------------------------------- predictions and files
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
+    net, _ = together(task)
+    weights = [1.0, 3.0, 2.0]
+    net.combine(net.members, weights)
+    x = data(task).x
+    each = np.stack([member.predict(x) for member in net.members]).astype(np.float64)
+    mean = np.average(each, axis=0, weights=weights)
+    assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
+    deviation = np.sqrt(np.average((each - mean) ** 2, axis=0, weights=weights))
+    assert np.allclose(net.deviation(x), deviation, rtol=1e-4, atol=1e-6) and deviation.max() > 1e-3
+    assert not net.members[0].deviation(x).any()
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_a_file_holds_all_members(task, folder):
+    net, _ = together(task, **flags_of("patience", task))
+    net.combine(net.members, [1.0, 2.5, 1.0])
+    net.export(folder / "several.bin")
+    tensors, metadata = model_file.load(folder / "several.bin")
+    assert metadata["format"] == 2 and "member2.layer0.weight" in tensors
+    assert [member["weight"] for member in metadata["members"]] == [1.0, 2.5, 1.0]
+    again = Network.load(folder / "several.bin", backend="omp")
+    assert again.metadata() == net.metadata()
+    for own, loaded in zip(net.members, again.members, strict=True):
+        assert loaded.metadata() == own.metadata() and np.array_equal(vector(loaded), vector(own))
+    assert np.array_equal(again.predict(data(task).x), net.predict(data(task).x))
+    again.export(folder / "again.bin")
+    assert (folder / "again.bin").read_bytes() == (folder / "several.bin").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda tensors, meta: meta.update(members=[]), "`members`"),
+        (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
+        (lambda tensors, meta: meta["members"].pop(), "is of no member"),
+        (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
+        (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
+        (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
+        (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
+        (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
+    ],
+)
+def test_a_damaged_member_is_refused(change, expected, folder):
+    net, _ = together()
+    tensors, metadata = net._tensors(), json.loads(json.dumps(net.metadata()))
+    change(tensors, metadata)
+    with pytest.raises(DataError, match=expected):
+        model_file.save(folder / "damaged.bin", tensors, metadata)
+
+
+def test_threshold_and_temperature_are_found_for_all_together():
+    ds = data("binary", 900)
+    net, result = together(ds=ds, validation=0.3, threshold="f1", calibrate="temperature", epochs=8)
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    assert net.temperature != 1 and result["threshold"] == net.threshold
+    assert net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0]))
+    assert all(member.temperature == 1 and member.threshold == 0.5 for member in net.members)
+
+
+# ---------------------------------------------------------------- the run
+
+
+class StopSoon(StopRequest):
+    """Asks for a stop when it has been looked at that many times, wherever the training then is."""
+
+    def __init__(self, looks):
+        self.looks = looks
+        super().__init__()
+
+    @property
+    def signum(self):
+        self.looks -= 1
+        return signal.SIGTERM if self.looks < 0 else None
+
+    @signum.setter
+    def signum(self, signum):
+        pass
+
+
+@pytest.mark.parametrize("window", [None, 640])
+@pytest.mark.parametrize("flags", [{"epochs": 5}, {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True}])
+def test_a_stopped_training_goes_on_to_the_same_model(flags, window, folder):
+    path, kept = write_two_classes(folder / "two.csv", 3000), folder / "state.nn"
+
+    def trained(**more):
+        given = {"validation": flags["validation"]} if "validation" in flags else {}
+        ds = nn.load(path) if window is None else nn.load(path, window=window, seed=SEED, **given)
+        net = Network(f"{ds.inputs},8,1", "binary", seed=SEED, backend="omp")
+        nn.train(net, ds, networks=COUNT, learning_rate=0.05, **flags, **more)
+        return net
+
+    whole = trained()
+    ended, stops = None, 0
+    while ended is None:
+        try:
+            ended = trained(checkpoint=kept, resume="auto", stop=StopSoon(5 + stops % 7))
+        except Stopped:
+            stops += 1
+    assert stops > 1
+    ended.export(folder / "ended.bin")
+    whole.export(folder / "whole.bin")
+    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
+    assert vector(trained(resume=kept)).tobytes() == vector(whole).tobytes()
+
+
+def test_a_checkpoint_of_another_number_of_networks_is_refused(folder):
+    together(checkpoint=folder / "state.nn")
+    for networks in (1, 2):
+        with pytest.raises(UsageError, match=r"--networks: .* was written with 3"):
+            together(checkpoint=folder / "state.nn", resume="auto", networks=networks)
+
+
+def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
+    usual = Network.sibling
+
+    def some_are_infinite(self, seed):
+        net = usual(self, seed)
+        if seed in broken:
+            net.set_parameters({"layer1.weight": np.full((1, 12), np.inf, np.float32)})
+        return net
+
+    monkeypatch.setattr(Network, "sibling", some_are_infinite)
+    broken = {SEED + 1}
+    net, result = together()
+    assert [member.seed for member in net.members] == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
+    assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
+    broken = {SEED, SEED + 1, SEED + 2}
+    with pytest.raises(NnError, match="loss is nan"):
+        together()
+
+
+def test_epochs_are_told_once_with_the_mean_losses():
+    class Told(Callback):
+        def __init__(self):
+            self.epochs = []
+
+        def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
+            self.epochs.append((epoch, loss, val_loss))
+            assert seconds >= 0 and us_per_batch >= 0
+
+    told = Told()
+    net, result = together(callback=told, **flags_of("patience", "binary"))
+    assert [epoch for epoch, *_ in told.epochs] == list(range(1, len(result["loss"]) + 1))
+    assert told.epochs[0][1] == result["loss"][0] == np.mean([m.history["loss"][0] for m in net.members])
+    lengths = [len(member.history["loss"]) for member in net.members]
+    last = [m.history["val_loss"][-1] for m in net.members if len(m.history["loss"]) == max(lengths)]
+    assert len(result["loss"]) == max(lengths) and result["val_loss"][-1] == np.mean(last)
+
+
+def test_means_are_of_those_that_are_there():
+    assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("options", "flags", "expected"),
+    [
+        ({"reference": True}, {}, "--reference trains one network"),
+        ({"seed": 2**32 - 2}, {}, "smaller --seed"),
+        ({}, {"networks": 0}, "at least 1"),
+        ({}, {"validation": 0.3, "refit": True, "threshold": "f1"}, "--refit"),
+    ],
+)
+def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
+    net = Network("6,1:sigmoid", "binary", **{"backend": "seq" if options.get("reference") else "omp", **options})
+    with pytest.raises(UsageError, match=expected):
+        nn.train(net, data("binary"), **{"epochs": 1, "networks": COUNT, **flags})
+
+
+def test_members_weights_must_be_positive():
+    net, _ = together()
+    for weights in ([1, 1], [1, 0, 1], [1, float("nan"), 1]):
+        with pytest.raises(ValueError, match="expected as many"):
+            net.combine(net.members, weights)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
+def test_a_model_of_several_networks_on_the_command_line(write, folder):
+    path, model = write(folder / "data.csv"), folder / "several.bin"
+    told = succeed(
+        "--train", "--dataset", path, "--model", model, "--networks", COUNT, "--epochs", 3, "-q", "--json"
+    ).json
+    assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [0, 1, 2]
+    assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(told["loss"]) == 3
+    net = Network.load(model)
+    assert told["parameters"] == COUNT * net.parameter_count
+    info = succeed("--info", "--model", model, "--json").json
+    assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"]
+    assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
+    plain = succeed("--test", "--model", model, "-q", "--json").json
+    figures = succeed("--test", "--model", model, "-v", "--json").json
+    assert "members" not in plain and len(figures["members"]) == COUNT
+    assert "member" in succeed("--test", "--model", model, "-v").out
+    rows = list(csv.DictReader(io.StringIO(succeed("--predict", "--model", model, "--dataset", path, "-q").out)))
+    deviations = [name for name in rows[0] if name.startswith("deviation")]
+    assert len(deviations) == net.outputs
+    ds = nn.load(path)
+    found = np.array([[float(row[name]) for name in deviations] for row in rows])
+    assert np.allclose(found, net.deviation(ds.x), rtol=1e-5) and found.max() > 0
+
+
+@pytest.mark.parametrize(
+    "more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--logdir", "log"], ["--model", "x.m"]]
+)
+def test_flags_of_one_network_are_wrong_use(more, folder):
+    path = write_two_classes(folder / "data.csv")
+    result = run("--train", "--dataset", path, "--model", folder / "x.bin", "--networks", 2, "--epochs", 1, *more)
+    assert result.code == 2 and "--networks 2" in result.err and not (folder / "x.bin").exists()
+
+
+def test_rows_are_shared_not_copied(monkeypatch):
+    made = []
+    usual = packs.TrainingRows
+    monkeypatch.setattr(packs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
+    together(networks=20)
+    assert len(made) == 1
