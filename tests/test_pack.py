@@ -1,6 +1,8 @@
 """Packs: each of several networks that an engine trains together has the bits of the network alone."""
 
+import math
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
 from nn.nn import Network
 from nn.study.bench import select
-from nn.utils import default_threads
 
 ROWS = 150
 MEMBERS = 5
@@ -202,9 +203,15 @@ def test_rows_out_of_range_are_refused():
 
 
 @pytest.mark.timing
-@pytest.mark.skipif(default_threads() < 2, reason="one core")
-def test_networks_together_use_all_cores():
-    """On a quiet machine with two cores 1.8 times as fast; here with room for a neighbour."""
-    one, pack = (select([name])[0].start("omp") for name in ("cc-b32-adam", "cc-b32-adam-x64"))
-    ratios = [min(one.once() for _ in range(5)) / pack.once() for _ in range(9)]
-    assert max(ratios) > 0.8 * min(2, default_threads())
+def test_a_network_among_many_costs_the_processor_little_more_than_alone():
+    """1.25 of the time of one thread are 1.6 times the speed on two cores; measured 1.1 and 1.85."""
+
+    def microseconds(case, networks):
+        started, best = select([case])[0].start("omp"), math.inf
+        for _ in range(6):
+            began = time.process_time()
+            started.once()
+            best = min(best, (time.process_time() - began) / networks)
+        return best
+
+    assert microseconds("cc-b32-adam-x64", 64) < 1.25 * microseconds("cc-b32-adam", 1)
