@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,15 @@ class MemberEngine:
 
     def __init__(self, engine: Engine, pack: Pack, member: int):
         self._engine, self._pack, self._member = engine, pack, member
+
+    @property
+    def pack_of_member(self) -> Pack:
+        """The pack that the member is of."""
+        return self._pack
+
+    def job(self, job: PackJob) -> PackJob:
+        """Return a job as one of this member."""
+        return replace(job, member=self._member)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)

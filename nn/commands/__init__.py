@@ -30,7 +30,7 @@ class Command:
 
 
 COMMANDS = {  # by their modes
-    "train": Command(train_command, ("dataset", "model")),
+    "train": Command(train_command, ("dataset",)),  # and model, but for --folds
     "test": Command(test_command, ("model",)),
     "predict": Command(predict_command, ("model", "dataset")),
     "sweep": Command(sweep_command, ("output",)),

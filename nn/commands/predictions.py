@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ..core.metrics import decide
 from ..ds import Dataset
+from ..train.pack import out_of_fold
+from ..utils import atomic_file
 
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
 
@@ -31,34 +36,61 @@ def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = N
 
 
 def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:
-    scores = net.predict(ds.x)
     deviations = _numbers(net.deviation(ds.x)) if len(net.members) > 1 else []
-    rows = [str(first + i) for i in range(len(scores))]
+    return _texts(net, ds, range(first, first + ds.rows), [], net.predict(ds.x), deviations, threshold)
+
+
+def fold_table(net, ds: Dataset) -> Iterator[list[str]]:
+    """Yield the lines of prediction_table for the rows that a cross-validation tested, each by its fold's network.
+
+    Behind the row is the number of the fold; there are no deviations.
+    """
+    rows, folds, scores = out_of_fold(net, ds)
+    some = ds.of_rows(rows)
+    yield _header(net, some, ["fold"], deviations=False)
+    yield from zip(*_texts(net, some, rows, [list(map(str, folds))], scores, [], net.threshold), strict=True)
+
+
+def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
+    """Write lines as CSV to a file, which is replaced whole; to stdout for - or None."""
+    if output in (None, "-"):
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        return
+    with atomic_file(output) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        text.flush()
+        text.detach()
+
+
+def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, threshold: float) -> list[list[str]]:
+    """Return the columns of a table: the rows' numbers, facts of each row, what is predicted, the truth."""
+    rows, deviations = [list(map(str, numbers)), *facts], list(deviations)
     ids = [] if ds.ids is None else [ds.ids]
     if net.task == "regression":
         truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
-        return [rows, *ids, *_numbers(scores), *deviations, *truth]
+        return [*rows, *ids, *_numbers(scores), *deviations, *truth]
     names = np.array(_class_names(net))
     predicted = names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
-    return [rows, *ids, predicted, *_numbers(scores), *deviations, *truth]
+    return [*rows, *ids, predicted, *_numbers(scores), *deviations, *truth]
 
 
-def _header(net, ds) -> list[str]:
+def _header(net, ds, facts: Sequence[str] = (), deviations: bool = True) -> list[str]:
     if net.task == "regression":
         targets = net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
         predicted = [f"predicted {target}".strip() for target in targets]
-        deviations = [f"deviation {target}".strip() for target in targets]
+        spread = [f"deviation {target}".strip() for target in targets]
         truth = [f"true {target}".strip() for target in targets]
     else:
         names = _class_names(net)
         scored = names[1:] if net.task == "binary" else names
         predicted = ["predicted", *(f"score {name}" for name in scored)]
-        deviations = [f"deviation {name}" for name in scored]
+        spread = [f"deviation {name}" for name in scored]
         truth = ["true"]
     ids = [] if ds.ids is None else [net.config["table"]["id"]]
-    spread = deviations if len(net.members) > 1 else []
-    return ["row", *ids, *predicted, *spread, *(truth if ds.y is not None else [])]
+    spread = spread if deviations and len(net.members) > 1 else []
+    return ["row", *facts, *ids, *predicted, *spread, *(truth if ds.y is not None else [])]
 
 
 def _class_names(net) -> list[str]:

@@ -17,6 +17,7 @@ from ..terminal.flags import given_values, keywords
 from ..terminal.progress import make_progress
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError, check_writable
 from .common import check_apart, print_json
+from .predictions import fold_table, write_table
 
 HIDDEN = "60,10"  # hidden layers without --layers: inputs,60,10,outputs
 TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
@@ -25,21 +26,28 @@ RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continue
 
 def train_command(flags) -> None:
     """Train on --dataset, write --model, print the figures."""
+    if flags.model is None and flags.folds is None:
+        raise UsageError("--train needs --model PATH")
+    if flags.output and flags.folds is None:
+        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     _check_written(flags)
     _check_networks(flags)
-    if cluster.current().rank == 0:
+    if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
 
     stop = StopRequest()
     with _signals_to(stop):
         try:
-            net, result, observers = _trained(flags, layers, stop)
+            net, ds, result, observers = _trained(flags, layers, stop)
         except KeyboardInterrupt:
             raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
-        if cluster.current().rank == 0:
+        if cluster.current().rank == 0 and flags.model is not None:
             net.export(flags.model)
-    result["model"] = flags.model
+    if flags.output:
+        write_table(flags.output, fold_table(net, ds))
+    if flags.model is not None:
+        result["model"] = flags.model
     observers.finish(result, net.config["batch_number"])
     if flags.json:
         print_json(result)
@@ -52,7 +60,7 @@ def train_command(flags) -> None:
 def _check_written(flags) -> None:
     """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
-    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history")).items():
+    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output")).items():
         for read in filter(None, (flags.dataset, flags.validation if isinstance(flags.validation, str) else None)):
             check_apart(read, path)
         other = written.setdefault(os.path.realpath(path), name)
@@ -61,20 +69,20 @@ def _check_written(flags) -> None:
 
 
 def _check_networks(flags) -> None:
-    """Raise UsageError for --networks beside a flag that is about one network."""
+    """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
 
-    if (flags.networks or 1) == 1:
+    if (flags.networks or 1) == 1 and flags.folds is None:
         return
-    flag = f"--networks {flags.networks}"
-    if is_text(flags.model):
+    flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
+    if flags.model is not None and is_text(flags.model):
         raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
     for name in given_values(flags, ("reference", "profile", "trace", "logdir", "distribute")):
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 
 def _trained(flags, layers, stop: StopRequest):
-    """Read the data and train; returns (network, figures, observers)."""
+    """Read the data and train; returns (network, data, figures, observers)."""
     from ..files.checkpoint import Checkpoint
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
@@ -86,7 +94,7 @@ def _trained(flags, layers, stop: StopRequest):
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
     net = Network(_layers_for(flags, ds), ds.task, **keywords(flags, "network", "engine"))
-    if is_text(flags.model):
+    if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
         check_plain(flags.model, ds)
     observers = Observers(flags, net, reading)
@@ -94,11 +102,11 @@ def _trained(flags, layers, stop: StopRequest):
     options = keywords(flags, "train")
     try:
         result = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop)
-        return net, result, observers
+        return net, ds, result, observers
     except Stopped as stopped:
         kept = f"the state is saved in {flags.checkpoint}, continue with --resume auto"
         if flags.checkpoint is None and cluster.current().rank == 0:
-            kept = _keep_part(net, flags.model)
+            kept = "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
         cluster.current().gather(None)  # nobody leaves while rank 0 writes
         raise _stopped(flags, stopped, kept) from stopped
 
@@ -190,8 +198,10 @@ def _keep_part(net, model: str) -> str:
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
     """Return the error to end with after a signal. kept: where the state or the network was saved."""
-    untouched = "is unchanged" if os.path.exists(flags.model) else "was not written"
-    failure = NnError(f"{stopped}: {kept}, {flags.model} {untouched}")
+    model = ""
+    if flags.model is not None:
+        model = f", {flags.model} {'is unchanged' if os.path.exists(flags.model) else 'was not written'}"
+    failure = NnError(f"{stopped}: {kept}{model}")
     failure.exit_code = _signal_code(stopped.signum)
     if flags.checkpoint is not None and stopped.signum != signal.SIGINT:
         failure.exit_code = RUN_AGAIN

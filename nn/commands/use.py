@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-import sys
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import TASKS, check_is_number
 from ..terminal import console, tables
 from ..terminal.flags import given_values
-from ..utils import UsageError, atomic_file, check_writable
+from ..utils import UsageError, check_writable
 from .common import check_apart, check_report, load_network, print_json
 
 LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
@@ -91,7 +88,7 @@ def predict_command(flags) -> None:
     net = load_network(flags)
 
     from ..data.model_data import blocks_for, load_for
-    from .predictions import prediction_table
+    from .predictions import prediction_table, write_table
 
     if flags.scaling:  # by the whole file's constants
         blocks = [load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False)]
@@ -102,14 +99,7 @@ def predict_command(flags) -> None:
         about = f"{os.path.basename(flags.dataset)}: predicted by {flags.model}"
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
     lines = prediction_table(net, blocks, flags.threshold)
-    if to_file:
-        with atomic_file(flags.output) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-            csv.writer(text, lineterminator="\n").writerows(lines)
-            text.flush()
-            text.detach()
-    else:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+    write_table(flags.output, lines)
 
 
 def info_command(flags) -> None:

@@ -18,6 +18,7 @@ from . import extension
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
 STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
+STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
 STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (data/stream.py)
 STREAM_VALIDATION = 0x56000000  # the same of the rows that are not held out
 

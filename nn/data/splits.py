@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.random import STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
+from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import UsageError, listed, log
 from .dataset import Dataset
 
@@ -30,6 +30,101 @@ def split_rows(ds: Dataset, holdout: float, validation: float, seed: int) -> Spl
     rest, held = _apart(ds, np.arange(ds.rows), holdout, "--holdout", seed, STREAM_HOLDOUT)
     training, validating = _apart(ds, rest, validation, "--validation", seed, STREAM_VALIDATION)
     return Split(training, validating, held)
+
+
+def split_given(ds: Dataset, rows: np.ndarray, validation: float, seed: int) -> Split:
+    """Return the split of some rows, of which none are held out: `validation` as in split_rows.
+
+    rows: indices, taken in ascending order. Raises UsageError for indices that are none, or twice there.
+    """
+    own = np.unique(np.asarray(rows, np.int64))
+    if len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows:
+        raise UsageError(f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once")
+    training, validating = _apart(ds, own, validation, "--validation", seed, STREAM_VALIDATION)
+    return Split(training, validating, own[:0])
+
+
+class Fold(NamedTuple):
+    """Rows that a network of a cross-validation is trained on, and those by which it is tested: ascending indices."""
+
+    training: np.ndarray
+    tested: np.ndarray
+
+
+def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> list[Fold]:
+    """Return the folds of these rows, drawn by seed: each row is tested in one and trained on in all others.
+
+    Classes are divided evenly. With ds.groups whole groups are, as evenly as they come. With ds.times folds go forward:
+    the rows are cut at `folds` times, and each part is tested by what comes before it; the first is not tested. Raises
+    UsageError for more folds than rows, groups, times or rows of a class allow.
+    """
+    if ds.times is not None:
+        parts = _forward(ds, rows, folds)
+        found = [Fold(np.sort(np.concatenate(parts[: i + 1])), np.sort(parts[i + 1])) for i in range(folds)]
+    else:
+        number = _numbers_by_group(ds, rows, folds, seed) if ds.groups is not None else _numbers(ds, rows, folds, seed)
+        found = [Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)]
+    _check_classes(ds, rows, found)
+    return found
+
+
+def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """Return the fold of each row: those of a class go to one fold after the other."""
+    order = shuffled(len(rows), seed, STREAM_FOLDS)
+    if ds.classes is not None:
+        order = order[np.argsort(ds.y[rows[order]], kind="stable")]
+        counts = ds.class_counts(rows)
+        few = [(count, name) for count, name in zip(counts, ds.classes, strict=True) if 0 < count < folds]
+        if few:
+            count, name = min(few)
+            raise UsageError(f"--folds {folds}: class {name} has {count} rows, expected at least one for each fold")
+    if len(rows) < folds:
+        raise UsageError(f"--folds {folds}: {len(rows)} rows, expected at least one for each fold")
+    number = np.empty(len(rows), np.int64)
+    number[order] = np.arange(len(rows)) % folds
+    return number
+
+
+def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """Return the fold of each row: groups, the largest first, go to the fold that has the fewest rows."""
+    groups, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
+    if len(groups) < folds:
+        raise UsageError(f"--folds {folds}: {len(groups)} groups, expected at least one for each fold")
+    order = shuffled(len(groups), seed, STREAM_FOLDS)
+    filled, of_group = np.zeros(folds, np.int64), np.empty(len(groups), np.int64)
+    for group in order[np.argsort(-sizes[order], kind="stable")]:
+        of_group[group] = np.argmin(filled)
+        filled[of_group[group]] += sizes[group]
+    return of_group[group_of.reshape(-1)]
+
+
+def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> list[np.ndarray]:
+    """Return the rows in `folds` + 1 parts, one after the other in time; rows, or groups, of one time stay together."""
+    times = ds.times[rows]
+    if ds.groups is not None:  # a group is where its last row is
+        _, group_of = np.unique(ds.groups[rows], return_inverse=True)
+        latest = np.full(group_of.max() + 1, -np.inf)
+        np.maximum.at(latest, group_of.reshape(-1), times)
+        times = latest[group_of.reshape(-1)]
+    order = np.argsort(times, kind="stable")
+    cuts = [times[order[len(rows) * part // (folds + 1)]] for part in range(1, folds + 1)]
+    parts = np.searchsorted(cuts, times, side="right")
+    found = [rows[parts == part] for part in range(folds + 1)]
+    if not all(map(len, found)):
+        raise UsageError(f"--folds {folds}: too few times, expected {folds + 1} parts one after the other")
+    return found
+
+
+def _check_classes(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
+    """Raise UsageError if a fold trains without a class that is among the rows."""
+    if ds.classes is None:
+        return
+    present = np.array(ds.class_counts(rows)) > 0
+    for number, fold in enumerate(folds):
+        missing = np.flatnonzero(present & (np.array(ds.class_counts(fold.training)) == 0))
+        if len(missing):
+            found = f"fold {number} has no row of class {ds.classes[missing[0]]} to train on"
+            raise UsageError(f"--folds {len(folds)}: {found}; use fewer folds")
 
 
 def split_holdout(ds: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

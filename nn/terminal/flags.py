@@ -231,8 +231,9 @@ FLAGS = [
         "intervals", DATA, "Give the figures of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
     ),
     Flag(
-        "output", DATA, "Where --predict (-, stdout), --sweep and --plot (a folder) write.", TEXT, "PATH", "-o",
-        modes=frozenset({"predict", "sweep", "plot"}),
+        "output", DATA, "Where --predict (-, stdout), --folds, --sweep and --plot (a folder) write.", TEXT, "PATH",
+        "-o",
+        modes=frozenset({"train", "predict", "sweep", "plot"}),
     ),
     Flag(
         "report", DATA, "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
@@ -267,6 +268,10 @@ FLAGS = [
     Flag(
         "networks", TRAINING, "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
         _whole(1, MOST_NETWORKS), "K", keyword_of="train",
+    ),
+    Flag(
+        "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
+        _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),
     _name_of("monitor", TRAINING, MONITORS, "loss; what makes an epoch better", keyword_of="train"),
     Flag(

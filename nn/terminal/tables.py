@@ -92,8 +92,11 @@ def training_report(result: dict) -> None:
     if "threshold" in result:
         print(f"threshold {result['threshold']:.6g}")
     networks = f"{result['networks']} networks, " if "networks" in result else ""
+    if "folds" in result:
+        _folds_report(result)
+    model = printable(result.get("model", "no --model"))
     print(
-        f"{printable(result['model'])}: {networks}{result['parameters']:,} parameters, {result['epochs']} epochs in "
+        f"{model}: {networks}{result['parameters']:,} parameters, {result['epochs']} epochs in "
         f"{result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch), {losses}"
     )
 
@@ -114,6 +117,17 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
         _figures(result, figures, _number, title=of, first=["rows", f"{result['rows']}{_weighted(result)}"])
     if "members" in result:
         _members_report(result["members"])
+
+
+def _folds_report(result: dict) -> None:
+    """Print the mean and standard deviation of each figure over the folds."""
+    mean, std = result["mean"], result["std"]
+    labels = {name: label for name, label in (RATES | NUMBERS | SERIES).items() if name in mean}
+    rows = []
+    for name, label in labels.items():
+        shown = _rate if name in RATES else _number
+        rows.append([label, shown(mean[name]), shown(std[name])])
+    table(["", "mean", "deviation"], rows, f"{len(result['folds'])} folds")
 
 
 def _members_report(members: Sequence[dict]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import numpy as np
+
+from ..data.splits import fold_rows, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -14,6 +17,7 @@ from ..watch.callbacks import Callback
 from .loop import Training, prepared
 from .options import Options, options_of
 from .pack import PackTraining
+from .rows import TrainingRows, split_of, split_seed
 
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
@@ -40,6 +44,8 @@ def train(
     refit: bool | None = None,
     split_seed: int | None = None,
     networks: int | None = None,
+    folds: int | None = None,
+    rows: np.ndarray | None = None,
     checkpoint: str | Checkpoint | None = None,
     checkpoint_every: int | None = None,
     resume: str | None = None,
@@ -73,6 +79,11 @@ def train(
     network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the
     network that is trained alone with its seed and split_seed=net.seed.
 
+    folds: cross-validation. The training rows are divided into as many folds (data.splits.fold_rows), and a network for
+    each, seeded as those of `networks` are, is trained on the others' rows and tested by the fold's. The figures have
+    `folds`, `mean` and `std`, and the networks become the members. rows: train on these rows alone, and hold none out;
+    a fold's network has the parameters of the one that is trained so.
+
     A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
     batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
 
@@ -95,9 +106,45 @@ def train(
     stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
+    if folds is not None:
+        return _cross_validation(net, ds, options, folds, networks, callback, stop, saving, validation_rows)
+    if rows is not None:
+        return _on_rows(net, ds, options, rows, networks, callback, stop, saving, validation_rows)
     ds, window = prepared(net, ds, options)
     if (networks or 1) > 1:
         return PackTraining(
             net, ds, window, options, networks, callback, stop, saving, validation_rows
         ).run()
     return Training(net, ds, options, callback, stop, saving, validation_rows, window).run()
+
+
+def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:
+    """Train a network for each fold of the training rows."""
+    flag = f"--folds {folds}"
+    if not isinstance(ds, Dataset):
+        raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
+    if folds < 2:
+        raise UsageError(f"{flag}: must be at least 2")
+    if (networks or 1) > 1:
+        raise UsageError(f"{flag}: trains a network for each fold; leave out --networks")
+    ds, _ = prepared(net, ds, options)
+    split = split_of(ds, options, net.seed, remark=True)
+    rows = np.union1d(split.training, split.validation)
+    parts = fold_rows(ds, rows, folds, split_seed(options, net.seed))
+    return PackTraining(net, ds, None, options, folds, callback, stop, saving, given, parts).run()
+
+
+def _on_rows(net, ds, options: Options, rows, networks, callback, stop, saving: Checkpoint, given) -> dict:
+    """Train on some rows of a data set in memory."""
+    if not isinstance(ds, Dataset):
+        raise UsageError("rows: needs all rows in memory; leave out --memory and --window")
+    if saving.path is not None or saving.source is not None or (networks or 1) > 1:
+        raise UsageError("rows: goes neither with a checkpoint nor with several networks")
+    split = split_given(ds, rows, options.validation_share, split_seed(options, net.seed))
+    ds, _ = prepared(net, ds, options, split)
+
+    def rows_of(net: Network, refit: bool) -> TrainingRows:
+        given_now = None if refit else given
+        return TrainingRows(net, ds, None, options, net.engine.rank_group, given_now, refit, split)
+
+    return Training(net, ds, options, callback, stop, saving, given, None, rows_of).run()

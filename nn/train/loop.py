@@ -19,6 +19,7 @@ import numpy as np
 from ..backends.engine import EpochSettings, PackJob
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.row_windows import RowWindow
+from ..data.splits import Split
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
@@ -44,7 +45,7 @@ class NotFinite(NnError):
 RowsOf = Callable[[Network, bool], TrainingRows]  # of a network, and whether of its refit; tells the network facts
 
 
-def prepared(net: Network, ds: Dataset | StreamedDataset, options: Options):
+def prepared(net: Network, ds: Dataset | StreamedDataset, options: Options, split: Split | None = None):
     """Return (data, rows of a window or None) as a training reads them, and give the network its encoding.
 
     Raises DataError or UsageError if the network cannot learn from the data.
@@ -52,7 +53,7 @@ def prepared(net: Network, ds: Dataset | StreamedDataset, options: Options):
     check_fit(net, ds)
     is_new = net.encoding is None
     if is_new:
-        fit_encoding(net, ds, options)
+        fit_encoding(net, ds, options, split)
     read, window = window_of(net, ds, options, net.engine.rank_group)
     if is_new and read is not ds:  # all rows are in memory after all, and others are held out
         fit_encoding(net, read, options)

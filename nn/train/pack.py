@@ -13,19 +13,21 @@ from functools import partial
 import numpy as np
 
 from ..backends.member import MemberEngine
+from ..data.splits import Fold, Split, fold_rows, split_given, split_rows
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
 from ..nn import Network
 from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS
+from ..test import test
 from ..utils import Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback
 from .asks import Ask
 from .decision import check_decision, decide_on
 from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
 from .options import Options, is_decided_later
-from .rows import TrainingRows, split_seed
+from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
 
 
 class PackTraining:
@@ -45,19 +47,32 @@ class PackTraining:
         stop: StopRequest,
         checkpoint: Checkpoint,
         validation: Dataset | None = None,
+        folds: Sequence[Fold] = (),
     ):
-        check_pack(net, options, count)
+        """folds: the rows of each network, of a cross-validation."""
+        flag = f"--folds {count}" if folds else f"--networks {count}"
+        check_pack(net, options, count, flag, bool(folds))
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._data, self._validation = (ds, window), validation
         self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
         self._split_seed = split_seed(options, net.seed)
         self._networks = [net.sibling(net.seed + number) for number in range(count)]
+        self._folds = list(folds)
+        self._splits = [self._split_of(fold) for fold in folds]
+        for member, split in zip(self._networks, self._splits, strict=False):
+            fit_encoding(member, ds, options, split)  # by its own rows
         self.engine = net.engine
-        self._pack = None if window else self.engine.pack(count, options.batch_number)
-        rows = self._shared_rows(False)
-        self._config = {**rows.facts["config"], "networks": count}
+        self._engines = {} if window else self._pack_engines()
+        if folds:
+            split = split_of(ds, options, net.seed)
+            rows = np.union1d(split.training, split.validation)
+            self._facts = facts_of(net, ds, rows, None, options, len(split.holdout) > 0)
+            self._held_out = len(split.holdout)
+        else:
+            self._facts = self._shared_rows(False).facts
+        self._config = {**self._facts["config"], "folds" if folds else "networks": count}
         if is_decided_later(options):
-            check_decision(net, options, rows.decisive()[2])
+            check_decision(net, options, self._shared_rows(False).decisive()[2])
         self.checkpoint = self._checkpoint(ds, checkpoint, count)
         self.trainings: dict[int, Training] = {}
         self._steps: dict[int, Generator[Ask]] = {}
@@ -65,6 +80,28 @@ class PackTraining:
         self._told, self._seconds = 0, 0.0
 
     # ---- before the first epoch
+
+    def _split_of(self, fold: Fold) -> Split:
+        """Return the rows of a fold's network; it is judged by validation rows, or else by those of the fold."""
+        split = split_given(self._data[0], fold.training, self.options.validation_share, self._split_seed)
+        return split._replace(holdout=fold.tested)
+
+    def _pack_engines(self) -> dict[int, MemberEngine]:
+        """Return the engine of each member. Members whose layers are alike are a pack."""
+        alike: list[list[int]] = []
+        for number, member in enumerate(self._networks):
+            own = next((numbers for numbers in alike if self._networks[numbers[0]].layers == member.layers), None)
+            if own is None:
+                alike.append([number])
+            else:
+                own.append(number)
+        engines = {}
+        for numbers in alike:
+            first = self._networks[numbers[0]]
+            engine = self.engine if first.layers == self.net.layers else first.engine
+            pack = engine.pack(len(numbers), self.options.batch_number)
+            engines |= {number: MemberEngine(engine, pack, place) for place, number in enumerate(numbers)}
+        return engines
 
     def _shared_rows(self, refit: bool) -> TrainingRows:
         """Return the rows that all networks train on, or those of their refit."""
@@ -76,7 +113,11 @@ class PackTraining:
 
     def _rows_of(self, net: Network, refit: bool) -> TrainingRows:
         """Return the rows of a member, which is told what they are."""
-        if self._pack is None:
+        if self._folds:
+            given, split = None if refit else self._validation, self._splits[net.seed - self.net.seed]
+            rank_group = self.engine.rank_group
+            rows = TrainingRows(net, self._data[0], None, self._member_options(), rank_group, given, refit, split)
+        elif not self._engines:
             ds, window = self._data
             ds.split(self.options.holdout, self._split_seed, 0.0 if refit else self.options.validation_share)
             given = None if refit else self._validation
@@ -102,8 +143,8 @@ class PackTraining:
     def _begin(self, number: int) -> None:
         """Make a member's training ready."""
         net, (ds, window) = self._networks[number], self._data
-        if self._pack is not None:
-            net.compute_with(MemberEngine(self.engine, self._pack, number))
+        if self._engines:
+            net.compute_with(self._engines[number])
         training = Training(
             net, ds, self._member_options(), Callback(), self.stop, self.checkpoint.member(number), self._validation,
             window, self._rows_of,
@@ -115,7 +156,7 @@ class PackTraining:
     def run(self) -> dict:
         """Train all networks and return the figures of `--json`; see train for what is raised."""
         self.stop.answered = True
-        groups = [range(len(self._networks))] if self._pack is not None else [[n] for n in range(len(self._networks))]
+        groups = [range(len(self._networks))] if self._engines else [[n] for n in range(len(self._networks))]
         for number in groups[0]:
             self._begin(number)
         self.callback.start(self.info())
@@ -133,7 +174,7 @@ class PackTraining:
             raise
         finally:
             self._end()
-        return self._result() | self._decided()
+        return self._result() | self._decided() | self._tested()
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
         """Answer what the trainings that have begun ask for, all of the same kind at a time, until none asks."""
@@ -174,7 +215,7 @@ class PackTraining:
     def _drop(self, number: int, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last."""
         self._dropped[number] = error
-        if len(self._dropped) == len(self._networks):
+        if len(self._dropped) == len(self._networks) or self._folds:
             raise error
         log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
 
@@ -196,9 +237,14 @@ class PackTraining:
         return dict(zip(asks, found or [None] * len(asks), strict=True))
 
     def _compute(self, what: str, asks: dict[int, Ask]):
-        if self._pack is None:
+        if not self._engines:
             return [ask.of(self._networks[number].engine) for number, ask in asks.items()]
-        return getattr(self._pack, what)([replace(ask.job, member=number) for number, ask in asks.items()])
+        found = {}
+        for pack in dict.fromkeys(self._engines[number].pack_of_member for number in asks):
+            own = [number for number in asks if self._engines[number].pack_of_member is pack]
+            jobs = {number: self._engines[number].job(asks[number].job) for number in own}
+            found |= zip(jobs, getattr(pack, what)(list(jobs.values())) or [None] * len(jobs), strict=True)
+        return [found[number] for number in asks]
 
     def _show(self, asks: dict[int, Ask]) -> None:
         """Tell how far the networks are with the epoch at hand."""
@@ -247,10 +293,20 @@ class PackTraining:
         for net in trained:
             net.compute_with(None)
         if trained:
-            self.net.describe(**{**self._shared_rows(False).facts, "config": self._config, "history": self._losses()})
+            self.net.describe(**{**self._facts, "config": self._config, "history": self._losses()})
             self.net.combine(trained, [1.0] * len(trained))
-        self._pack = None
+        self._engines = {}
         self.checkpoint.finish()
+
+    def _tested(self) -> dict:
+        """Return the figures of each fold, their means and standard deviations."""
+        if not self._folds:
+            return {}
+        each = [
+            test(member, self._data[0].of_rows(fold.tested))
+            for member, fold in zip(self.net.members, self._folds, strict=True)
+        ]
+        return {"folds": each, **summary(each)}
 
     def _decided(self) -> dict:
         """Find what the options leave to be found, for all networks together."""
@@ -270,7 +326,8 @@ class PackTraining:
         """Return the settings of the run: see Callback.start."""
         first, count = self.trainings[0], len(self._networks)
         done = mean_of([t.at.losses for t in self.trainings.values()]) if self.checkpoint.resumed else []
-        pack = self._pack.describe() if self._pack is not None else f"{count} networks, one after the other"
+        packs = dict.fromkeys(engine.pack_of_member for engine in self._engines.values())
+        pack = "; ".join(pack.describe() for pack in packs) or f"{count} networks, one after the other"
         routes = partial(self.engine.routes, self.options.batch_number)
         return {
             **first.info(),
@@ -314,6 +371,7 @@ class PackTraining:
         ]
         return {
             **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
+            **({"holdout": self._held_out} if self._folds else {}),
             "threads": self._threads(),
             "networks": len(left),
             "parameters": sum(net.parameter_count for net in self.net.members),
@@ -324,15 +382,16 @@ class PackTraining:
         }
 
 
-def check_pack(net: Network, options: Options, count: int) -> None:
-    """Raise UsageError for what several networks cannot do."""
-    flag = f"--networks {count}"
+def check_pack(net: Network, options: Options, count: int, flag: str, are_folds: bool) -> None:
+    """Raise UsageError for what several networks cannot do. flag: what asks for them."""
     if net.reference:
         raise UsageError(f"{flag}: --reference trains one network; leave one out")
     if net.seed + count > 2**32:
         raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
     if net.engine.rank_group.size > 1:
         raise UsageError(f"{flag}: several ranks train one network; leave out --distribute")
+    if are_folds and is_decided_later(options):
+        raise UsageError(f"{flag}: finds no threshold and no temperature; leave out --threshold RULE and --calibrate")
     if options.refit and is_decided_later(options):
         raise UsageError(f"{flag}: --refit leaves no rows to find a threshold or temperature by; leave one of them out")
 
@@ -352,3 +411,37 @@ def mean_of(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
         values = [own[epoch] for own in lists if len(own) > epoch and own[epoch] is not None]
         means.append(float(np.mean(values)) if values else None)
     return means
+
+
+NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
+
+
+def summary(each: Sequence[dict]) -> dict:
+    """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test` for several networks.
+
+    std is that of a sample, by n - 1. A figure that is undefined for one of them does not count there.
+    """
+    found: dict[str, dict] = {"mean": {}, "std": {}}
+    for name, first in each[0].items():
+        if name in NO_FIGURES or isinstance(first, (list, dict, str)):
+            continue
+        values = [figures[name] for figures in each if figures[name] is not None]
+        found["mean"][name] = float(np.mean(values)) if values else None
+        found["std"][name] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return found
+
+
+def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
+
+    rows: indices of those that a fold tested, ascending.
+    """
+    config, folds = net.config, len(net.members)
+    seed = config.get("split_seed", net.seed)
+    rows = split_rows(ds, config["holdout"], 0.0, seed).training
+    parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed)]
+    tested = np.concatenate(parts)
+    order = np.argsort(tested, kind="stable")
+    outputs = [member.predict(ds.of_rows(part).x) for member, part in zip(net.members, parts, strict=True)]
+    of_fold = np.repeat(np.arange(folds), [len(part) for part in parts])
+    return tested[order], of_fold[order], np.concatenate(outputs)[order]

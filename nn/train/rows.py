@@ -33,8 +33,8 @@ class TrainingRows:
     """The rows of a training as its engine reads them: all loaded, or row windows that are loaded in turn.
 
     window: rows of a window, None to load all. given: the data set of validation rows, if a caller has it already.
-    refit: train on the validation rows too, and judge none. The network is told what it must know to read such data
-    again.
+    refit: train on the validation rows too, and judge none. split: rows other than the options ask for.
+    The network is told what it must know to read such data again.
     """
 
     def __init__(
@@ -46,12 +46,16 @@ class TrainingRows:
         rank_group: RankGroup,
         given: Dataset | None = None,
         refit: bool = False,
+        split: Split | None = None,
     ):
         self._net = net
         used = without_validation(options) if refit else options
-        split = split_of(ds, used, net.seed, remark=not refit)
+        if split is None:
+            split = split_of(ds, used, net.seed, remark=not refit)
+        elif refit:
+            split = Split(np.union1d(split.training, split.validation), split.validation[:0], split.holdout)
         self._training, self.count, self.holdout_count = split.training, len(split.training), len(split.holdout)
-        self.facts = _facts_of(net, ds, self._training, window, options, self.holdout_count > 0)
+        self.facts = facts_of(net, ds, self._training, window, options, self.holdout_count > 0)
         net.describe(**self.facts)
         self.of_classes = _class_weights(options, ds, self._training)
         self._file = self._validation_file(used, given)
@@ -221,7 +225,7 @@ def _truth(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None
     return ds.y[rows], None if ds.weights is None else ds.weights[rows]
 
 
-def _facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Options, any_holdout: bool) -> dict:
+def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Options, any_holdout: bool) -> dict:
     """Return the facts of Network.describe: what a network must know to read such data again."""
     if net.encoding is not None:
         scaling = Scaling()  # the encoding has the constants
@@ -263,13 +267,14 @@ def kinds_of_columns(net) -> dict[str, str]:
     return dict(zip(names, kinds, strict=False)) if len(names) == len(kinds) else {}
 
 
-def fit_encoding(net, ds: Dataset | StreamedDataset, o: Options) -> None:
+def fit_encoding(net, ds: Dataset | StreamedDataset, o: Options, split: Split | None = None) -> None:
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers."""
     if isinstance(ds, StreamedDataset):
         ds.split(o.holdout, split_seed(o, net.seed), o.validation_share)
         found = ds.moments if ds.reads else None
     else:
-        found = TableStatistics.of(ds.x, split_of(ds, o, net.seed).training) if isinstance(ds.x, TableRows) else None
+        rows = (split or split_of(ds, o, net.seed)).training
+        found = TableStatistics.of(ds.x, rows) if isinstance(ds.x, TableRows) else None
     if found is not None:
         where = {"names": ds.columns, "places": ds.places, "categories": ds.categories}
         net.adopt(Encoding.fit(found, o.scaling, **where))

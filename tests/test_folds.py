@@ -1,0 +1,245 @@
+"""--folds: cross-validation is a loop of trainings written by hand, done at once."""
+
+import csv
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+
+import nn
+from nn.data.splits import fold_rows
+from nn.nn import Network
+from nn.train.pack import out_of_fold, summary
+from nn.utils import Stopped, UsageError
+from tests.test_any_table import as_csv, people
+from tests.test_networks import LAYERS, StopSoon, data, network, vector
+
+SEED = 5
+FOLDS = 3
+
+
+def by_hand(make, ds, count=FOLDS, holdout=0.2, **flags):
+    """Return (networks, figures, rows tested) of a loop over the folds."""
+    rows = nn.ds.split_rows(ds, holdout, 0.0, SEED).training
+    found = []
+    for number, fold in enumerate(fold_rows(ds, rows, count, SEED)):
+        net = make(SEED + number)
+        nn.train(net, ds, rows=fold.training, split_seed=SEED, **flags)
+        found.append((net, nn.test(net, ds.of_rows(fold.tested)), fold.tested))
+    return zip(*found, strict=True)
+
+
+@pytest.mark.parametrize("task", LAYERS)
+@pytest.mark.parametrize(
+    "flags", [{"epochs": 3}, {"epochs": 9, "validation": 0.3, "patience": 2, "refit": True, "learning_rate": 0.05}]
+)
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_folds_are_a_loop_by_hand(task, flags, backend):
+    ds, net = data(task), network(task, SEED, backend)
+    result = nn.train(net, ds, folds=FOLDS, **flags)
+    alone, figures, tested = by_hand(lambda seed: network(task, seed, backend), ds, **flags)
+    for member, own in zip(net.members, alone, strict=True):
+        assert np.array_equal(vector(member), vector(own))
+        assert np.array_equal(member.scaling.shift, own.scaling.shift)
+    assert result["folds"] == list(figures)
+    name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
+    values = [own[name] for own in figures]
+    assert result["mean"][name] == np.mean(values) and result["std"][name] == np.std(values, ddof=1)
+    rows, folds, outputs = out_of_fold(net, ds)
+    assert np.array_equal(rows, nn.ds.split_rows(ds, 0.2, 0.0, SEED).training)
+    for number, own in enumerate(tested):
+        assert np.array_equal(rows[folds == number], own)
+        assert np.array_equal(outputs[folds == number], alone[number].predict(ds.x[own]))
+
+
+def test_class_weights_are_of_each_folds_rows():
+    ds = data("binary")
+    ds.y[40:] &= ds.x[40:, 2] > 0.5
+    net = network("binary", SEED)
+    nn.train(net, ds, folds=FOLDS, epochs=2, class_weight="balanced")
+    alone, *_ = by_hand(lambda seed: network("binary", seed), ds, epochs=2, class_weight="balanced")
+    for member, own in zip(net.members, alone, strict=True):
+        assert np.array_equal(vector(member), vector(own))
+
+
+def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
+    path = folder / "people.csv"
+    path.write_text(as_csv(people()))
+    ds = nn.load(path)
+    make = lambda seed: Network(f"{ds.inputs},8,1", "binary", seed=seed, backend="omp")  # noqa: E731
+    net = make(SEED)
+    nn.train(net, ds, folds=4, epochs=3)
+    alone, *_ = by_hand(make, ds, 4, epochs=3)
+    for member, own in zip(net.members, alone, strict=True):
+        assert np.array_equal(vector(member), vector(own))
+        assert member.encoding.to_dict() == own.encoding.to_dict()
+    assert len({str(member.encoding.to_dict()) for member in net.members}) > 1
+    net.export(folder / "folds.bin")
+    again = Network.load(folder / "folds.bin", backend="omp")
+    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
+    assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
+
+
+def test_a_stopped_cross_validation_goes_on(folder):
+    def trained(**more):
+        net = network("binary", SEED)
+        return net, nn.train(net, data("binary"), folds=FOLDS, epochs=5, **more)
+
+    whole, stops, ended = trained(), 0, None
+    while ended is None:
+        try:
+            ended = trained(checkpoint=folder / "state.nn", resume="auto", stop=StopSoon(5 + stops))
+        except Stopped:
+            stops += 1
+    assert stops and vector(ended[0]).tobytes() == vector(whole[0]).tobytes()
+    assert ended[1]["folds"] == whole[1]["folds"] and ended[1]["loss"] == whole[1]["loss"]
+
+
+# ---------------------------------------------------------------- which rows
+
+
+def check_parts(ds, rows, folds):
+    """Each row is tested once, and trained on in all other folds."""
+    assert np.array_equal(np.sort(np.concatenate([fold.tested for fold in folds])), rows)
+    for fold in folds:
+        assert np.array_equal(np.union1d(fold.training, fold.tested), rows)
+        assert not np.intersect1d(fold.training, fold.tested).size
+    assert [fold.tested.tolist() for fold in fold_rows(ds, rows, len(folds), 1)] != [f.tested.tolist() for f in folds]
+
+
+@pytest.mark.parametrize("task", LAYERS)
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_folds_divide_the_rows_and_their_classes_evenly(task, count):
+    ds, rows = data(task), np.arange(3, 390)
+    folds = fold_rows(ds, rows, count, 0)
+    check_parts(ds, rows, folds)
+    sizes = [len(fold.tested) for fold in folds]
+    assert max(sizes) - min(sizes) <= 1
+    if ds.classes:
+        counts = np.array([ds.class_counts(fold.tested) for fold in folds])
+        assert (counts.max(0) - counts.min(0)).max() <= 1
+
+
+def test_a_group_is_in_one_fold():
+    ds, rows = data("binary"), np.arange(400)
+    ds.groups = np.random.default_rng(0).integers(0, 40, 400)
+    folds = fold_rows(ds, rows, 4, 0)
+    check_parts(ds, rows, folds)
+    for fold in folds:
+        assert not set(ds.groups[fold.training]) & set(ds.groups[fold.tested])
+    sizes = [len(fold.tested) for fold in folds]
+    assert max(sizes) - min(sizes) < 20  # a group has about 10 rows
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_folds_go_forward_in_time(grouped):
+    ds, rows, rng = data("regression"), np.arange(390), np.random.default_rng(0)
+    ds.times = rng.integers(0, 60, 400).astype(np.float64)
+    if grouped:
+        ds.groups = (ds.times // 3).astype(np.int64)
+    folds = fold_rows(ds, rows, 4, 0)
+    for before, fold in zip([None, *folds], folds, strict=False):
+        assert ds.times[fold.training].max() < ds.times[fold.tested].min()
+        assert before is None or np.array_equal(fold.training, np.union1d(before.training, before.tested))
+        assert not grouped or not set(ds.groups[fold.training]) & set(ds.groups[fold.tested])
+    assert np.array_equal(np.union1d(folds[-1].training, folds[-1].tested), rows)
+
+
+def few_of_a_class(ds):
+    ds.y[:] = np.arange(400) < 3
+
+
+def few_groups(ds):
+    ds.groups = np.arange(400) % 3
+
+
+def one_time(ds):
+    ds.times = np.zeros(400)
+
+
+def class_in_one_group(ds):
+    ds.groups = np.arange(400) // 10
+    ds.y[:] = np.arange(400) < 10
+
+
+def class_in_the_end(ds):
+    ds.times = np.arange(400.0)
+    ds.y[:] = np.arange(400) > 350
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (few_of_a_class, "class b has 3 rows"),
+        (few_groups, "3 groups"),
+        (one_time, "too few times"),
+        (class_in_one_group, "no row of class b"),
+        (class_in_the_end, "no row of class b"),
+    ],
+)
+def test_more_folds_than_the_rows_allow_are_refused(change, expected):
+    ds = data("binary")
+    change(ds)
+    with pytest.raises(UsageError, match=f"--folds 4: .*{expected}"):
+        fold_rows(ds, np.arange(400), 4, 0)
+
+
+@pytest.mark.parametrize("rows", [[], [3, 3], [-1], [400]])
+def test_rows_that_are_none_are_refused(rows):
+    with pytest.raises(UsageError, match="rows: expected indices"):
+        nn.train(network("binary"), data("binary"), rows=np.array(rows, int))
+
+
+@pytest.mark.parametrize(
+    "flags", [{"folds": 1}, {"networks": 2}, {"threshold": "f1"}, {"calibrate": "temperature", "validation": 0.2}]
+)
+def test_what_folds_cannot_do_is_refused(flags):
+    with pytest.raises(UsageError, match="--folds"):
+        nn.train(network("binary"), data("binary"), **{"folds": 3, "epochs": 1, **flags})
+
+
+def test_a_summary_leaves_out_what_is_undefined():
+    found = summary([{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}])
+    assert found == {"mean": {"f1": 0.75, "mcc": None}, "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None}}
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
+def test_folds_on_the_command_line(write, folder):
+    path, written, model = write(folder / "data.csv"), folder / "predictions.csv", folder / "folds.bin"
+    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2]
+    told = succeed(*call, "-q", "--json", "-o", written, "--model", model).json
+    assert len(told["folds"]) == FOLDS and set(told["mean"]) == set(told["std"]) and told["networks"] == FOLDS
+    rows = list(csv.reader(written.open()))
+    assert rows[0][:2] == ["row", "fold"] and len(rows) - 1 == sum(f["rows"] for f in told["folds"])
+    assert {row[1] for row in rows[1:]} == set(map(str, range(FOLDS)))
+    net, ds = Network.load(model), nn.load(path)
+    outputs = out_of_fold(net, ds)[2]
+    scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
+    found = np.array([[float(row[rows[0].index(name)]) for name in scores] for row in rows[1:]])
+    assert np.allclose(found, outputs, rtol=1e-6)
+    told = succeed(*call)
+    assert f"{FOLDS} folds" in told.out and "deviation" in told.out and "no --model" in told.out
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (["--model", "x.m"], ".m file"),
+        (["--profile"], "--profile"),
+        (["--window", 10], "in memory"),
+        (["--networks", 2], "--networks"),
+    ],
+)
+def test_wrong_use_names_the_flag(more, expected, folder):
+    result = run("--train", "--dataset", write_two_classes(folder / "data.csv", 3000), "--folds", FOLDS, *more)
+    assert result.code == 2 and expected in result.err and "--folds 3" in result.err
+
+
+def test_train_needs_a_model_or_folds(folder):
+    path = write_two_classes(folder / "data.csv")
+    assert "--train needs --model" in run("--train", "--dataset", path).err
+    result = run("--train", "--dataset", path, "--model", folder / "m.bin", "-o", folder / "o.csv")
+    assert result.code == 2 and "--folds" in result.err
