@@ -17,7 +17,6 @@ from ..terminal.flags import given_values, keywords
 from ..terminal.progress import make_progress
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError, check_writable
 from .common import check_apart, print_json
-from .predictions import fold_table, write_table
 
 HIDDEN = "60,10"  # hidden layers without --layers: inputs,60,10,outputs
 TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
@@ -45,6 +44,8 @@ def train_command(flags) -> None:
         if cluster.current().rank == 0 and flags.model is not None:
             net.export(flags.model)
     if flags.output:
+        from .predictions import fold_table, write_table
+
         write_table(flags.output, fold_table(net, ds))
     if flags.model is not None:
         result["model"] = flags.model
