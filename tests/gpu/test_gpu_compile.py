@@ -115,7 +115,9 @@ def test_a_name_that_no_formula_knows_does_not_compile(tmp_path):
         assert f"{function}() has no formula for this" in said
 
 
-@pytest.mark.parametrize(("dtype", "arch"), [("float32", "sm_90"), ("float64", "sm_80")])
+@pytest.mark.parametrize(
+    ("dtype", "arch"), [("float32", "sm_90"), pytest.param("float64", "sm_80", marks=pytest.mark.long)]
+)
 def test_every_kernel_compiles(dtype, arch, tmp_path, monkeypatch):
     nvcc = shutil.which("nvcc")
     if not nvcc:
