@@ -1007,25 +1007,16 @@ def test_reading_takes_at_most_one_and_a_half_times_as_long_as_pandas(wide_table
     assert ours < 1.5 * theirs
 
 
-def facts_and_rows(path, inputs, texts):
-    """Open a table, count what its fields are, and read it: the last column is the target."""
-    files = CsvFiles([str(path)], str(path))
-    files.facts(GAPS)
-    number, name = Number("float32", "float32"), ClassName("", "", True)
-    files.read(Fields(inputs, [files.columns - 1], number, name, texts=texts, missing=GAPS))
-
-
 @pytest.mark.timing
-def test_facts_and_rows_beside_pandas(shared, tmp_path):
-    """Numbers, packed: 0.8 of pandas' C reader, in turn on two cores; texts: 2.2, for facts, codes and digest."""
+def test_tables_are_loaded_beside_pandas(shared, tmp_path):
+    """Ready to be trained on: packed numbers in 0.7 to 1.0 of the time of pandas' C reader, texts in 2.5 to 3.0."""
     pandas = pytest.importorskip("pandas")
     numbers, texts = shared / "data/cc/CC.csv.gz", tmp_path / "adult.csv"
     texts.write_bytes((gzip.decompress((shared / "tables/adult-train.csv.gz").read_bytes()).strip() + b"\n") * 6)
-    inputs = [0, 2, 4, 10, 11, 12]
     ours, theirs, ours_of_texts, theirs_of_texts = seconds_of(
-        lambda: facts_and_rows(numbers, list(range(30)), []),
+        lambda: load(numbers),
         lambda: pandas.read_csv(numbers),
-        lambda: facts_and_rows(texts, inputs, [c for c in range(14) if c not in inputs]),
+        lambda: load(texts),
         lambda: pandas.read_csv(texts, header=None),
     )
-    assert ours < 1.3 * theirs and ours_of_texts < 3.5 * theirs_of_texts
+    assert ours < 1.5 * theirs and ours_of_texts < 4.5 * theirs_of_texts
