@@ -66,8 +66,13 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
         return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
         raise DataError(f"{_name(ds)}: found no rows to test, expected at least one")
+    return figures_of(net, ds, net.predict(ds.x), threshold=threshold, intervals=intervals)
+
+
+def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False) -> dict:
+    """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them."""
     threshold = _checked_threshold(net, threshold)
-    truth, scores, weights = judged(net, ds)
+    truth, weights = _truth_of_scores(net, ds, scores)
     if net.task == "regression":
         report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
         drawn = partial(regression_intervals, truth, scores, ds.persistence(), weights)
@@ -112,10 +117,17 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
 
 def judged(net, ds) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs)."""
-    truth, scores = _truth(net, ds), net.predict(ds.x)
+    scores = net.predict(ds.x)
+    truth, weights = _truth_of_scores(net, ds, scores)
+    return truth, scores, weights
+
+
+def _truth_of_scores(net, ds, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return (truth, weights or None) of the rows of `ds`, checked with their scores."""
+    truth = _truth(net, ds)
     _check_fit(net, ds, truth, scores.shape[1])
     _check_finite(ds, scores)
-    return truth, scores, getattr(ds, "weights", None)
+    return truth, getattr(ds, "weights", None)
 
 
 # -------------------------------------------------------------------------------- reports

@@ -9,7 +9,7 @@ from support.command_line import run, succeed, write_numbers, write_three_classe
 import nn
 from nn.data.splits import fold_rows
 from nn.nn import Network
-from nn.train.pack import out_of_fold, summary
+from nn.train.folds import figures_out_of_fold, out_of_fold, summary
 from nn.utils import Stopped, UsageError
 from tests.test_any_table import as_csv, people
 from tests.test_networks import LAYERS, StopSoon, data, network, vector
@@ -50,6 +50,26 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
     for number, own in enumerate(tested):
         assert np.array_equal(rows[folds == number], own)
         assert np.array_equal(outputs[folds == number], alone[number].predict(ds.x[own]))
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_out_of_fold_figures_are_those_of_each_row_by_its_own_network(task):
+    ds, net = data(task), network(task, SEED)
+    nn.train(net, ds, folds=FOLDS, epochs=3, holdout=0.0)
+    result = figures_out_of_fold(net, ds, each=True)
+    members = result.pop("members")
+    assert result.pop("out_of_fold") is True
+    alone, figures, tested = by_hand(lambda seed: network(task, seed), ds, epochs=3, holdout=0.0)
+    assert members == list(figures)
+    scores = np.zeros((ds.rows, net.outputs))
+    for own, rows in zip(alone, tested, strict=True):
+        scores[rows] = own.predict(ds.x[rows])
+    if task == "regression":
+        assert result["mae"] == pytest.approx(np.abs(scores - ds.y).mean(), rel=1e-6)
+    else:
+        decided = scores[:, 0] >= 0.5 if task == "binary" else scores.argmax(1)
+        assert result["accuracy"] == pytest.approx((decided == ds.y).mean())
+    assert result != nn.test(net, ds)
 
 
 def test_class_weights_are_of_each_folds_rows():
@@ -236,6 +256,27 @@ def test_folds_on_the_command_line(write, folder):
 def test_wrong_use_names_the_flag(more, expected, folder):
     result = run("--train", "--dataset", write_two_classes(folder / "data.csv", 3000), "--folds", FOLDS, *more)
     assert result.code == 2 and expected in result.err and "--folds 3" in result.err
+
+
+@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
+def test_a_model_of_folds_is_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
+    path, model = write(folder / "data.csv"), folder / "folds.bin"
+    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2, "--model", model, "-q"]
+    test = ["--test", "--model", model]
+    succeed(*call)
+    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
+    succeed(*call, "--holdout", 0)
+    told = succeed(*test, "-v", "--json", "--intervals").json
+    net, ds = Network.load(model), nn.load(path)
+    assert told == figures_out_of_fold(net, ds, intervals=True, each=True)
+    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
+    assert "out of fold" in succeed(*test).out
+    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
+    for wrong in (["--memory", "2G"], ["--report", "r.html"]):
+        result = run(*test, *wrong)
+        assert result.code == 2 and "out-of-fold" in result.err
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    assert run(*test).code == 65
 
 
 def test_train_needs_a_model_or_folds(folder):

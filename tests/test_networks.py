@@ -313,6 +313,18 @@ def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
         nn.train(net, data("binary"), **{"epochs": 1, "networks": COUNT, **flags})
 
 
+@pytest.mark.parametrize(
+    ("flags", "vectors"),
+    [({}, 4), ({"optimizer": "sgd"}, 2), ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5)],
+)
+def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
+    free = vectors * network("binary").parameter_count * 4 * 7 + 1
+    monkeypatch.setattr(packs, "available_memory", lambda: free)
+    with pytest.raises(NnError, match="--networks 8: 8 networks need .* --networks 7 fits"):
+        together(networks=8, **flags)
+    assert together(networks=7, **flags)[1]["networks"] == 7
+
+
 def test_members_weights_must_be_positive():
     net, _ = together()
     for weights in ([1, 1], [1, 0, 1], [1, float("nan"), 1]):

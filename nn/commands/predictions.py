@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..ds import Dataset
-from ..train.pack import out_of_fold
+from ..train.folds import out_of_fold
 from ..utils import atomic_file
 
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back

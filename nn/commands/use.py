@@ -27,6 +27,9 @@ def test_command(flags) -> None:
     from ..data.model_data import holdout_dataset, load_for
     from ..test import test
 
+    if not flags.dataset and "folds" in net.config and not net.holdout:
+        _tell_test(flags, net, _tested_by_folds(flags, net))
+        return
     if flags.memory:
         result = _test_streamed(flags, net)
         _tell_test(flags, net, result)
@@ -38,12 +41,29 @@ def test_command(flags) -> None:
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
     result = test(net, ds, threshold=flags.threshold, intervals=flags.intervals)
     if flags.verbose and len(net.members) > 1:
-        result["members"] = [test(member, ds, threshold=flags.threshold) for member in net.members]
+        result["members"] = [
+            {"seed": member.seed, "weight": weight, **test(member, ds, threshold=flags.threshold)}
+            for member, weight in zip(net.members, net.member_weights, strict=True)
+        ]
     if flags.report:
         from ..study import report
 
         report.write(flags.report, report.of_test(result, net, ds, flags.model))
     _tell_test(flags, net, result)
+
+
+def _tested_by_folds(flags, net) -> dict:
+    """Return the out-of-fold figures of a cross-validation that held no rows out."""
+    for flag in ("report", "scaling", "memory"):
+        if getattr(flags, flag):
+            raise UsageError(f"--{flag}: not for out-of-fold figures; leave it out, or give other rows by --dataset")
+
+    from ..data.model_data import training_dataset
+    from ..train.folds import figures_out_of_fold
+
+    ds = training_dataset(net, flags.model, force=flags.force)
+    _prepare(flags, net, ds, "rows")
+    return figures_out_of_fold(net, ds, threshold=flags.threshold, intervals=flags.intervals, each=flags.verbose)
 
 
 def _test_streamed(flags, net) -> dict:

@@ -99,6 +99,13 @@ def holdout_dataset(net, model: str | os.PathLike, *, whole: bool = False, force
 held_out = holdout_dataset  # its public name, nn.held_out
 
 
+def training_dataset(net, model: str | os.PathLike, *, force: bool = False) -> Dataset:
+    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset."""
+    ds = load_for(net, training_file(net, model))
+    _check_same(net, ds, model, force)
+    return ds
+
+
 def stream_holdout(
     net, model: str | os.PathLike, *, whole: bool = False, force: bool = False, memory: int | None = None
 ) -> tuple[StreamedDataset, int, Iterator[Dataset]]:

@@ -114,7 +114,7 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
     else:
         figures = NUMBERS | {name: label for name, label in SERIES.items() if name in result}
         of = "of " + ", ".join(targets) if targets else ""
-        _figures(result, figures, _number, title=of, first=["rows", f"{result['rows']}{_weighted(result)}"])
+        _figures(result, figures, _number, title=of, first=["rows", f"{result['rows']}{_remarks(result)}"])
     if "members" in result:
         _members_report(result["members"])
 
@@ -133,11 +133,16 @@ def _folds_report(result: dict) -> None:
 def _members_report(members: Sequence[dict]) -> None:
     """Print the figures of each network of several."""
     labels = {name: label for name, label in (RATES | NUMBERS).items() if name in members[0]}
+    weighted = len({own.get("weight") for own in members}) > 1
     rows = [
-        [str(number), *(_number(own[name]) if name in NUMBERS else _rate(own[name]) for name in labels)]
+        [
+            str(number),
+            *([f"{own['weight']:g}"] if weighted else []),
+            *(_number(own[name]) if name in NUMBERS else _rate(own[name]) for name in labels),
+        ]
         for number, own in enumerate(members)
     ]
-    table(["member", *labels.values()], rows)
+    table(["member", *(["weight"] if weighted else []), *labels.values()], rows)
 
 
 def _figures(result: dict, labels: dict[str, str], shown: Callable, title: str = "", first: Sequence[str] = ()) -> None:
@@ -203,11 +208,11 @@ def _multiclass_report(result):
 
 
 def _rows(result) -> str:
-    return f"{result['rows']} rows{_weighted(result)}"
+    return f"{result['rows']} rows{_remarks(result)}"
 
 
-def _weighted(result) -> str:
-    return ", weighted" if result.get("weighted") else ""
+def _remarks(result) -> str:
+    return f"{', weighted' if result.get('weighted') else ''}{', out of fold' if result.get('out_of_fold') else ''}"
 
 
 def _count(value: float) -> str:

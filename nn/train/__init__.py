@@ -9,6 +9,7 @@
     asks.py        Ask: what a training wants its engine to compute next
     loop.py        Training: epoch after epoch, stops, checkpoints, figures
     pack.py        PackTraining: several networks together, each as in a Training
+    folds.py       figures of a cross-validation
 
 Imports: everything below, from watch to utils. Imported by: study, commands.
 """

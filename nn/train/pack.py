@@ -13,18 +13,19 @@ from functools import partial
 import numpy as np
 
 from ..backends.member import MemberEngine
-from ..data.splits import Fold, Split, fold_rows, split_given, split_rows
+from ..data.splits import Fold, Split, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
 from ..nn import Network
-from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS
+from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, moment_names
 from ..test import test
-from ..utils import Stopped, StopRequest, UsageError, log
+from ..utils import NnError, Stopped, StopRequest, UsageError, available_memory, log
 from ..watch.callbacks import Callback
 from .asks import Ask
 from .decision import check_decision, decide_on
+from .folds import summary
 from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
 from .options import Options, is_decided_later
 from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
@@ -52,6 +53,7 @@ class PackTraining:
         """folds: the rows of each network, of a cross-validation."""
         flag = f"--folds {count}" if folds else f"--networks {count}"
         check_pack(net, options, count, flag, bool(folds))
+        check_memory_for([net.parameter_count] * count, net.dtype, options, flag)
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._data, self._validation = (ds, window), validation
         self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
@@ -396,6 +398,23 @@ def check_pack(net: Network, options: Options, count: int, flag: str, are_folds:
         raise UsageError(f"{flag}: --refit leaves no rows to find a threshold or temperature by; leave one of them out")
 
 
+def check_memory_for(parameters: Sequence[int], dtype: str, options: Options, flag: str) -> None:
+    """Raise NnError, which says how many fit, if networks of so many parameters do not fit the free memory."""
+    vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
+    vectors += options.monitored is not None  # those of the best epoch
+    vectors += options.refit  # those to begin with
+    needed = np.cumsum(np.array(parameters, np.int64)) * (vectors * np.dtype(dtype).itemsize)
+    there = available_memory()
+    if there is not None and needed[-1] > there:
+        fit = int(np.searchsorted(needed, there, side="right"))
+        name = flag.partition(" ")[0]
+        cure = f"{name} {fit} fits" if fit > 1 else "use smaller layers"
+        raise NnError(
+            f"{flag}: {len(needed)} networks need {needed[-1] / 1e9:.1f} GB, but only {there / 1e9:.1f} GB are free; "
+            f"{cure}"
+        )
+
+
 def training_rows(training: Training) -> int:
     """Return the rows of an epoch."""
     return training.rows.count
@@ -411,37 +430,3 @@ def mean_of(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
         values = [own[epoch] for own in lists if len(own) > epoch and own[epoch] is not None]
         means.append(float(np.mean(values)) if values else None)
     return means
-
-
-NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
-
-
-def summary(each: Sequence[dict]) -> dict:
-    """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test` for several networks.
-
-    std is that of a sample, by n - 1. A figure that is undefined for one of them does not count there.
-    """
-    found: dict[str, dict] = {"mean": {}, "std": {}}
-    for name, first in each[0].items():
-        if name in NO_FIGURES or isinstance(first, (list, dict, str)):
-            continue
-        values = [figures[name] for figures in each if figures[name] is not None]
-        found["mean"][name] = float(np.mean(values)) if values else None
-        found["std"][name] = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return found
-
-
-def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
-
-    rows: indices of those that a fold tested, ascending.
-    """
-    config, folds = net.config, len(net.members)
-    seed = config.get("split_seed", net.seed)
-    rows = split_rows(ds, config["holdout"], 0.0, seed).training
-    parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed)]
-    tested = np.concatenate(parts)
-    order = np.argsort(tested, kind="stable")
-    outputs = [member.predict(ds.of_rows(part).x) for member, part in zip(net.members, parts, strict=True)]
-    of_fold = np.repeat(np.arange(folds), [len(part) for part in parts])
-    return tested[order], of_fold[order], np.concatenate(outputs)[order]

@@ -1,0 +1,62 @@
+"""Figures of a cross-validation: over its folds, and of each row by the network that did not know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..data.splits import fold_rows, split_rows
+from ..ds import Dataset
+from ..nn import Network
+from ..test import figures_of
+
+NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
+
+
+def summary(each: Sequence[dict]) -> dict:
+    """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test` for several networks.
+
+    std is that of a sample, by n - 1. A figure that is undefined for one of them does not count there.
+    """
+    found: dict[str, dict] = {"mean": {}, "std": {}}
+    for name, first in each[0].items():
+        if name in NO_FIGURES or isinstance(first, (list, dict, str)):
+            continue
+        values = [figures[name] for figures in each if figures[name] is not None]
+        found["mean"][name] = float(np.mean(values)) if values else None
+        found["std"][name] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return found
+
+
+def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
+
+    rows: indices of those that a fold tested, ascending.
+    """
+    config, folds = net.config, len(net.members)
+    seed = config.get("split_seed", net.seed)
+    rows = split_rows(ds, config["holdout"], 0.0, seed).training
+    parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed)]
+    tested = np.concatenate(parts)
+    order = np.argsort(tested, kind="stable")
+    outputs = [member.predict(ds.of_rows(part).x) for member, part in zip(net.members, parts, strict=True)]
+    of_fold = np.repeat(np.arange(folds), [len(part) for part in parts])
+    return tested[order], of_fold[order], np.concatenate(outputs)[order]
+
+
+def figures_out_of_fold(
+    net: Network, ds: Dataset, *, threshold: float | None = None, intervals: bool = False, each: bool = False
+) -> dict:
+    """Return the figures of `test` where each row is predicted by the network that did not know it, and `out_of_fold`.
+
+    ds: what `folds` trained net on. each: adds the key `members`, the figures of each fold.
+    """
+    rows, of_fold, scores = out_of_fold(net, ds)
+    result = figures_of(net, ds.of_rows(rows), scores, threshold=threshold, intervals=intervals)
+    if each:
+        parts = [np.flatnonzero(of_fold == fold) for fold in range(len(net.members))]
+        result["members"] = [
+            figures_of(net, ds.of_rows(rows[part]), scores[part], threshold=threshold) for part in parts
+        ]
+    return {**result, "out_of_fold": True}
