@@ -14,8 +14,10 @@ static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNME
 
 static void *take(nn_net *net, int64_t bytes)
 {
-    net->bytes += bytes;
-    return nn_alloc(bytes);
+    void *memory = nn_alloc(bytes);
+    if (memory)
+        net->bytes += bytes;
+    return memory;
 }
 
 static void point_layers(nn_net *net)

@@ -89,13 +89,14 @@ int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }
 void FN(net_profile)(nn_net *net, nn_profile *profile) { net->profile = profile; }
 void FN(net_ranks)(nn_net *net, const nn_ranks *ranks) { net->ranks = ranks; }
 
+/* The vector, made now if nobody asked for it before; NULL when memory runs out. */
 static real *whole_vector(nn_net *net, nn_vector what)
 {
     switch (what) {
     case NN_PARAMETERS: return net->parameters;
-    case NN_MOMENT1: return need_moments(net, 1, 0), net->moment1;
-    case NN_MOMENT2: return need_moments(net, 0, 1), net->moment2;
-    case NN_KEPT: return need_kept(net), net->kept;
+    case NN_MOMENT1: return need_moments(net, 1, 0) ? NULL : net->moment1;
+    case NN_MOMENT2: return need_moments(net, 0, 1) ? NULL : net->moment2;
+    case NN_KEPT: return need_kept(net) ? NULL : net->kept;
     }
     NOT_REACHED;
 }
@@ -122,8 +123,21 @@ static void export_vector(const nn_net *net, real *to, const real *from)
     }
 }
 
-void FN(net_set)(nn_net *net, nn_vector what, const real *from) { import_vector(net, whole_vector(net, what), from); }
-void FN(net_get)(nn_net *net, nn_vector what, real *to) { export_vector(net, to, whole_vector(net, what)); }
+int FN(net_set)(nn_net *net, nn_vector what, const real *from)
+{
+    real *to = whole_vector(net, what);
+    if (to)
+        import_vector(net, to, from);
+    return to ? 0 : -1;
+}
+
+int FN(net_get)(nn_net *net, nn_vector what, real *to)
+{
+    const real *from = whole_vector(net, what);
+    if (from)
+        export_vector(net, to, from);
+    return from ? 0 : -1;
+}
 
 int FN(net_keep)(nn_net *net)
 {

@@ -179,9 +179,10 @@ int FN(net_threads)(const nn_net *net, int64_t rows);
 /* Writes to out[size] the kernel of layer number `layer`, counted from 0, in training on batches of `rows` rows; and
  * whether the layer is fused with its neighbours, and the batch trained as micro-batches. -1: no such layer. */
 int FN(net_route)(const nn_net *net, int64_t rows, int layer, char *out, int size);
-/* Copy a parameter vector (NN_PARAMETERS), the optimiser's moments or the kept parameters in or out. */
-void FN(net_set)(nn_net *net, nn_vector what, const real *values);
-void FN(net_get)(nn_net *net, nn_vector what, real *values);
+/* Copy a parameter vector (NN_PARAMETERS), the optimiser's moments or the kept parameters in or out. 0, or -1 when memory
+ * for a vector that nobody asked for before runs out. */
+int FN(net_set)(nn_net *net, nn_vector what, const real *values);
+int FN(net_get)(nn_net *net, nn_vector what, real *values);
 /* Keep a copy of the parameters as they are now, instead of the last one. -1 when memory runs out. */
 int FN(net_keep)(nn_net *net);
 /* From now on note in *profile when the steps of training's batches end; NULL: no longer. */
@@ -189,9 +190,9 @@ void FN(net_profile)(nn_net *net, nn_profile *profile);
 /* From now on net_epoch trains together with the other ranks (*ranks stays the caller's); NULL: alone. */
 void FN(net_ranks)(nn_net *net, const nn_ranks *ranks);
 /* One batch's mean loss; grads (parameter vector) and dx (n, inputs), each may be NULL. Dropout acts as in
- * training with that seed and step where seed >= 0, and not at all where it is negative. */
-double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
-                         int64_t seed, int64_t step);
+ * training with that seed and step where seed >= 0, and not at all where it is negative. 0, or -1 when memory runs out. */
+int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const real *x, const real *y, int64_t n,
+                      int64_t seed, int64_t step);
 /* out (n, outputs) = the network of data's rows[0 .. n-1]; of its first n rows where rows is NULL. */
 void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n);
 /* Mean loss of data's rows[0 .. n-1], weighted; no dropout. 0 where all weights are 0. */

@@ -134,9 +134,9 @@ int FN(pack_set)(nn_pack *pack, int member, nn_vector what, const real *values)
     nn_net *net = open_member(pack, member, what);
     if (!net)
         return -1;
-    FN(net_set)(net, what, values);
+    int failed = FN(net_set)(net, what, values);
     give_back_member(net, &pack->own[member]);
-    return 0;
+    return failed;
 }
 
 int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values)
@@ -144,9 +144,9 @@ int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values)
     nn_net *net = open_member(pack, member, what);
     if (!net)
         return -1;
-    FN(net_get)(net, what, values);
+    int failed = FN(net_get)(net, what, values);
     give_back_member(net, &pack->own[member]);
-    return 0;
+    return failed;
 }
 
 int FN(pack_keep)(nn_pack *pack, int member)

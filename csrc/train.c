@@ -252,18 +252,18 @@ static void take_images(real *to, const real *from, int64_t rows, const int32_t 
         image_out(to + r * values(shape), from + r * row_stride(values(shape)), shape);
 }
 
-double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, const real *y, int64_t n,
-                         int64_t seed, int64_t step)
+int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const real *x, const real *y, int64_t n,
+                      int64_t seed, int64_t step)
 {
     layer *output = last_layer(net);
     nn_activation activation = output->spec.activation;
     int64_t inputs = net->layers[0].inputs;
-    double loss = 0;
+    double sum = 0;
     nn_data data = {.x = x, .x_type = NN_SAME_TYPE, .y = y};
     if (FN(net_reserve)(net, n) || need_gradients(net, 0))
-        return NAN;
+        return -1;
     if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
-        return NAN;
+        return -1;
     output->spec.activation = NN_LINEAR;
     #pragma omp parallel num_threads(FN(net_threads)(net, n))
     {
@@ -279,7 +279,8 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
     }
     output->spec.activation = activation;
     for (int64_t r = 0; r < n; r++)
-        loss += net->buffers.row_loss[r];
+        sum += net->buffers.row_loss[r];
+    *loss = sum / (double)n;
     if (grads) {
         export_vector(net, grads, net->gradients);
         scale_to_mean(grads, net->size, n);
@@ -288,5 +289,5 @@ double FN(net_gradients)(nn_net *net, real *grads, real *dx, const real *x, cons
         take_images(dx, net->dx, n, net->layers[0].spec.in);
         scale_to_mean(dx, n * inputs, n);
     }
-    return loss / (double)n;
+    return 0;
 }

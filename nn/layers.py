@@ -26,6 +26,7 @@ Shape = tuple[int, int, int]
 
 LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core counts in
 MOST_PARAMETERS = 2**40
+MOST_LAYERS = 10000  # the core keeps a few hundred bytes of each on the stacks of its threads
 MOST_CODES = 2**24  # of one column: a code is exact in float32
 MOST_EDGES = 65
 FARTHEST_EDGE, NEAREST_EDGES = 1e30, 1e-30  # so that every share of a piece is a float32
@@ -179,6 +180,8 @@ def parse(
         raise UsageError(f"--layers {spec}: an item is empty; write items with one comma between them")
     if len(items) < 2:
         raise UsageError(f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1")
+    if len(items) > MOST_LAYERS:
+        raise UsageError(f"--layers: {len(items)} items are more than {MOST_LAYERS}")
     shape = _input_shape(items[0])
     layers: list[Layer] = []
     if columns:

@@ -188,6 +188,7 @@ def test_momentum_without_sgd(folder):
         ("2,4:softmax,1", ["--layers", "softmax"]),
         ("2,conv4,1", ["--layers", "conv4"]),
         ("2,99999999999,1", ["--layers"]),
+        ("2," + "1," * 10000 + "1", ["--layers: 10002 items"]),
         ("1x5x5,conv4k9,1", ["--layers", "conv4k9", "1x5x5"]),
     ],
 )

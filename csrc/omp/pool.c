@@ -61,11 +61,23 @@ INLINE void pool_row(const int64_t k, real *out, integer *where, const real *x, 
         }
 }
 
-/* Room for one row of the image: values and places. */
+/* Room for one row of the image, values and places, and for a copy of the rows that a window covers. */
 static int64_t pool_scratch(const nn_layer *spec, int64_t n)
 {
     (void)n;
-    return 2 * row_stride(spec->in[2] * (int64_t)spec->in[0]) * (int64_t)sizeof(real);
+    int64_t row = spec->in[2] * (int64_t)spec->in[0];
+    return (2 * row_stride(row) + row_stride(spec->kernel * row) + VECTOR) * (int64_t)sizeof(real);
+}
+
+/* The image rows of a row of windows, from x on; a copy where the vectors of few channels would read past the image,
+ * into one that another thread may be writing. */
+static const real *rows_of_windows(const real *x, const nn_layer *s, int64_t first_row, real *copy)
+{
+    int64_t c = s->in[0], row = s->in[2] * c, left = row_stride(s->in[1] * row) - first_row * row;
+    int64_t last_corner = (s->kernel - 1) * (row + c);
+    if (c >= VECTOR || last_corner + row_stride((s->out[2] - 1) * s->stride * c + c) <= left)
+        return x;
+    return memcpy(copy, x, (size_t)(s->kernel * row) * sizeof *copy);
 }
 
 /* A call with the window's side as a constant where that is a usual one: its loops are short. */
@@ -84,11 +96,13 @@ static void pool_images(const layer *l, real *out, integer *where, const real *x
     const nn_layer *s = &l->spec;
     int64_t in_row = (int64_t)s->in[2] * s->in[0], out_row = (int64_t)s->out[2] * s->out[0];
     for (int64_t r = first; r < last; r++)
-        for (int64_t y = 0; y < s->out[1]; y++)
+        for (int64_t y = 0; y < s->out[1]; y++) {
+            const real *from = x + r * row_stride(l->inputs) + y * s->stride * in_row;
             FOR_SIDE(s->kernel, pool_row, out + r * row_stride(l->outputs) + y * out_row,
                      where ? where + r * l->outputs + y * out_row : NULL,
-                     x + r * row_stride(l->inputs) + y * s->stride * in_row, s, scratch,
+                     rows_of_windows(from, s, y * s->stride, scratch + 2 * row_stride(in_row)), s, scratch,
                      (integer *)scratch + row_stride(in_row))
+        }
 }
 
 /* Where each maximum stands. */

@@ -174,13 +174,17 @@ class CpuEngine:
     def set(self, what: str, vector: np.ndarray) -> None:
         """Copy a vector in; what: parameters, kept, moment1, moment2 (nothing where another rank has the moments)."""
         if not what.startswith("moment") or self._has_moments:
-            self._call("net_set", self._net, self._constant(what), self._pointer(vector, (self.size,)))
+            self._copy("net_set", what, self._pointer(vector, (self.size,)))
 
     def get(self, what: str) -> np.ndarray:
         """Copy a parameter vector out."""
         vector = np.empty(self.size, self.dtype)
-        self._call("net_get", self._net, self._constant(what), self._pointer(vector, writable=True))
+        self._copy("net_get", what, self._pointer(vector, writable=True))
         return vector
+
+    def _copy(self, name: str, what: str, values) -> None:
+        if self._call(name, self._net, self._constant(what), values):
+            raise NnError(f"out of memory for {what} of {self.size} parameters; use fewer or smaller layers")
 
     def keep(self) -> None:
         """Keep a copy of the parameters; see Engine.keep."""
@@ -292,11 +296,14 @@ class CpuEngine:
         rows = len(x)
         self.reserve(rows)
         grads, dx = np.empty(self.size, self.dtype), np.empty((rows, self.inputs), self.dtype)
-        loss = self._call(
-            "net_gradients", self._net, self._pointer(grads), self._pointer(dx),
+        loss = self.ffi.new("double *")
+        failed = self._call(
+            "net_gradients", self._net, loss, self._pointer(grads), self._pointer(dx),
             self._pointer(x, (rows, self.inputs)), self._pointer(y, (rows, self.outputs)), rows, seed, step,
         )  # fmt: skip
-        return loss, grads, dx
+        if failed:
+            raise NnError(f"out of memory for the gradients of {rows} rows; use fewer rows")
+        return loss[0], grads, dx
 
     def _rows(self, data: CpuData, rows: np.ndarray | None):
         if rows is None:

@@ -1,0 +1,94 @@
+"""Faults on demand: a process in which the n-th call of a kind fails, for all n (faults.c).
+
+Run as a program it is that process: it runs a command for every n and prints what came of it, a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).with_suffix(".c")
+KINDS = ("core_allocation", "large_allocation", "create", "write", "fsync", "rename")
+MOST = 2000  # calls of a kind in one command: more would take too long
+
+
+@dataclass
+class Outcome:
+    """What came of a command in which the n-th call failed."""
+
+    n: int
+    code: int
+    out: str
+    err: str
+    files: dict[str, str] = field(default_factory=dict)  # name -> content, decoded as Latin-1
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of stderr."""
+        return self.err.splitlines()
+
+
+@cache
+def _library(folder: str) -> Path:
+    """Build the interposer."""
+    built = Path(folder) / "faults.so"
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-O1", "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True)
+    return built
+
+
+def outcomes(kind: str, command: list[str], folder: Path, *, lasting: bool = False, each: int = 1) -> list[Outcome]:
+    """Run `nn COMMAND` in copies of the folder, once for every call of the kind that it makes, which fails.
+
+    lasting: all calls after the n-th fail too. each: only every that many calls fail.
+    """
+    from support.command_line import environment
+
+    variables = environment(LD_PRELOAD=str(_library(str(folder.parent))), NN_FAULTS=json.dumps([kind, lasting, each]))
+    program = [sys.executable, str(Path(__file__)), *map(str, command)]
+    done = subprocess.run(program, cwd=folder, env=variables, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"after {done.stdout[-500:]}: {done.returncode}\n{done.stderr[-2000:]}"
+    return [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_bytes().decode("latin-1") for p in folder.rglob("*") if p.is_file()}
+
+
+def _main(command: list[str]) -> None:
+    kind, lasting, each = json.loads(os.environ["NN_FAULTS"])
+    number, library = KINDS.index(kind), ctypes.CDLL(None)
+    arm, calls = library.faults_arm, library.faults_calls
+    arm.argtypes, calls.restype = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int], ctypes.c_long
+    error = errno.ENOMEM if "allocation" in kind else errno.EIO if kind == "fsync" else errno.ENOSPC
+    original, copy = Path.cwd(), Path.cwd().parent / "copy"
+
+    from support.command_line import run
+
+    for n in range(0, MOST, each):  # 0: nothing fails, and all is imported
+        os.chdir(original)
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(original, copy)
+        os.chdir(copy)
+        arm(number, n or -1, (MOST * 1000 if lasting else n) if n else -1, error)
+        result = run(*command)
+        made = calls(number)
+        arm(number, -1, -1, 0)
+        if made < n:  # the command makes fewer calls: all of them have failed once
+            return
+        print(json.dumps(asdict(Outcome(n, *result, _contents(copy)))), flush=True)
+    raise SystemExit(f"more than {MOST} calls")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    _main(sys.argv[1:])

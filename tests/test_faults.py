@@ -1,0 +1,47 @@
+"""The n-th call fails, for all n: memory of the core, and what the system does for files."""
+
+import sys
+
+import pytest
+from support.command_line import succeed, write_two_classes
+from support.faults import outcomes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the interposer is for Linux")
+
+TRAIN = "--train --dataset two.csv --model m.bin --layers 2,8,1 --epochs 2 --batch_number 16"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder of data and an old model, in which commands are tried."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    write_two_classes(folder / "two.csv")
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
+    return folder
+
+
+# ---------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        TRAIN,
+        TRAIN + " --validation 0.2 --refit",
+        TRAIN + " --optimizer sgd --momentum 0.9 --checkpoint c.ck",
+        TRAIN + " --networks 3",
+        TRAIN.replace("2,8,1", "1x1x2,conv4k1,avgpool1,flatten,8,dropout0.5,1"),
+        "--test --dataset two.csv --model m.bin",
+        "--predict --dataset two.csv --model m.bin",
+    ],
+)
+def test_memory_that_ends_anywhere_in_the_core_is_one_line(files, backend, command):
+    old = (files / "m.bin").read_bytes().decode("latin-1")
+    fine, *failed = outcomes("core_allocation", f"{command} --backend {backend} --quiet".split(), files)
+    assert fine.code == 0 and len(failed) > 5, fine.err
+    for outcome in failed:
+        assert outcome.code == 1 and len(outcome.lines) == 1 and "out of memory" in outcome.err, outcome
+        assert outcome.files["m.bin"] == old
