@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ from typing import BinaryIO
 log = logging.getLogger("nn")
 
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
+LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
 
 
 class NnError(Exception):
@@ -112,20 +114,23 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Yield a binary file that replaces `path` if the block ends well; see atomic_write."""
-    path = Path(path)
-    temporary = None
+    """Yield a binary file that replaces `path` if the block ends well; see atomic_write.
+
+    Where `path` is a link, what it points to is replaced. A device or a pipe is refused.
+    """
+    target, temporary = Path(os.path.realpath(path)), None
+    _check_replaceable(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=_prefix_beside(target), suffix=".tmp", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         temporary = None
-        _sync_folder(path.parent)
-        _remove_forsaken(path)
+        _sync_folder(target.parent)
+        _remove_forsaken(target)
     except OSError as error:
         raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
     finally:
@@ -133,27 +138,96 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _remove_forsaken(path: Path) -> None:
+def _prefix_beside(target: Path) -> str:
+    """Return how the names of a file's temporary files begin."""
+    kept = os.fsencode(target.name)[:LONGEST_KEPT_NAME].decode(errors="ignore")
+    return f".{kept}."
+
+
+def _check_replaceable(path: str | os.PathLike) -> None:
+    """Raise OutputError for what is no file: as root a rename would replace a device of the machine."""
+    if is_stream(path):
+        raise OutputError(f"{path}: a device or a pipe, expected a file name to write to")
+    if os.path.isdir(path):
+        raise OutputError(f"{path}: is a folder, expected a file name to write to")
+
+
+def is_stream(path: str | os.PathLike) -> bool:
+    """Return whether the path is a device, a pipe, or one of this process's open files, as /dev/stdout is."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or open_file(path) is not None
+
+
+def open_file(path: str | os.PathLike) -> int | None:
+    """Return the number of this process's open file that a path such as /dev/stdout or /dev/fd/3 stands for."""
+    path, links = os.fspath(path), 0
+    while links < 40:  # as many as Linux follows
+        folder, name = os.path.split(os.path.abspath(path))
+        if os.path.realpath(folder) in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path, links = os.path.join(folder, os.readlink(path)), links + 1
+    return None
+
+
+@contextlib.contextmanager
+def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Yield a binary file: a device, a pipe or an open file such as /dev/stdout as it is, else see atomic_file.
+
+    Raises OutputError, and BrokenPipeError where nobody reads a pipe any more.
+    """
+    if not is_stream(path):
+        with atomic_file(path) as file:
+            yield file
+        return
+    try:
+        with open_stream(path) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def open_stream(path: str | os.PathLike) -> BinaryIO:
+    """Open for writing what is_stream is true of; what was written to an open file stays before."""
+    number = open_file(path)
+    return open(path if number is None else os.dup(number), "wb")
+
+
+def _remove_forsaken(target: Path) -> None:
     """Remove the temporary files that killed runs have left beside the file."""
-    for name in glob.glob(glob.escape(str(path.parent / f".{path.name}.")) + "*.tmp"):
+    for name in glob.glob(glob.escape(str(target.parent / _prefix_beside(target))) + "*.tmp"):
         with contextlib.suppress(OSError):
             if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
                 os.remove(name)
 
 
-def check_writable(path: str | os.PathLike) -> None:
-    """Raise OutputError now if `path` could not be written later, so that no training is lost to it."""
-    path = Path(path)
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder, expected a file name to write to")
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: cannot write: no folder {path.parent}; create it first")
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        return  # a device or pipe: it says so itself when it is written to
+def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
+    """Raise OutputError now if `path` could not be written later, so that no training is lost to it.
+
+    stream: a device or a pipe will do; it says itself what is wrong when it is written to.
+    """
+    if stream and is_stream(path):
+        return
+    _check_replaceable(path)
+    target = Path(os.path.realpath(path))
+    for folder in (Path(path).parent, target.parent):
+        if not folder.is_dir():
+            raise OutputError(f"{path}: cannot write: no folder {folder}; create it first")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        os.stat(target)  # says whether the name is too long
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+    try:
+        with tempfile.TemporaryFile(dir=target.parent, buffering=0) as file:
+            file.write(bytes(4096))  # a full disk has room for a name
     except OSError as error:
         raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
 

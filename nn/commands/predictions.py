@@ -12,7 +12,7 @@ import numpy as np
 from ..core.metrics import decide
 from ..ds import Dataset
 from ..train.folds import out_of_fold
-from ..utils import atomic_file
+from ..utils import stream_or_file
 
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
 
@@ -52,11 +52,11 @@ def fold_table(net, ds: Dataset) -> Iterator[list[str]]:
 
 
 def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
-    """Write lines as CSV to a file, which is replaced whole; to stdout for - or None."""
+    """Write lines as CSV to a file, which is replaced whole, or to a device or pipe; to stdout for - or None."""
     if output in (None, "-"):
         csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
         return
-    with atomic_file(output) as file:
+    with stream_or_file(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         csv.writer(text, lineterminator="\n").writerows(lines)
         text.flush()

@@ -104,7 +104,7 @@ def predict_command(flags) -> None:
     if to_file:
         check_apart(flags.dataset, flags.output)
         check_apart(flags.model, flags.output)
-        check_writable(flags.output)
+        check_writable(flags.output, stream=True)
     net = load_network(flags)
 
     from ..data.model_data import blocks_for, load_for

@@ -28,9 +28,9 @@ class Observers:
     def __init__(self, flags, net, reading: tuple[float, float]):
         self._flags, self._net = flags, net
         self._callbacks: list[Callback] = []
-        for path in (flags.trace, flags.history):
+        for path, stream in ((flags.trace, False), (flags.history, True)):
             if path is not None:
-                check_writable(path)
+                check_writable(path, stream)
         self._trace = trace.Trace(net) if flags.trace is not None else None
         if self._trace:
             self._trace.span("reading", "reading", *reading, file=flags.dataset)

@@ -1,0 +1,140 @@
+"""Where results are written: files, links, devices and pipes; what is in the way of it is said before the work."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+from support.command_line import environment, run, succeed
+
+from nn.utils import OutputError, atomic_write, check_writable
+
+TRAIN = ["--train", "--dataset", "two.csv", "--epochs", 2, "--quiet"]
+PREDICT = ["--predict", "--dataset", "two.csv", "--model", "m.bin", "--quiet"]
+
+
+@pytest.fixture
+def pipe(folder):
+    """A named pipe."""
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+def reading(path) -> tuple[threading.Thread, list[bytes]]:
+    """Read a pipe to its end in a thread."""
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(path.read_bytes()))
+    thread.start()
+    return thread, found
+
+
+# ---------------------------------------------------------------- devices and pipes
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "pipe", "/dev/stdout", "device"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*TRAIN, "--model"],
+        [*TRAIN, "--model", "new.bin", "--checkpoint"],
+        [*TRAIN, "--model", "new.bin", "--trace"],
+    ],
+)
+def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(two, pipe, command, target):
+    (two.parent / "device").symlink_to("/dev/null")
+    result = run(*command, target)
+    assert (result.code, result.out) == (73, "")
+    assert result.err == f"nn: {target}: a device or a pipe, expected a file name to write to\n"
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and stat.S_ISFIFO(os.stat("pipe").st_mode)
+    assert not os.path.exists("new.bin")
+
+
+def test_nothing_replaces_a_device_whoever_asks(pipe):
+    with pytest.raises(OutputError, match="a device or a pipe"):
+        atomic_write("pipe", b"text")
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+
+def test_predictions_and_the_history_are_written_to_a_pipe(trained, pipe):
+    expected = succeed(*PREDICT).out
+    for command in ([*PREDICT, "--output", "pipe"], [*TRAIN, "--model", "new.bin", "--history", "pipe"]):
+        thread, found = reading(pipe)
+        succeed(*command)
+        thread.join(10)
+        assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+        if command[0] == "--predict":
+            assert found[0].decode() == expected
+        else:
+            assert [line.split(b",")[0] for line in found[0].splitlines()] == [b"epoch", b"1", b"2"]
+
+
+def test_predictions_and_the_history_are_written_to_a_device(trained):
+    succeed(*PREDICT, "--output", "/dev/null")
+    succeed(*TRAIN, "--model", "new.bin", "--history", "/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_device_is_named(trained):
+    result = run(*PREDICT, "--output", "/dev/full")
+    assert result.code == 73 and result.err == "nn: /dev/full: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_predictions_go_to_an_open_file(trained, name):
+    """Behind what was written there before: a shell's >> stays what it is."""
+    (trained.parent / "link").symlink_to("/dev/stdout")
+    expected = succeed(*PREDICT).out
+    command = [sys.executable, "-m", "nn", *PREDICT, "--output", name]
+    piped = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert (piped.returncode, piped.stdout) == (0, expected), piped.stderr
+    with open("out.csv", "w") as file:
+        file.write("before\n")
+        file.flush()
+        assert subprocess.run(command, stdout=file, env=environment()).returncode == 0
+    assert (trained.parent / "out.csv").read_text() == "before\n" + expected
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_target_of_a_link_is_replaced(two, there):
+    (two.parent / "sub").mkdir()
+    for name in ("m.bin", "c.ck", "t.json", "h.csv"):
+        (two.parent / name).symlink_to(f"sub/{name}")
+        if there:
+            (two.parent / "sub" / name).write_text("old")
+    files = ["--model", "m.bin", "--checkpoint", "c.ck", "--trace", "t.json", "--history", "h.csv"]
+    succeed(*TRAIN, *files)
+    for name in ("m.bin", "c.ck", "t.json", "h.csv"):
+        assert (two.parent / name).is_symlink()
+        assert (two.parent / "sub" / name).stat().st_size > 10
+    assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
+
+
+# ---------------------------------------------------------------- names and room, known before
+
+
+@pytest.mark.parametrize("length", [241, 242, 250, 255])
+def test_every_name_that_the_system_allows_can_be_written(folder, length):
+    path = "n" * length
+    check_writable(path)
+    atomic_write(path, b"text")
+    assert (folder / path).read_bytes() == b"text" and len(os.listdir(folder)) == 1
+
+
+def test_every_name_of_several_bytes_a_letter_can_be_written(folder):
+    atomic_write("é" * 127, b"text")
+    assert os.listdir(folder) == ["é" * 127]
+
+
+@pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace", "--history"])
+def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
+    others = [] if flag == "--model" else ["--model", "new.bin"]
+    result = run(*TRAIN, *others, flag, "n" * 256)
+    assert result.code == 73 and len(result.err.splitlines()) == 1
+    assert result.err.endswith(": cannot write: File name too long\n")
+    assert os.listdir() == ["two.csv"]
