@@ -54,10 +54,10 @@ class Turns:
         for job in jobs:
             changed = ["parameters", *moment_names(job.settings.optimizer, job.settings.momentum)]
             for what in changed:
-                engine.set(what, self._vector(job.member, what))
+                engine.set(what, self.get(job.member, what))
             engine.epoch(job.data, job.order(), job.settings, job.progress)
             for what in changed:
-                self._vectors[job.member][what] = engine.get(what)
+                self.set(job.member, what, engine.get(what))
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         """Return the outputs (rows, outputs) of every job."""

@@ -3,6 +3,7 @@
     python tests/gpu/bench.py                    all cases on all sides
     python tests/gpu/bench.py digits cnn         the cases whose names begin so
     python tests/gpu/bench.py --layers cnn0      the time of each layer, cuda and cudnn side by side
+    python tests/gpu/bench.py --packs            many networks together, beside one after another
 
 A training step is what users write: rows gathered in a new order each epoch, forward, loss, backward, update. PyTorch
 runs as it is (eager), and with its step captured in a CUDA graph; JAX runs an epoch as one jitted scan. TF32 is off on
@@ -43,6 +44,7 @@ from nn.study.bench import (
     SOLAR_DEEP,
     SOLAR_WIDE,
     Model,
+    PackCase,
     TrainStepCase,
 )
 from nn.terminal.tables import table
@@ -63,6 +65,8 @@ CASES = [
     TrainStepCase("solar-giant-b1000", GIANT, 1000, 3),
     TrainStepCase("solar-cnn-b512", SOLAR_CNN, 512, 4),
 ]
+PACK_STEPS = [TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01), TrainStepCase("cc-b32-adam", CC, 32, 700)]
+PACK_NETWORKS = (1, 132, 264, 1056)
 FORWARD_ROWS = (1, 10_000)
 MEASUREMENTS = 7
 SECONDS = 1.0  # a side's time for one figure, first run aside
@@ -232,10 +236,31 @@ def layers(names: list[str]) -> dict:
     return result
 
 
+def packs() -> dict:
+    """Nanoseconds of a network's step among others, and alone, orders of rows included: printed, and returned."""
+    result, rows = {}, []
+    for step in PACK_STEPS:
+        one_by_one = step.start("cuda").once
+        times = {"one after another": 1e9 * median_of(one_by_one)}
+        for networks in PACK_NETWORKS:
+            times[f"{networks} together"] = 1e9 * median_of(PackCase(step.name, step, networks).start("cuda").once)
+        result[step.name] = times
+        rows.append([step.name, *(f"{ns:.1f}" for ns in times.values())])
+    table(["step of a network, ns", *result[PACK_STEPS[0].name]], rows)
+    return result
+
+
+def median_of(once) -> float:
+    """Of what some calls return, the first ones aside."""
+    once(), once()
+    return float(np.median([once() for _ in range(MEASUREMENTS)]))
+
+
 def command(
     cases: Annotated[list[str] | None, typer.Argument(help="Names of cases, or how they begin (all).")] = None,
     sides: Annotated[str, typer.Option(help="Which sides to measure, with commas.")] = ",".join(SIDES),
     by_layer: Annotated[bool, typer.Option("--layers", help="Time each layer on cuda and cudnn instead.")] = False,
+    with_packs: Annotated[bool, typer.Option("--packs", help="Time many networks together instead.")] = False,
     json_file: Annotated[str | None, typer.Option("--json", help="A file for the figures.")] = None,
     side: Annotated[str | None, typer.Option(hidden=True)] = None,
     folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
@@ -245,8 +270,10 @@ def command(
         for figure in measure(side, cases or [], folder):
             print(json.dumps(figure), flush=True)
         return
-    result = layers(cases or []) if by_layer else compare(cases or [], sides.split(","))
-    if not by_layer:
+    if with_packs or by_layer:
+        result = packs() if with_packs else layers(cases or [])
+    else:
+        result = compare(cases or [], sides.split(","))
         report(result, sides.split(","))
     if json_file:
         Path(json_file).write_text(json.dumps(result, indent=1))

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from nn.backends.cuda import small
 from nn.backends.cuda.abi import MOMENTS
 from nn.backends.cuda.builder import Builder
 from nn.backends.cuda.data import row_format
+from nn.backends.cuda.pack import shuffle_source
 from nn.backends.cuda.program import BYTES, PRELUDE, Purpose, epoch_source, losses_source, phases_source, sources
 from nn.core.records import record_type
 from nn.layers import InputColumn, parse
@@ -58,6 +60,16 @@ def table_programs(dtype):
         yield Builder(layers, "ce", np.dtype(dtype).itemsize, PROCESSORS).build(purpose)
 
 
+def packs(dtype, monkeypatch):
+    """Plans of packs whose blocks have all parts of a batch at a time, and some."""
+    attributes = {"MaxSharedMemoryPerBlockOptin": 227 << 10, "MaxSharedMemoryPerMultiprocessor": 228 << 10}
+    gpu = SimpleNamespace(cuda=SimpleNamespace(Device=lambda: SimpleNamespace(attributes=attributes)))
+    monkeypatch.setattr(small, "cupy", lambda: gpu)
+    for rows, optimizer, weighted in ((32, "ADAM", False), (700, "MOMENTUM", True)):
+        purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
+        yield small.Plan(parse("30,60,10,1", "relu", "sigmoid"), "bce", purpose, np.dtype(dtype), pack=True)
+
+
 def texts(dtype, monkeypatch):
     """The sources of all kinds of kernels."""
     monkeypatch.setattr(small, "processors", lambda: PROCESSORS)
@@ -69,6 +81,8 @@ def texts(dtype, monkeypatch):
     for rows, optimizer, weighted in ((10, "ADAM", True), (1000, "SGD", False), (1000, "ADAM", True)):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()
+    yield from (plan.source() for plan in packs(dtype, monkeypatch))
+    yield shuffle_source()
     for distribute in ("", "mirrored"):
         yield losses_source(Purpose("train", 100, distribute=distribute))
 

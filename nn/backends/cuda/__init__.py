@@ -1,7 +1,8 @@
 """The engines `cuda` and `cudnn`: a network on NVIDIA GPUs, by kernels compiled for its sizes. README.md has the map.
 
     engine.py   CudaEngine; data.py: its rows, epoch.py: the optimiser; cudnn.py; group.py, nccl.py: several GPUs
-    runner.py   runs a program: whole epochs in one launch, or a graph of its phases; small.py: small dense networks
+    runner.py   runs a program: whole epochs in one launch, or a graph of its phases; small.py: small dense networks,
+                pack.py: many of them at once
     builder.py  layers -> a program (program.py), with a file beside each .cu: dense, conv, pool, pad,
                 dropout, activation, embedding
     memory.py   buffers, blocks and tiles (tiles.py) that these ask for; abi.py: tables that host and kernels share

@@ -24,6 +24,12 @@ def row_format(x: np.ndarray, dtype: np.dtype) -> RowFormat:
     return BYTES if x.dtype == np.uint8 else PLAIN
 
 
+def check_numbers(rows: np.ndarray, count: int) -> None:
+    """Raise ValueError for row numbers that a data set of that many rows has not."""
+    if len(rows) and not 0 <= rows.min() <= rows.max() < count:
+        raise ValueError("row out of range")
+
+
 def _as_bytes(x: np.ndarray) -> np.ndarray:
     """Return records as bytes (rows, bytes of a record), since CuPy knows no records; anything else as it is."""
     return x.view(np.uint8).reshape(len(x), x.dtype.itemsize) if x.dtype.names else x

@@ -12,16 +12,17 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
-from ..engine import EpochSettings, TimedStep
+from ..engine import EpochSettings, Pack, TimedStep
 from ..turns import Turns
 from . import small
 from .abi import MOMENTS, update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
-from .data import CudaData
+from .data import CudaData, check_numbers
 from .device import check_device, cupy, gpu_errors, processors
-from .epoch import Progress, batch_weights, mean_loss, update_table
+from .epoch import Progress, advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
+from .pack import CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs
 
@@ -70,11 +71,11 @@ class CudaEngine:
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
             self.stream = cupy().cuda.Stream(non_blocking=True)
-        with self._here(f"a network of {self.size} parameters", "use fewer or smaller layers"):
-            self._vector("parameters")
+        with self.here(f"a network of {self.size} parameters", "use fewer or smaller layers"):
+            self.vector("parameters")
 
     @contextmanager
-    def _here(self, what: str, remedy: str = "use a smaller --batch_number"):
+    def here(self, what: str, remedy: str = "use a smaller --batch_number"):
         """Enter this engine's GPU and stream; CuPy's errors become NnError."""
         with gpu_errors(what, remedy), cupy().cuda.Device(self.device), self.stream:
             yield
@@ -99,8 +100,10 @@ class CudaEngine:
         """Return the memory on the GPU that the network takes beside the data set."""
         return sum(v.nbytes for v in self._vectors.values()) + sum(r.bytes() for r in self._runners.values())
 
-    def pack(self, count: int, rows: int) -> Turns:
-        """Return networks that take turns."""
+    def pack(self, count: int, rows: int) -> Pack:
+        """Return networks that train together where each fits a block of the GPU, and else take turns."""
+        if self.member is None and all(layer.kind == "dense" for layer in self.layers):
+            return CudaPack(self, count, rows)
         return Turns(self, count)
 
     def reserve(self, rows: int) -> None:
@@ -113,7 +116,7 @@ class CudaEngine:
 
     # ---- parameters and data
 
-    def _vector(self, what: str):
+    def vector(self, what: str):
         """Return a parameter vector on the GPU; the first call makes it, of zeros."""
         if what not in self._vectors:
             self._vectors[what] = cupy().zeros(max(1, self.size), self.dtype)
@@ -125,26 +128,26 @@ class CudaEngine:
             return
         if vector.shape != (self.size,) or vector.dtype != self.dtype:
             raise ValueError(f"expected {self.dtype} ({self.size},), got {vector.dtype} {vector.shape}")
-        with self._here("the parameters"):
+        with self.here("the parameters"):
             if self.size:
-                self._vector(what).set(np.ascontiguousarray(vector), stream=self.stream)
+                self.vector(what).set(np.ascontiguousarray(vector), stream=self.stream)
             self.stream.synchronize()
 
     def get(self, what: str) -> np.ndarray:
         """Copy a parameter vector out."""
-        with self._here("the parameters"):
-            return self._vector(what)[: self.size].get()
+        with self.here("the parameters"):
+            return self.vector(what)[: self.size].get()
 
     def keep(self) -> None:
         """Copy the parameters to `kept`; see Engine.keep."""
-        with self._here(f"a copy of {self.size} parameters", "use fewer or smaller layers"):
-            cupy().copyto(self._vector("kept"), self._vector("parameters"))
+        with self.here(f"a copy of {self.size} parameters", "use fewer or smaller layers"):
+            cupy().copyto(self.vector("kept"), self.vector("parameters"))
             self.stream.synchronize()
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CudaData:
         """Return the rows as the kernels read them; see Engine.load."""
         arrays = self.checked(x, y, weights)
-        with self._here("the data set", "use a smaller data set"):
+        with self.here("the data set", "use a smaller data set"):
             return CudaData(*arrays, self.dtype, self._room())
 
     def checked(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None):
@@ -194,7 +197,7 @@ class CudaEngine:
         # members make theirs at about the same time: one of them compiles, and the others find its work on disk
         together = self._together(purpose)
         with _compiling:
-            kind, parameters = self._choose_runner(purpose), self._vector("parameters")
+            kind, parameters = self._choose_runner(purpose), self.vector("parameters")
             if kind is small.Small:
                 return kind(self.layers, self.loss_name, purpose, self.dtype, parameters)
             return kind(self._program(purpose), self.dtype, parameters, **together)
@@ -223,16 +226,25 @@ class CudaEngine:
 
     def routes(self, rows: int) -> list[str]:
         """Return how a training step of that many rows is computed: the runner, then each layer's kernels."""
-        with self._here("a network's program"):
+        with self.here("a network's program"):
             own = max(1, most_rows(rows, rows, self.rank_group))
-            known = (p for p in self._runners if p.kind == "train" and p.rows == own)
-            purpose = next(known, self._train_purpose(own, self.loss_name == "ce", PLAIN, False, "ADAM"))
+            purpose = self.likely_purpose(own)
             kind = self._choose_runner(purpose)
             if kind is small.Small:
                 return small.Plan(self.layers, self.loss_name, purpose, self.dtype).routes()
             return [kind.about, *layer_routes(self._program(purpose))]
 
-    def _train_purpose(self, rows: int, labels: bool, rows_as: RowFormat, weighted: bool, rule: str) -> Purpose:
+    def runs_small(self, purpose: Purpose) -> bool:
+        """Return whether a network alone is computed by small.py."""
+        return self._choose_runner(purpose) is small.Small
+
+    def likely_purpose(self, rows: int) -> Purpose:
+        """Return the purpose of a training step of that many rows: the last one's, or the most likely."""
+        known = (p for p in self._runners if p.kind == "train" and p.rows == rows)
+        return next(known, self.train_purpose(rows, self.loss_name == "ce", PLAIN, False, "ADAM"))
+
+    def train_purpose(self, rows: int, labels: bool, rows_as: RowFormat, weighted: bool, rule: str) -> Purpose:
+        """Return the purpose of training by batches of that many rows; rule: of the update."""
         return Purpose(
             "train", rows, labels, rows_as, weighted, self._has_dropout(), rule, timed=self._to_record > 0,
             distribute=self._distribute, updates_weights=self._updates_weights,
@@ -277,13 +289,13 @@ class CudaEngine:
 
     def epoch(self, data: CudaData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
         """Train on data's rows order[progress.row:]; blocks until the end or `progress.stop`, without the GIL."""
-        _check_rows(order, data.rows)
+        check_numbers(order, data.rows)
         left, batch, rule = order[progress.row :], settings.batch, update_rule(settings.optimizer, settings.momentum)
         if not len(left):
             return
-        with self._here(f"batches of {batch} rows"):
+        with self.here(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
-            purpose = self._train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
+            purpose = self.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
             runner = self._runner(purpose)
             if purpose.timed:
                 runner.room = self._to_record
@@ -291,7 +303,7 @@ class CudaEngine:
             weights = batch_weights(data.weights, left, batch, self.rank_group)
             updates = cupy().asarray(update_table(settings, progress, len(order), self.dtype, weights))
             moments = {
-                name: self._vector(name).data.ptr
+                name: self.vector(name).data.ptr
                 for name in ("moment1", "moment2")[: MOMENTS[rule]]
                 if self._updates_weights
             }
@@ -326,10 +338,7 @@ class CudaEngine:
             if quick:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             first, last = done * runner.batch, min((done + chunk) * runner.batch, runner.count)
-            # one after the other, so that the sum does not depend on the chunks
-            progress.loss = float(np.cumsum(np.append(progress.loss, losses))[-1])
-            progress.row += last - first
-            progress.step += chunk
+            advance(progress, losses, last - first)
             done += chunk
         return done
 
@@ -350,7 +359,7 @@ class CudaEngine:
         """Return the steps of each batch since `record`, in the order of time."""
         if self._recorder is None:
             return []
-        with self._here("timing"):
+        with self.here("timing"):
             return self._recorder.steps(f"gpu {self.device}" if self.member else "gpu")
 
     # ---- one batch's gradients
@@ -358,7 +367,7 @@ class CudaEngine:
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
         """Return (mean loss, gradient vector, dx) of one batch; see Engine.gradients."""
         data, rows = self.load(x, y), len(x)
-        with self._here(f"a batch of {rows} rows"):
+        with self.here(f"a batch of {rows} rows"):
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout()
             purpose = Purpose(
@@ -392,7 +401,7 @@ class CudaEngine:
         """Run the program `kind` over rows; make(count) gives the arrays that a segment fills, which are yielded."""
         count = data.rows if rows is None else len(rows)
         if rows is not None:
-            _check_rows(rows, data.rows)
+            check_numbers(rows, data.rows)
         widest = max(self.inputs, *(layer.outputs for layer in self.layers))
         most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
@@ -419,7 +428,7 @@ class CudaEngine:
             out = cupy().empty((count, self.outputs), self.dtype)
             return out, {"out": out.data.ptr}
 
-        with self._here("a forward pass", "use a smaller network"):
+        with self.here("a forward pass", "use a smaller network"):
             blocks = list(self._forward("predict", data, rows, make))
         return np.concatenate(blocks) if blocks else np.empty((0, self.outputs), self.dtype)
 
@@ -434,14 +443,9 @@ class CudaEngine:
             losses = cupy().empty(count)
             return losses, {"row_loss": losses.data.ptr}
 
-        with self._here("a forward pass", "use a smaller network"):
+        with self.here("a forward pass", "use a smaller network"):
             blocks = list(self._forward("loss", data, rows, make))
         return np.concatenate(blocks) if blocks else np.empty(0)
 
 
 _compiling = threading.Lock()
-
-
-def _check_rows(rows: np.ndarray, count: int) -> None:
-    if len(rows) and not 0 <= rows.min() <= rows.max() < count:
-        raise ValueError("row out of range")

@@ -21,6 +21,14 @@ class Progress:
     stop: int = 0
 
 
+def advance(progress: Progress, losses: np.ndarray, rows: int) -> None:
+    """Count batches that are done: their losses, one after the other so that the sum does not depend on how many are
+    told at a time, and their rows."""
+    progress.loss = float(np.cumsum(np.append(progress.loss, losses))[-1])
+    progress.row += rows
+    progress.step += len(losses)
+
+
 def update_table(
     settings: EpochSettings, progress: Progress, rows: int, dtype, weights: np.ndarray | None = None
 ) -> np.ndarray:

@@ -5,6 +5,9 @@
  * and dz are filled up with zeros to whole vectors of 16 bytes, so that no loop has a rest. A block computes
  * ROWS rows, always all of them: rows that a short batch lacks have dz = 0.
  *
+ * A batch is divided into parts, whose gradients are added up in an order that small_update sets: each part is a block's,
+ * or, in a pack of networks with a block each, one block computes them all, several at a time.
+ *
  * In every product neighbouring threads take neighbouring weights, which are in different banks, and
  * the same values of x or dz, which are read once for all; each thread keeps several sums at once.
  */
@@ -23,6 +26,38 @@ template <int I_, int O_, int ROWS_, int PADDED_>
 struct small_layer {
     enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_ };    /* rows computed, rows there is room for */
     enum { X = filled(I + 1), OUT = filled(O + 1), DZ = filled(O), DX = filled(I), W = weight_stride(O) };
+};
+
+enum { SHARES = THREADS / 32, NOWHERE = 0x7fffffff };
+
+/* Parts in the order in which small_update adds them up: part s, s + SHARES, s + 2 SHARES ... of share s, for each s. */
+template <int PARTS>
+struct turns {
+    enum { EACH = PARTS / SHARES, LONG = PARTS % SHARES, IN_LONG = LONG * (EACH + 1), SHORT = EACH ? EACH : 1 };
+    static __device__ int part(int number)
+    {
+        if (number < IN_LONG)           /* the first shares have one part more */
+            return number / (EACH + 1) + number % (EACH + 1) * SHARES;
+        return LONG + (number - IN_LONG) / SHORT + (number - IN_LONG) % SHORT * SHARES;
+    }
+    static __device__ bool begins_share(int number)
+    {
+        return (number < IN_LONG ? number % (EACH + 1) : (number - IN_LONG) % SHORT) == 0;
+    }
+};
+
+/* Which row of the batch stands in row r of the block's x: the block has SLOTS of the batch's PARTS parts of GROUP rows,
+ * those from `first` on, counted as they stand or IN_TURN. */
+template <int PARTS, int GROUP, int SLOTS, bool IN_TURN>
+struct batch_rows {
+    int first;
+    __device__ int operator()(int r) const
+    {
+        int number = first + r / GROUP;
+        if (r >= SLOTS * GROUP || number >= PARTS)
+            return NOWHERE;
+        return (IN_TURN ? turns<PARTS>::part(number) : number) * GROUP + r % GROUP;
+    }
 };
 
 /* The sum of a vector's values. */
@@ -58,22 +93,24 @@ __device__ inline void small_forward(real *out, const real *x, const real *w)
     }
 }
 
-/* The network's last values z (rows of Z) become dz (rows of DZ), a thread or a warp a row; dz is 0 from row n on. */
-template <class L, int LOSS, int ACTIVATION, int LABELS, int LANES>
-__device__ inline void small_loss(real *dz, real *z, const void *y, double *row_loss, int n)
+/* The network's last values z (rows of Z) become dz (rows of DZ), a thread or a warp a row; dz is 0 where the batch, of
+ * n rows, has no row. */
+template <class L, int LOSS, int ACTIVATION, int LABELS, int LANES, class ROWS>
+__device__ inline void small_loss(real *dz, real *z, const void *y, double *row_loss, int n, const ROWS &rows)
 {
     control c;
     c.y = y, c.weights = (const real *)y + L::ROWS * L::O;
     int lane = threadIdx.x % LANES;
     for (int r = threadIdx.x / LANES; r < L::PADDED; r += blockDim.x / LANES) {
         real *at = z + r * L::OUT;
-        if (r < n) {
+        int row = rows(r);
+        if (row < n) {
             real loss = loss_row<LOSS, ACTIVATION, L::O, LABELS, LANES>(at, c, r, lane);
             if (lane == 0)
-                row_loss[r] = loss;
+                row_loss[row] = loss;
         }
         for (int k = lane; k < L::O; k += LANES)
-            dz[r * L::DZ + k] = r < n ? at[k] : 0;
+            dz[r * L::DZ + k] = row < n ? at[k] : 0;
     }
 }
 
@@ -101,29 +138,77 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
     }
 }
 
-/* dw (I + 1, O) = x' dz: take.gradient(i, j, value) gets each; a thread has one output and 2 vectors of inputs */
+enum { INPUTS = 2 * VECTOR };           /* whose gradients a thread computes, with one output */
+
+/* sum[i] = the sum of dz x[i] over ROWS rows, the second vector of inputs only if `both` are there */
+template <class L, int ROWS>
+__device__ inline void sum_products(real *sum, const real *dz, const real *x, bool both)
+{
+    #pragma unroll
+    for (int i = 0; i < INPUTS; i++)
+        sum[i] = 0;
+    #pragma unroll 8
+    for (int r = 0; r < ROWS; r++) {
+        real d = dz[r * L::DZ];
+        vector low = load_vector(x + r * L::X), high = low;
+        if (both)
+            high = load_vector(x + r * L::X + VECTOR);
+        #pragma unroll
+        for (int v = 0; v < VECTOR; v++)
+            sum[v] += d * low.v[v], sum[VECTOR + v] += d * high.v[v];
+    }
+}
+
+/* dw (I + 1, O) = x' dz: take.gradient(i, j, value) gets each */
 template <class L, class TAKE>
 __device__ inline void small_backward_parameters(const real *dz, const real *x, const TAKE &take)
 {
-    enum { INPUTS = 2 * VECTOR, GROUPS = (L::I + INPUTS) / INPUTS };
-    for (int e = threadIdx.x; e < GROUPS * L::O; e += blockDim.x) {
+    for (int e = threadIdx.x; e < (L::I + INPUTS) / INPUTS * L::O; e += blockDim.x) {
         int j = e % L::O, first = e / L::O * INPUTS;
-        bool both = first + VECTOR < L::X;
-        real sum[INPUTS] = {};
-        #pragma unroll 8
-        for (int r = 0; r < L::ROWS; r++) {
-            real d = dz[r * L::DZ + j];
-            vector low = load_vector(x + r * L::X + first), high = low;
-            if (both)
-                high = load_vector(x + r * L::X + first + VECTOR);
-            #pragma unroll
-            for (int v = 0; v < VECTOR; v++)
-                sum[v] += d * low.v[v], sum[VECTOR + v] += d * high.v[v];
-        }
+        real sum[INPUTS];
+        sum_products<L, L::ROWS>(sum, dz + j, x + first, first + VECTOR < L::X);
         #pragma unroll
         for (int i = 0; i < INPUTS; i++)
             if (first + i <= L::I)
                 take.gradient(first + i, j, sum[i]);
+    }
+}
+
+/* The same in a pack, for parts that the network alone has in several blocks: the sums are those of small_update. A block
+ * has SLOTS parts, from part `first` of their turns on. What they sum up to waits in `totals` and `shares`, of which it
+ * needs none where all parts are there at once. */
+template <class L, int PARTS, int GROUP, int SLOTS, class TAKE>
+__device__ inline void small_backward_parts(const real *dz, const real *x, int first_part, real *totals, real *shares,
+                                            const TAKE &take)
+{
+    for (int e = threadIdx.x; e < (L::I + INPUTS) / INPUTS * L::O; e += blockDim.x) {
+        int j = e % L::O, first = e / L::O * INPUTS;
+        real total[INPUTS], share[INPUTS], sum[INPUTS];
+        #pragma unroll
+        for (int i = 0; i < INPUTS; i++) {
+            bool begun = SLOTS < PARTS && first_part && first + i <= L::I;
+            total[i] = begun ? totals[(first + i) * L::W + j] : 0;
+            share[i] = begun ? shares[(first + i) * L::W + j] : 0;
+        }
+        #pragma unroll 1
+        for (int slot = 0; slot < SLOTS && first_part + slot < PARTS; slot++) {
+            int r = slot * GROUP;
+            sum_products<L, GROUP>(sum, dz + r * L::DZ + j, x + r * L::X + first, first + VECTOR < L::X);
+            bool begins = turns<PARTS>::begins_share(first_part + slot);
+            #pragma unroll
+            for (int i = 0; i < INPUTS; i++) {
+                total[i] += begins ? share[i] : 0;
+                share[i] = (begins ? 0 : share[i]) + sum[i];
+            }
+        }
+        #pragma unroll
+        for (int i = 0; i < INPUTS; i++)
+            if (first + i > L::I)
+                continue;
+            else if (first_part + SLOTS >= PARTS)
+                take.gradient(first + i, j, total[i] + share[i]);
+            else
+                totals[(first + i) * L::W + j] = total[i], shares[(first + i) * L::W + j] = share[i];
     }
 }
 
@@ -157,14 +242,14 @@ __device__ inline void small_update(int64 at, const real *partial_sums, real *su
                                     const update &u, block_range range)
 {
     enum { COUNT = (L::I + 1) * L::O };
-    int column = threadIdx.x % 32, share = threadIdx.x / 32, shares = blockDim.x / 32;
+    int column = threadIdx.x % 32, share = threadIdx.x / 32;
     for (int first = range.id * 32; first < COUNT; first += range.count * 32) {
         int e = first + column;
-        real sum = e < COUNT ? strided_sum(partial_sums + e, share, shares, SPLITS, SIZE) : 0;
+        real sum = e < COUNT ? strided_sum(partial_sums + e, share, SHARES, SPLITS, SIZE) : 0;
         sums[threadIdx.x] = sum;
         __syncthreads();
         if (share == 0 && e < COUNT) {
-            for (int s = 1; s < shares; s++)
+            for (int s = 1; s < SHARES; s++)
                 sum += sums[s * 32 + column];
             update_parameter<OPTIMIZER, L::I * L::O>(at, parameter_place<L>(e / L::O, e % L::O), sum, c, u);
         }
@@ -206,15 +291,17 @@ __device__ inline void fill_ones(real *x, int rows, int stride, int n)
         x[r * stride + n] = 1;
 }
 
-/* The data set's row numbers for a batch's rows, -1 for those that it lacks; they come in the background. */
-template <int ROWS>
-__device__ inline void fetch_rows(int64 *rows, const control &c, int64 first, int n)
+/* The data set's row numbers for the block's rows, -1 where the batch has no row; they come in the background. */
+template <int PADDED, class ROWS>
+__device__ inline void fetch_rows(int64 *numbers, const control &c, const batch &b, const ROWS &rows)
 {
-    for (int r = threadIdx.x; r < ROWS; r += blockDim.x)
-        if (r < n && c.order)
-            copy_async(rows + r, c.order + first + r);
+    for (int r = threadIdx.x; r < PADDED; r += blockDim.x) {
+        int row = rows(r);
+        if (row < b.n && c.order)
+            copy_async(numbers + r, c.order + b.row + row);
         else
-            rows[r] = r < n ? first + r : -1;
+            numbers[r] = row < b.n ? b.row + row : -1;
+    }
 }
 
 /* Those rows of the data set begin their way to shared memory; copy_wait and a barrier say when they are there. */

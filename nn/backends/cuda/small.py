@@ -3,6 +3,10 @@
 One block where a batch is small: it computes the batch and steps the weights itself. Several where it is large: each
 computes a few rows, their gradients meet in global memory, and two barriers of the grid a batch are all that is
 waited for.
+
+In a pack (pack.py) each network has one block, and a batch that is large is computed part by part: its parts are those
+of the network alone, and so is the order in which their gradients are added up. One block for the network alone is the
+same kernel, a network a row of the grid.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several 
 MOST_WORK = 3_000  # parameters a block can take through its few rows in a few microseconds
 MOST_EACH = 8  # rows a thread computes at once
 LEAST_ROWS = 5  # of a block, where there are several
+RESIDENT = 3  # blocks of a pack for which a multiprocessor is to have the registers, if it has the shared memory
+RESERVED = 1 << 10  # bytes of a multiprocessor's shared memory that each block takes beside its own
 
 
 def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
@@ -30,30 +36,56 @@ def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
 
 
 class Plan:
-    """Blocks, rows a block, and where everything is in shared memory."""
+    """Blocks, rows a block, and where everything is in shared memory. pack: of networks with a block each."""
 
-    def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype):
+    def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, pack: bool = False):
         self.layers, self.loss, self.purpose, self.dtype = layers, loss, purpose, np.dtype(dtype)
         self.parameters = sum(layer.parameters for layer in layers)
-        rows, work = purpose.rows, purpose.rows * self.parameters
-        if work <= ONE_BLOCK_WORK:
-            self.blocks = 1
-        else:
-            self.blocks = min(processors(), -(-rows // LEAST_ROWS))
-        self.rows = -(-rows // self.blocks)
-        self.blocks = -(-rows // self.rows)
-        self.padded = self.rows + MOST_EACH  # a thread's last rows may be further ones
         self.vector = 16 // self.dtype.itemsize
-        self.values, self.places = 0, {}
-        self._lay_out()
+        self._divide()
+        self.pack = pack and self.parts > 1
+        self.blocks = 1 if pack else self.parts
+        self._lay_out(1)
+        if self.pack:
+            self._lay_out(self._slots())
+
+    def _divide(self) -> None:
+        """Divide a batch into parts, of which the network alone has each in a block."""
+        rows, work = self.purpose.rows, self.purpose.rows * self.parameters
+        parts = 1 if work <= ONE_BLOCK_WORK else min(processors(), -(-rows // LEAST_ROWS))
+        self.part_rows = -(-rows // parts)
+        self.parts = -(-rows // self.part_rows)
+
+    def _slots(self) -> int:
+        """Return how many parts a block of a pack computes at a time: all if it has room for them, else as many as two
+        blocks of a multiprocessor have room for, or else one block."""
+        attributes = cupy().cuda.Device().attributes
+        most = attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        half = attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED) // 2 - RESERVED
+        for room in (min(half, most), most):
+            for slots in range(self.parts, 0, -1):
+                self._lay_out(slots)
+                if self.bytes <= (most if slots == self.parts else room):
+                    return slots
+        return 1
+
+    def _resident(self) -> int:
+        """Return how many blocks of a pack a multiprocessor is to have at a time, at least."""
+        whole = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED)
+        return max(1, min(RESIDENT, whole // (self.bytes + RESERVED)))
 
     def fits(self) -> bool:
         """Return whether the GPU has the shared memory, and a block's work is short enough."""
         limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
-        return self.bytes <= limit and self.parameters * self.rows <= max(ONE_BLOCK_WORK, MOST_WORK * self.rows)
+        work = self.parameters * self.part_rows
+        return self.bytes <= limit and work <= max(ONE_BLOCK_WORK, MOST_WORK * self.part_rows)
 
     def each(self, width: int) -> int:
-        """Return the rows that a thread computes at once: as few as give every value a thread."""
+        """Return the rows that a thread computes at once: as few as give every value a thread; in a pack those that
+        take the fewest loads and products, one after the other."""
+        if self.pack:
+            turns = {each: -(-(-(-self.rows // each) * width) // THREADS) for each in range(1, MOST_EACH + 1)}
+            return min(turns, key=lambda each: turns[each] * (self.vector + each * (1 + self.vector)))
         enough = (each for each in range(1, MOST_EACH) if -(-self.rows // each) * width <= THREADS)
         return min(next(enough, MOST_EACH), self.rows)
 
@@ -73,11 +105,17 @@ class Plan:
         self.places[name] = self.values
         self.values += self.filled(values)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, slots: int) -> None:
+        """Find everything a place, for that many parts of a batch at a time."""
+        self.slots, self.chunks, self.rows = slots, -(-self.parts // slots) if self.pack else 1, slots * self.part_rows
+        self.padded = self.rows + MOST_EACH  # a thread's last rows may be further ones
+        self.values, self.places = 0, {}
         first, last = self.layers[0], self.layers[-1]
         moments = MOMENTS[self.purpose.optimizer] if self.blocks == 1 else 0
         for index, layer in enumerate(self.layers):
             for name in ("w", "m", "v")[: 1 + moments]:
+                self._place(f"{name}{index}", self.weights(layer))
+            for name in ("total", "share") if self.chunks > 1 else ():
                 self._place(f"{name}{index}", self.weights(layer))
         for parity in (0, 1):  # two batches: one is computed, one is loading
             self._place(f"x{parity}", self.padded * self.filled(first.inputs + 1))
@@ -103,6 +141,7 @@ class Plan:
     def source(self) -> str:
         """Return CUDA source of the kernel `epoch`."""
         layers, optimizer = range(len(self.layers)), self.purpose.optimizer
+        first_part = "blockIdx.x" if self.blocks > 1 else f"step % {self.chunks} * {self.slots}" if self.pack else "0"
         first, last = self.layers[0], self.layers[-1]
         each_layer = [(i, self.type(i), self._parameter_at(i)) for i in layers]
         sizes = "\n".join(
@@ -114,7 +153,7 @@ class Plan:
         data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {kinds}>"
         moments = [(f"moment{n}", m) for n, m in ((1, "m"), (2, "v")) if f"{m}0" in self.places]
         if self.blocks == 1:
-            gradients, after = self._steps_at_once(), "__syncthreads();"
+            gradients, after = self._steps_at_once(), ""  # the next batch begins with a barrier
             ahead, between = "", "const update u = *b.u;"
             enter = "\n".join(
                 f"small_import<{t}>({self.at(f'{m}{i}')}, c.{vector} + {at});"
@@ -128,7 +167,7 @@ class Plan:
             gradients, enter, leave = self._parts(), "", ""
             ahead, between = "unsigned target = 0;", ""
             updates = "\n".join(
-                f"small_update<{t}, {optimizer}, {self.blocks}, {self.parameters}>"
+                f"small_update<{t}, {optimizer}, {self.parts}, {self.parameters}>"
                 f"({at}, c.partial_sums + {at}, {self.at('sums')}, c, *b.u, block_range_from({at // 32 + i}));"
                 for i, t, at in each_layer
             )
@@ -137,7 +176,9 @@ class Plan:
         ones = [(f"x{p}", first.inputs) for p in (0, 1)] + [(f"out{i}", self.layers[i].outputs) for i in layers]
         files = sources("common", "activation", "loss", "optimizer", "small")
         return switches(self.purpose) + PRELUDE + files + EPOCH.format(
-            sizes=sizes, threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded, rows=self.rows,
+            sizes=sizes, threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded,
+            chunks=self.chunks, first_part=first_part, resident=f", {self._resident()}" if self.pack else "",
+            rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {str(self.pack).lower()}>",
             ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, filled({w} + 1), {w});" for n, w in ones),
             imports=imports, ahead=ahead, between=between, enter=enter, leave=leave, data=data, after=after,
             x0=self.at("x0"), x1=self.at("x1"), y0=self.at("y0"), y1=self.at("y1"),
@@ -170,7 +211,7 @@ class Plan:
         lines.append(
             f"small_loss<{self.type(last)}, {self.loss.upper()}, {layer.activation.upper()}, "
             f"{int(self.purpose.labels)}, {lanes_of(layer.outputs)}>"
-            f"({self.at(f'dz{last}')}, {self.at(f'out{last}')}, y, c.row_loss + first, n);\n__syncthreads();"
+            f"({self.at(f'dz{last}')}, {self.at(f'out{last}')}, y, c.row_loss + b.row, b.n, rows);\n__syncthreads();"
         )
         return "\n".join(lines)
 
@@ -186,8 +227,18 @@ class Plan:
                     f"small_backward_input<{self.type(index)}, {self.each(self.layers[index].inputs)}, {below}>"
                     f"({self.at(f'dz{index - 1}')}, {dz}, {x}, {self.at(f'w{index}')});\n__syncthreads();"
                 )
-            lines.append(f"small_backward_parameters<{self.type(index)}>({dz}, {x}, {take(index)});")
+            lines.append(self._backward_parameters(index, dz, x, take(index)))
         return "\n".join(lines)
+
+    def _backward_parameters(self, index: int, dz: str, x: str, take: str) -> str:
+        if not self.pack:
+            return f"small_backward_parameters<{self.type(index)}>({dz}, {x}, {take});"
+        waiting = [self.at(f"{name}{index}") if self.chunks > 1 else "memory" for name in ("total", "share")]
+        first = "rows.first" if self.chunks > 1 else "0"
+        return (
+            f"small_backward_parts<{self.type(index)}, {self.parts}, {self.part_rows}, {self.slots}>"
+            f"({dz}, {x}, {first}, {', '.join(waiting)}, {take});"
+        )
 
     def _steps_at_once(self) -> str:
         def take(index):
@@ -209,10 +260,22 @@ class Plan:
 
 EPOCH = """
 {sizes}
-extern "C" __global__ void __launch_bounds__({threads})
-epoch(const control *where, int64 row, int64 index, int64 batches)
+/* A step is a batch, or the next parts of one. */
+__device__ inline batch batch_at(const control &c, int64 index, int step)
 {{
-    const control c = *where;
+    return batch_of(c, (index + step / {chunks}) * c.batch, index + step / {chunks});
+}}
+
+__device__ inline {rows} rows_at(int step)
+{{
+    {rows} rows = {{(int)({first_part})}};
+    return rows;
+}}
+
+extern "C" __global__ void __launch_bounds__({threads}{resident})
+epoch(const control *where, int64 index, int64 batches)
+{{
+    const control c = where[blockIdx.y];
     real *memory = (real *)BLOCK_MEMORY;
     int64 *numbers = (int64 *)(memory + {numbers});
     {ahead}
@@ -221,33 +284,29 @@ epoch(const control *where, int64 row, int64 index, int64 batches)
 {ones}
 {imports}
 {enter}
-    /* row numbers of a batch are fetched two batches ahead, its data one batch ahead */
-    batch b = batch_of(c, row, index), next = batch_of(c, row + c.batch, index + 1);
-    fetch_rows<{padded}>(numbers, c, row + blockIdx.x * {rows}, min(b.n - (int)blockIdx.x * {rows}, {rows}));
-    fetch_rows<{padded}>(numbers + {padded}, c, next.row + blockIdx.x * {rows},
-                         min(next.n - (int)blockIdx.x * {rows}, {rows}));
+    /* row numbers of a step are fetched two steps ahead, its data one step ahead */
+    batch b = batch_at(c, index, 0);
+    fetch_rows<{padded}>(numbers, c, b, rows_at(0));
+    fetch_rows<{padded}>(numbers + {padded}, c, batch_at(c, index, 1), rows_at(1));
     copy_group();
     copy_wait<0>();
     __syncthreads();
     {data}({x0}, {y0}, numbers, c);
-    for (int64 done = 0; done < batches; done++) {{
-        int parity = done & 1;
+    for (int step = 0; step < (int)batches * {chunks} && b.n; step++) {{
+        const int parity = step & 1;
+        const {rows} rows = rows_at(step);
         real *x = parity ? {x1} : {x0};
         const void *y = parity ? {y1} : {y0};
         copy_wait<0>();
         __syncthreads();
         {between}
         {data}(parity ? {x0} : {x1}, parity ? {y0} : {y1}, numbers + (parity ? 0 : {padded}), c);
-        int64 first = b.row + blockIdx.x * {rows};
-        int n = max(0, min(b.n - (int)blockIdx.x * {rows}, {rows}));
-        next = batch_of(c, row + (done + 2) * c.batch, index + done + 2);
-        fetch_rows<{padded}>(numbers + parity * {padded}, c, next.row + blockIdx.x * {rows},
-                             min(next.n - (int)blockIdx.x * {rows}, {rows}));
+        fetch_rows<{padded}>(numbers + parity * {padded}, c, batch_at(c, index, step + 2), rows_at(step + 2));
         copy_group();
 {forward}
 {backward}
 {after}
-        b = batch_of(c, row + (done + 1) * c.batch, index + done + 1);
+        b = batch_at(c, index, step + 1);
     }}
     copy_wait<0>();
     __syncthreads();
@@ -273,5 +332,5 @@ class Small(Runner):
         """See Runner."""
         if self.blocks > 1:
             self.arrivals.data.memset_async(0, 4)
-        arguments = (self.control, np.int64(first * self.batch), np.int64(first), np.int64(batches))
+        arguments = (self.control, np.int64(first), np.int64(batches))
         self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.shared_bytes)

@@ -1,0 +1,272 @@
+"""Packs on the GPU: small networks side by side, each in a block of one launch (small.py); all others take turns.
+
+A member has the bits of the network alone: its block computes the same parts of a batch and adds them up in the same
+order, and draws the same order of rows (shuffle.cu).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...cluster import ALONE
+from ...core.random import STREAM_SHUFFLE
+from ..engine import PackJob
+from ..turns import Turns
+from .abi import CONTROL_TYPE, MOMENTS, THREADS, update_rule
+from .data import CudaData, check_numbers
+from .device import cupy
+from .epoch import advance, batch_weights, update_table
+from .program import PRELUDE, Purpose, losses_source, sources
+from .runner import compiled
+from .small import LEAST_SHARED, Plan
+
+# Parts of a batch that a block of a pack computes in the time in which the network alone, a part a block, computes all.
+# Members that are too few for that to pay take turns.
+PARTS_A_TURN = 4
+FIRST_BATCHES = 16  # between two looks at the stop flags, before anybody knows how long they take
+LONGEST_WAIT = 0.04  # seconds between two looks at the stop flags
+ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time
+DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 4
+
+
+class CudaPack(Turns):
+    """Networks on one GPU; the interface is Pack in engine.py. Their vectors are there. rows: of most batches."""
+
+    def __init__(self, engine, count: int, rows: int):
+        super().__init__(engine, count)
+        self._rows, self._kernels, self._chunks = rows, {}, {}
+        self._on_gpu: dict[str, object] = {}  # (members, parameters) of each vector that is there
+        with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
+            self._matrix("parameters")
+
+    def describe(self) -> str:
+        """Return whether the members are in a launch together, or take turns."""
+        with self._engine.here("a network's program"):
+            purpose = self._engine.likely_purpose(self._rows)
+            if self._side_by_side(purpose, self.count):
+                return f"{self.count} networks, each in a block of the GPU"
+        return super().describe()
+
+    def bytes(self) -> int:
+        """Return the memory of the engine and of all members' vectors."""
+        return self._engine.bytes() + sum(matrix.nbytes for matrix in self._on_gpu.values())
+
+    # ---- vectors
+
+    def _matrix(self, what: str):
+        """Return the members' vectors on the GPU; the first call makes them, of zeros."""
+        if what not in self._on_gpu:
+            self._on_gpu[what] = cupy().zeros((self.count, max(1, self._engine.size)), self._engine.dtype)
+        return self._on_gpu[what]
+
+    def set(self, member: int, what: str, vector: np.ndarray) -> None:
+        """Copy a vector of a member in."""
+        engine = self._engine
+        if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
+            raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
+        self._check_members([member])
+        with engine.here("the parameters"):
+            if engine.size:
+                self._matrix(what)[member, : engine.size].set(np.ascontiguousarray(vector), stream=engine.stream)
+            engine.stream.synchronize()
+
+    def get(self, member: int, what: str) -> np.ndarray:
+        """Return a copy of a member's vector."""
+        self._check_members([member])
+        with self._engine.here("the parameters"):
+            return self._matrix(what)[member, : self._engine.size].get()
+
+    def keep(self, member: int) -> None:
+        """Keep a copy of a member's parameters."""
+        self._check_members([member])
+        with self._engine.here("a copy of the parameters", "use fewer networks, or smaller layers"):
+            cupy().copyto(self._matrix("kept")[member], self._matrix("parameters")[member])
+            self._engine.stream.synchronize()
+
+    def _check_members(self, members: list[int]) -> None:
+        if len(set(members)) < len(members) or not all(0 <= member < self.count for member in members):
+            raise ValueError(f"jobs of members {members}: expected each of {self.count} at most once")
+
+    # ---- which way
+
+    def _side_by_side(self, purpose: Purpose, members: int) -> bool:
+        """Return whether that many members train together; the current GPU's memory decides."""
+        engine = self._engine
+        if not engine.runs_small(purpose):
+            return False
+        plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
+        return plan.fits() and members * PARTS_A_TURN >= plan.parts
+
+    def epoch(self, jobs: Sequence[PackJob]) -> None:
+        """Train every job's member; see Pack.epoch. Jobs whose batches are alike train together."""
+        self._check_members([job.member for job in jobs])
+        engine, alike = self._engine, {}
+        for job in jobs:
+            check_numbers(job.rows, job.data.rows)
+            if job.progress.row < len(job.rows):
+                alike.setdefault(self._purpose(job), []).append(job)
+        for purpose, own in alike.items():
+            with engine.here(f"batches of {purpose.rows} rows"):
+                together = all(job.data.resident for job in own) and self._side_by_side(purpose, len(own))
+                for some in _in_memory(own) if together else ():
+                    self._train(purpose, some)
+            if not together:
+                super().epoch(own)
+
+    def _purpose(self, job: PackJob) -> Purpose:
+        """Return what the engine alone would run for a job."""
+        settings, data = job.settings, job.data
+        rows = min(settings.batch, len(job.rows) - job.progress.row)
+        rule = update_rule(settings.optimizer, settings.momentum)
+        return self._engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
+
+    def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
+        """Return the outputs (rows, outputs) of every job."""
+        self._check_members([job.member for job in jobs])
+        return super().predict(jobs)
+
+    # ---- training side by side
+
+    def _train(self, purpose: Purpose, jobs: list[PackJob]) -> None:
+        """Train members whose programs are alike, some batches of all at a time, until they end or are stopped."""
+        kernel = self._kernel(purpose)
+        control, batches, _memory = self._control(purpose, jobs)
+        active, done = [], 0
+        while True:
+            going = [k for k, job in enumerate(jobs) if done < batches[k] and not job.progress.stop]
+            if not going:
+                return
+            if going != active:
+                active, on_gpu = going, cupy().asarray(control[going].view(np.uint8))
+            chunk = min(self._chunks.get(purpose, FIRST_BATCHES), max(batches[k] for k in active) - done)
+            began = time.perf_counter()
+            losses = kernel.run(on_gpu, len(active), done, chunk)
+            if time.perf_counter() - began < LONGEST_WAIT / 2:
+                self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
+            for k, own in zip(active, losses, strict=True):
+                count = min(chunk, batches[k] - done)
+                rows = min(count * jobs[k].settings.batch, len(jobs[k].rows) - jobs[k].progress.row)
+                advance(jobs[k].progress, own[:count], rows)
+            done += chunk
+
+    def _kernel(self, purpose: Purpose) -> SideBySide:
+        if purpose not in self._kernels:
+            engine = self._engine
+            plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
+            self._kernels[purpose] = SideBySide(plan, purpose)
+        return self._kernels[purpose]
+
+    def _control(self, purpose: Purpose, jobs: list[PackJob]):
+        """Return (control structures of the jobs, their batches, arrays on the GPU that these point to)."""
+        begun = np.array([job.progress.row for job in jobs])
+        counts = np.array([len(job.rows) for job in jobs])
+        batch = np.array([job.settings.batch for job in jobs])
+        batches = -(-(counts - begun) // batch)
+        orders = Orders(jobs, counts, purpose.weighted)
+        row_loss = cupy().empty(int((counts - begun).sum()))
+        updates, at = self._updates(jobs, orders)
+        control = np.zeros(len(jobs), CONTROL_TYPE)
+        members = np.array([job.member for job in jobs])
+        for what in ("parameters", "moment1", "moment2")[: 1 + MOMENTS[purpose.optimizer]]:
+            matrix = self._matrix(what)
+            control[what] = matrix.data.ptr + members * matrix[0].nbytes
+        for name, column in (("x", 0), ("y", 1), ("weights", 2)):
+            control[name] = [_address(job.data, column) for job in jobs]
+        control["order"] = orders.addresses + 8 * begun
+        control["count"], control["batch"] = counts - begun, batch
+        control["row_loss"] = row_loss.data.ptr + 8 * (np.cumsum(counts - begun) - (counts - begun))
+        control["updates"] = updates.data.ptr + at * updates[0].nbytes
+        control["seed"] = [job.settings.seed for job in jobs]
+        control["step"] = [job.progress.step for job in jobs]
+        control["size"] = 1
+        return control, batches.tolist(), (orders, row_loss, updates)
+
+    def _updates(self, jobs: list[PackJob], orders: Orders):
+        """Return the optimisers' numbers on the GPU, and at which batch each job's begin; jobs alike share them."""
+        tables, places, at, end = [], {}, [], 0
+        for k, job in enumerate(jobs):
+            s, progress, weights = job.settings, job.progress, None
+            key = (
+                len(job.rows), progress.row, progress.step, s.optimizer, s.batch, tuple(s.rates), s.momentum, s.beta1,
+                s.beta2, s.epsilon, s.weight_decay, k if job.data.weights is not None else None,
+            )  # fmt: skip
+            if key not in places:
+                if job.data.weights is not None:
+                    weights = batch_weights(job.data.weights, orders.on_host[k][progress.row :], s.batch, ALONE)
+                tables.append(update_table(s, progress, len(job.rows), self._engine.dtype, weights))
+                places[key], end = end, end + len(tables[-1])
+            at.append(places[key])
+        return cupy().asarray(np.concatenate(tables)), np.array(at)
+
+    def _with(self, job: PackJob):
+        """Return the engine with the member's parameters."""
+        with self._engine.here("the parameters"):
+            cupy().copyto(self._engine.vector("parameters"), self._matrix("parameters")[job.member])
+        return self._engine
+
+
+def _address(data: CudaData, column: int) -> int:
+    array = data.on_gpu[column]
+    return 0 if array is None else array.data.ptr
+
+
+def _in_memory(jobs: list[PackJob]) -> Iterator[list[PackJob]]:
+    """Yield jobs in lists whose orders and losses the GPU has room for."""
+    each = max(1, ROOM // (16 * max(len(job.rows) for job in jobs)))
+    for at in range(0, len(jobs), each):
+        yield jobs[at : at + each]
+
+
+class SideBySide:
+    """The kernel of a pack, ready to run: a block a network."""
+
+    def __init__(self, plan: Plan, purpose: Purpose):
+        self.shared_bytes = plan.bytes
+        self.kernel = compiled(plan.source(), plan.dtype.name, False).get_function("epoch")
+        self.kernel.max_dynamic_shared_size_bytes = plan.bytes
+        self.losses = compiled(losses_source(purpose), "float64", False).get_function("batch_losses")
+
+    def run(self, control, networks: int, first: int, batches: int) -> np.ndarray:
+        """Train networks on batches from `first` on; return the sums of their rows' losses (networks, batches)."""
+        arguments = (control, np.int64(first), np.int64(batches))
+        self.kernel((1, networks), (THREADS,), arguments, shared_mem=self.shared_bytes)
+        sums = cupy().empty((networks, batches))
+        self.losses((batches, networks), (THREADS,), (sums, control, np.int64(first)), shared_mem=THREADS * 8)
+        return sums.get()
+
+
+class Orders:
+    """The row order of each job on the GPU: drawn there, or with `on_host` on the processor, where it is kept too."""
+
+    def __init__(self, jobs: list[PackJob], counts: np.ndarray, on_host: bool):
+        self._given = {id(job.rows): cupy().asarray(job.rows) for job in {id(job.rows): job for job in jobs}.values()}
+        self.addresses = np.array([self._given[id(job.rows)].data.ptr for job in jobs])
+        self.on_host: dict[int, np.ndarray] = {}
+        drawn = [k for k, job in enumerate(jobs) if job.shuffle is not None]
+        limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        shared = DRAWN_BYTES + 4 * int(counts.max())
+        if on_host or shared > limit:
+            self.on_host = {k: job.order() for k, job in enumerate(jobs)}
+            self._drawn = cupy().asarray(np.concatenate(list(self.on_host.values())))
+            self.addresses = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)
+        elif drawn:
+            self._draw([jobs[k] for k in drawn], drawn, counts[drawn], shared)
+
+    def _draw(self, jobs: list[PackJob], drawn: list[int], counts: np.ndarray, shared: int) -> None:
+        """Let the GPU draw the orders of jobs, those at the places `drawn`."""
+        self._drawn = cupy().empty(int(counts.sum()), np.int64)
+        to = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)
+        seeds, epochs = [job.settings.seed for job in jobs], [job.shuffle for job in jobs]
+        self._deals = cupy().asarray(np.stack([self.addresses[drawn], to, counts, seeds, epochs], axis=1))
+        kernel = compiled(shuffle_source(), "float32", False).get_function("shuffle")
+        kernel.max_dynamic_shared_size_bytes = shared
+        kernel((len(jobs),), (THREADS,), (self._deals,), shared_mem=shared)
+        self.addresses[drawn] = to
+
+
+def shuffle_source() -> str:
+    """Return CUDA source of the kernel that draws orders."""
+    return PRELUDE + f"enum {{ STREAM_SHUFFLE = {STREAM_SHUFFLE} }};\n" + sources("common", "shuffle")

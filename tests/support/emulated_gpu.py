@@ -1,0 +1,164 @@
+"""A GPU that there is not: the part of CuPy that nn.backends.cuda uses, on NumPy arrays and kernels compiled as C++.
+
+Products and sums are rounded one by one (no fused multiply-add), so that kernels that add up in the same order have the
+same bits, whatever a compiler makes of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+
+from nn.backends.cuda import device
+from nn.backends.cuda.program import PRELUDE
+
+HEADER = Path(__file__).with_name("emulated_gpu.h")
+H200 = {
+    "MultiProcessorCount": 132,
+    "MaxSharedMemoryPerBlockOptin": 227 << 10,
+    "MaxSharedMemoryPerMultiprocessor": 228 << 10,
+}
+LAUNCH = """
+extern "C" int launch_NAME(const unsigned *grid, unsigned threads, size_t shared, int together, unsigned seed, void **a)
+{
+    return launch(NAME, grid, threads, shared, together, seed, a);
+}
+"""
+_seeds = itertools.count()
+
+
+class Array(np.ndarray):
+    """An array of the GPU's memory."""
+
+    @property
+    def data(self):
+        """Its address."""
+        at = self.ctypes.data
+        return SimpleNamespace(ptr=at, memset_async=lambda value, count: ctypes.memset(at, value, count))
+
+    def get(self):
+        """Return a copy for the host."""
+        return np.array(self)
+
+    def set(self, values, stream=None):
+        """Copy values in."""
+        np.asarray(self)[...] = values
+
+
+def _empty(shape, dtype=np.float64):
+    array = np.empty(shape, dtype).view(Array)
+    array.view(np.uint8)[...] = 0xFF  # NaN: nobody may count on zeros
+    return array
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="emulated_gpu")
+
+
+@functools.cache
+def _library(code: str, options: tuple[str, ...]):
+    """Return a library with a function launch_NAME for each kernel."""
+    names = re.findall(r'extern "C" __global__ void(?: __launch_bounds__\([^)]*\))?\s+(\w+)\(', code)
+    calls = "\n".join(LAUNCH.replace("NAME", name) for name in names)
+    source = Path(_folder().name, f"{_library.cache_info().misses}.cpp")
+    source.write_text("\n".join([f'#include "{HEADER}"', code.replace(PRELUDE, ""), calls]))
+    library = source.with_suffix(".so")
+    command = ["g++", "-shared", "-fPIC", "-O1", "-w", "-ffp-contract=off", *options, "-o", str(library)]
+    subprocess.run([*command, str(source)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+class Module:
+    """A RawModule."""
+
+    def __init__(self, code: str, options: tuple[str, ...], enable_cooperative_groups: bool):
+        self._library, self._together = _library(code, options), enable_cooperative_groups
+
+    def get_function(self, name: str):
+        """Return a kernel."""
+        return Kernel(getattr(self._library, f"launch_{name}"), self._together)
+
+
+class Kernel:
+    """A kernel: kernel(grid, block, arguments, shared_mem=bytes)."""
+
+    max_dynamic_shared_size_bytes = 48 << 10
+
+    def __init__(self, launch, together: bool):
+        self._launch, self._together = launch, together
+
+    def __call__(self, grid, block, arguments, shared_mem=0):
+        assert shared_mem <= max(self.max_dynamic_shared_size_bytes, 48 << 10)
+        values = [ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a)) for a in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
+        seed = ctypes.c_uint(next(_seeds))
+        stuck = self._launch(grid, block[0], ctypes.c_size_t(shared_mem), int(self._together), seed, pointers)
+        assert not stuck, "threads wait for each other at different barriers"
+
+
+class _Device(nullcontext):
+    def __init__(self, number=0):
+        super().__init__()
+        self.attributes, self.mem_info = H200, (1 << 34, 1 << 34)
+
+
+class _Stream(nullcontext):
+    ptr = 0
+
+    def __init__(self, **options):
+        super().__init__()
+
+    def synchronize(self):
+        """Do nothing: everything is done at once."""
+
+
+def module() -> ModuleType:
+    """Return what stands for CuPy."""
+    cupy, errors = ModuleType("cupy"), {name: type(name, (Exception,), {}) for name in ("A", "B", "C")}
+    cupy.empty, cupy.RawModule = _empty, Module
+    cupy.zeros = lambda shape, dtype=np.float64: np.zeros(shape, dtype).view(Array)
+    cupy.asarray = lambda array: np.array(array).view(Array)
+    cupy.copyto = np.copyto
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
+    cupy.cuda = SimpleNamespace(
+        Device=_Device, Stream=_Stream, get_current_stream=_Stream,
+        memory=SimpleNamespace(OutOfMemoryError=errors["A"]), driver=SimpleNamespace(CUDADriverError=errors["B"]),
+        runtime=SimpleNamespace(
+            CUDARuntimeError=errors["C"], getDeviceCount=lambda: 1,
+            getDeviceProperties=lambda number: {"name": b"emulated"},
+        ),
+    )  # fmt: skip
+    return cupy
+
+
+def can_emulate() -> bool:
+    """Return whether there is a C++ compiler for it."""
+    return bool(shutil.which("g++")) and sys.platform == "linux"
+
+
+@contextmanager
+def emulated_gpu(monkeypatch):
+    """Let nn.backends.cuda find this GPU; yields what stands for CuPy."""
+    from nn.backends.cuda import runner
+
+    cupy = module()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(device, "missing", lambda *arguments: None)
+    device.cupy.cache_clear(), runner.compiled.cache_clear()
+    try:
+        yield cupy
+    finally:
+        device.cupy.cache_clear(), runner.compiled.cache_clear()
