@@ -31,7 +31,12 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "OutputError": "utils",
     "Stopped": "utils",
 }
+_OPTIONAL = {  # those that need a package which may be missing; `from nn import *` does without them
+    "NetworkClassifier": "train.estimators",
+    "NetworkRegressor": "train.estimators",
+}
 __all__ = ["__version__", *_HOME]
+_HOME |= _OPTIONAL
 
 
 class _Package(types.ModuleType):
@@ -49,7 +54,7 @@ class _Package(types.ModuleType):
         return value
 
     def __dir__(self):
-        return __all__
+        return [*__all__, *_OPTIONAL]
 
 
 sys.modules[__name__].__class__ = _Package

@@ -49,11 +49,13 @@ def load(
     holdout: float = 0.2,
     validation: float = 0.0,
     seed: int = 0,
+    y=None,
 ) -> Dataset | StreamedDataset:
     """Read a data set: CSV, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, SQLite, NPY, NPZ (x, y), or a
     folder of class folders.
 
-    path: or a data frame (pandas, polars, Arrow); data.db:table is a table of a database. Tables may be several files
+    path: or a data frame (pandas, polars, Arrow), or an array (rows, columns); y: the targets of its rows, where they
+    are no columns of it. data.db:table is a table of a database. Tables may be several files
     with the same columns: with commas between them, a pattern (day*.csv) or their folder. target: target columns,
     names or indices (from 0, negative from the end), comma-separated.
     task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it is known: a
@@ -74,7 +76,7 @@ def load(
     schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, choices, plain)
     return loading.load(
         path, schema, labelled=labelled, memory=memory, window=window, holdout=holdout, validation=validation,
-        seed=seed,
+        seed=seed, y=y,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from .utils import UsageError
 
 Shape = tuple[int, int, int]
 
+HIDDEN = "60,10"  # hidden layers where no layers are given
 LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core counts in
 MOST_PARAMETERS = 2**40
 MOST_LAYERS = 10000  # the core keeps a few hundred bytes of each on the stacks of its threads
@@ -203,6 +204,22 @@ def parse(
     if ACTIVATIONS[last.activation].couples_outputs and last.outputs < 2:
         raise UsageError(f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one")
     return layers
+
+
+def completed(spec: str | None, row_shape: Sequence[int], outputs: int | None) -> str:
+    """Return the specification of a network for rows of this shape.
+
+    None: inputs, the usual hidden layers, outputs. A first item `auto` becomes the inputs.
+    """
+    shape = "x".join(map(str, row_shape))
+    if spec is None:
+        return f"{shape},{HIDDEN},{outputs}"
+    return f"{shape},{spec.partition(',')[2]}" if begins_auto(spec) else spec
+
+
+def begins_auto(spec: str) -> bool:
+    """Return whether the inputs of a specification are those of the data."""
+    return spec.split(",")[0].strip() == "auto"
 
 
 def describe(layers: Iterable[Layer]) -> list[dict]:

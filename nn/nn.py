@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from . import backends
 from .core.calibration import tempered
 from .core.random import GlibcRandom, initial_weight
-from .data.dataset import ColumnChoices, Schema
+from .data.dataset import ColumnChoices, Dataset, Schema
 from .data.encoding import Encoding
 from .data.scaling import Scaling
 from .data.table_rows import TableRows
 from .files import model_file, text_model
 from .files.text_model import check_layers, is_text
-from .layers import InputColumn, activations_of, input_shape, parameter_shapes, parse, to_spec
+from .layers import InputColumn, activations_of, completed, input_shape, parameter_shapes, parse, to_spec
 from .nn_aux import (
     ACTIVATIONS,
     DEFAULTS,
@@ -29,7 +29,7 @@ from .nn_aux import (
     check_reference,
     check_reference_layers,
 )
-from .utils import DataError, NnError, UsageError, available_memory
+from .utils import DataError, NnError, UsageError, available_memory, listed
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
@@ -90,6 +90,32 @@ class Network:
         self._set_facts()
         self._check_memory()
         self._vector = self._initial_vector()
+
+    @classmethod
+    def for_data(cls, ds: Dataset, layers: str | None = None, **settings) -> Network:
+        """Return a new network for a data set, with its task.
+
+        layers: without them, or where they begin with `auto`, it has the inputs of the data; None: the usual ones of
+        `nn --train`. settings: those of Network. Raises UsageError.
+        """
+        return cls(completed(layers, ds.row_shape, ds.outputs), ds.task, **settings)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self._members)} networks"] if self._members else []
+        parts += [self.task, f"{sum(member.parameter_count for member in self.members)} parameters", self.dtype]
+        if self.columns:
+            parts.append(f"columns {listed(self.columns)}")
+        if self.classes:
+            parts.append(f"classes {listed(self.classes)}")
+        return f"<nn.Network {self.spec}: {', '.join(parts)}>"
+
+    # ---- copies: a model file in memory, and what such a file leaves out
+
+    def __reduce__(self):
+        beside = {name: getattr(self, name) for name in ("reference", "init", "random", "_written")}
+        engine = {name: getattr(self, name) for name in ("threads", "gpus", "distribute", "tf32")}
+        packed = model_file.packed(self._tensors(), self.metadata())
+        return _network_of, (type(self), packed, {"backend": self._asked_backend, **engine}, beside)
 
     # ---- its stages
 
@@ -171,7 +197,8 @@ class Network:
 
     def _copy(self, seed: int) -> Network:
         """Return a network like this one that computes on an engine of its own; its parameters are to be set."""
-        net, encoding = copy.copy(self), self.encoding
+        net, encoding = object.__new__(type(self)), self.encoding
+        net.__dict__.update(self.__dict__)
         net._engine, net._members, net.member_weights, net.seed = None, [], [1.0], seed
         net._set_facts()
         net.encoding, net._vector = encoding, np.zeros_like(self._vector)
@@ -459,14 +486,28 @@ class Network:
 
     def _rows_of_frame(self, x) -> np.ndarray | TableRows:
         """Return what predict was given as rows; the columns of a data frame are found by their names."""
-        if isinstance(x, (np.ndarray, TableRows)):
+        if isinstance(x, TableRows) or (isinstance(x, np.ndarray) and not self._is_table(x)):
             return x
         from .data.frame_table import open_frame  # the readers of files load the C core
         from .data.loading import load
 
         if open_frame(x) is None:
-            return np.asarray(x)
-        return load(x, self.schema, labelled=False).x
+            return self._rows_of_frame(np.asarray(x))
+        known = self.columns is not None
+        if isinstance(x, np.ndarray):
+            known = x.shape[1] <= self.inputs + self._left_out
+        return load(x, replace(self.schema, targets=[]) if known else self.schema, labelled=False).x
+
+    @property
+    def _left_out(self) -> int:
+        """Return how many columns of its data are no inputs."""
+        return len(self.config.get("left_out", ()))
+
+    def _is_table(self, x: np.ndarray) -> bool:
+        """Return whether the columns of an array are to be read as those of a file: text, or more than the features."""
+        if x.ndim != 2 or x.dtype.names:
+            return False
+        return x.dtype.kind in "OUSM" or (self._left_out > 0 and x.shape[1] == self.inputs + self._left_out)
 
     def _table_rows(self, x) -> TableRows:
         """Return rows of a table; numbers alone are taken as columns of numbers."""
@@ -575,7 +616,11 @@ class Network:
         Raises InputNotFound, DataError."""
         if is_text(path):
             return cls._from_text(path, dtype, engine)
-        tensors, meta = model_file.load(path)
+        return cls._of_tensors(path, *model_file.load(path), dtype, engine)
+
+    @classmethod
+    def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict) -> Network:
+        """Return the network, or the network of several, that a model file holds."""
         parts = model_file.members_of(tensors, meta)
         net = cls._of_file(path, *parts[0], dtype, engine)
         if "members" in meta:
@@ -629,6 +674,14 @@ class Network:
         for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             net.set_parameters({f"layer{index}.weight": weight, f"layer{index}.bias": bias})
         return net
+
+
+def _network_of(cls: type[Network], packed: bytes, engine: dict, beside: dict) -> Network:
+    """Return the network that Network.__reduce__ has taken apart."""
+    net = cls._of_tensors(model_file.IN_MEMORY, *model_file.unpacked(packed), None, engine)
+    for name, value in beside.items():
+        setattr(net, name, value)
+    return net
 
 
 def _check_name(flag: str, name: str, known) -> None:

@@ -40,6 +40,8 @@ from .core.metrics import (
     row_log_losses,
     total,
 )
+from .data.frame_table import open_frame
+from .data.model_data import load_for
 from .data.stream import StreamedDataset
 from .nn_aux import check_is_number
 from .utils import DataError, NnError, UsageError, listed, log
@@ -52,7 +54,8 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
       multiclass  rows accuracy macro confusion per_class log_loss brier
       regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
-    ds: a Dataset, or a StreamedDataset, which is read while it is used. Where its rows have weights, a row of weight 2
+    ds: a Dataset, a data frame with the targets among its columns, or a StreamedDataset, which is read while it is
+    used. Where its rows have weights, a row of weight 2
     counts as two rows in everything but `rows`, and a further key `weighted` is true.
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
@@ -60,6 +63,8 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     Raises DataError if the data do not fit the network, UsageError for a threshold or task that cannot be,
     and NnError if a score is not finite.
     """
+    if open_frame(ds) is not None:
+        ds = load_for(net, ds)
     if isinstance(ds, StreamedDataset):
         if intervals:
             raise UsageError("--intervals needs all rows in memory; leave out --memory and --window")

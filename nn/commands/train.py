@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from .. import cluster
-from ..layers import input_shape
+from ..layers import begins_auto, input_shape
 from ..layers import parse as parse_layers
 from ..nn_aux import REFERENCE, check_reference_layers
 from ..terminal import console, tables
@@ -18,7 +18,6 @@ from ..terminal.progress import make_progress
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError, check_writable
 from .common import check_apart, print_json
 
-HIDDEN = "60,10"  # hidden layers without --layers: inputs,60,10,outputs
 TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
@@ -94,7 +93,7 @@ def _trained(flags, layers, stop: StopRequest):
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
-    net = Network(_layers_for(flags, ds), ds.task, **keywords(flags, "network", "engine"))
+    net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
         check_plain(flags.model, ds)
@@ -116,7 +115,7 @@ def _parsed_layers(flags):
     """Return the layers of --layers, before the task is known; None without the flag."""
     if flags.layers is None:
         return None
-    spec = flags.layers.replace("auto", "1", 1) if _begins_auto(flags) else flags.layers
+    spec = flags.layers.replace("auto", "1", 1) if begins_auto(flags.layers) else flags.layers
     if not flags.reference:
         return parse_layers(spec, flags.activation or "relu")
     layers = parse_layers(spec, REFERENCE["activation"], "sigmoid")
@@ -139,25 +138,13 @@ def _load_training_data(flags, layers):
         given |= {"validation": flags.validation} if isinstance(flags.validation, float) else {}
     if layers is None:
         return load(flags.dataset, **given)
-    if _begins_auto(flags):
+    if begins_auto(flags.layers):
         return load(flags.dataset, outputs=layers[-1].outputs, **given)
     try:
         return load(flags.dataset, inputs=input_shape(layers), outputs=layers[-1].outputs, **given)
     except DataError as error:
         load(flags.dataset, **given)  # raises what is wrong with the data themselves; else --layers is
         raise UsageError(f"--layers {flags.layers}: {error}") from error
-
-
-def _layers_for(flags, ds) -> str:
-    """Return --layers, or the usual ones, with the number of inputs that the data have."""
-    shape = "x".join(map(str, ds.row_shape))
-    if flags.layers is None:
-        return f"{shape},{HIDDEN},{ds.outputs}"
-    return f"{shape},{flags.layers.partition(',')[2]}" if _begins_auto(flags) else flags.layers
-
-
-def _begins_auto(flags) -> bool:
-    return flags.layers is not None and flags.layers.split(",")[0].strip() == "auto"
 
 
 @contextlib.contextmanager

@@ -90,6 +90,15 @@ class GlibcRandom:
         for index, word in enumerate(state.tolist()):
             self._state[index] = word
 
+    def __reduce__(self):
+        return _glibc_random_of, (self.state(),)
+
+
+def _glibc_random_of(state) -> GlibcRandom:
+    random = GlibcRandom(0)
+    random.restore(state)
+    return random
+
 
 class GlibcOrder:
     """Row order as in the original: one array, shuffled again for each epoch from the stream of the weights."""

@@ -25,12 +25,15 @@ class ColumnTable:
 
     is_packed = False
 
-    def _open(self, path: str, paths: list[str], names: list[str], sizes: list[int]) -> None:
-        """Set the attributes from the names of the columns and the rows of each file. DataError if it has none."""
-        self.path, self.names, self.columns, self._paths = path, names, len(names), paths
+    def _open(self, path: str, paths: list[str], names: list[str] | None, sizes: list[int], columns: int = 0) -> None:
+        """Set the attributes from the names of the columns, or their number, and the rows of each file.
+
+        Raises DataError if there are none.
+        """
+        self.path, self.names, self.columns, self._paths = path, names, columns if names is None else len(names), paths
         self._starts = [0, *accumulate(sizes)]
         self.rows = self._starts[-1]
-        if not names:
+        if not self.columns:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
         if not self.rows:
             raise DataError(f"{path}: no rows, expected at least one; add the data")
@@ -45,7 +48,7 @@ class ColumnTable:
 
     def column(self, index: int) -> str:
         """Return how messages call a column."""
-        return f"column {self.names[index]}"
+        return f"column {self.names[index]}" if self.names else f"column {index} of {self.columns}"
 
     @property
     def first_row(self) -> list[str]:
@@ -55,7 +58,7 @@ class ColumnTable:
 
     def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
         """Return what the fields of every column are."""
-        columns, facts = list(range(self.columns)), [ColumnFacts() for _ in self.names]
+        columns, facts = list(range(self.columns)), [ColumnFacts() for _ in range(self.columns)]
         for part in self._range(columns, 0, min(self.rows, rows or self.rows)):
             of = f" of {self._paths[part.file]}" if len(self._paths) > 1 else ""
             each(lambda column, part=part, of=of: _count(facts[column], part, column, missing, of), columns, part.rows)

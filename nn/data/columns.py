@@ -443,6 +443,8 @@ def _now(columns: list[str] | None, targets: list[str] | None) -> list[int] | No
 
 def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[int]:
     """Return the target columns: as asked for, by the model's names, or the last one or last ones."""
+    if schema.targets == []:
+        return []
     if schema.target is not None:
         return _columns_asked_for(files, "target", str(schema.target))
     names, inputs, outputs = files.names, schema.width, schema.outputs

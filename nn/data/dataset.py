@@ -53,7 +53,8 @@ class Schema:
     """The facts about a data set's columns that are known before its rows are read; None: the file decides.
 
     task: auto, binary, multiclass or regression. inputs: values of a row, or the shape (channels, height, width) of
-    pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets.
+    pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets,
+    [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last. dtype: of the numbers.
     choices: what a person says of the columns. plain: all features are numbers without gaps, and inputs.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
@@ -135,7 +136,33 @@ class Dataset:
     ids: list[str] | None = None
 
     def __post_init__(self):
+        self._take_arrays()
         self.check()
+
+    def _take_arrays(self) -> None:
+        """Make arrays of what a person gives as x and y: frames of numbers, lists, class names. Raises DataError."""
+        if not isinstance(self.x, (np.ndarray, TableRows)):
+            names = getattr(self.x, "columns", None)
+            self.columns = self.columns or (None if names is None else [str(name) for name in names])
+            self.x = np.asarray(self.x)
+        if isinstance(self.x, np.ndarray) and self.x.dtype.kind in "OUSM":
+            raise DataError("x: found more than numbers; nn.load(x, y=y) reads columns of text, dates and gaps")
+        if self.y is None:
+            return
+        self.y = np.asarray(self.y)
+        if self.task == "regression" and self.y.ndim == 1:
+            self.y = self.y.reshape(-1, 1)
+        elif self.y.dtype.kind in "OUSb":
+            self._take_class_names()
+
+    def _take_class_names(self) -> None:
+        """Make class indices of names. Raises DataError for a name that is not among the classes."""
+        found, y = np.unique(self.y.astype(str), return_inverse=True)
+        self.classes = self.classes or found.tolist()
+        unknown = [name for name in found if name not in self.classes]
+        if unknown:
+            raise DataError(f'y: found class "{unknown[0]}", expected one of {", ".join(self.classes[:10])}')
+        self.y = np.array([self.classes.index(name) for name in found], np.int32)[y.reshape(-1)]
 
     def check(self) -> None:
         """Check weights, groups and times, which may have been set since. Raises DataError."""

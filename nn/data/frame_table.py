@@ -1,12 +1,15 @@
-"""Data frames from Python: pandas, polars, pyarrow and whatever else offers its columns as Arrow does, not copied."""
+"""Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows;
+not copied."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
+from ..utils import DataError
 from .arrow_blocks import arrow_block, pyarrow
 from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, objects, truths
 from .column_reader import Part
@@ -15,10 +18,39 @@ from .digest import ColumnsDigest, columns_digest
 from .table import Table
 from .table_files import Fields, RowIndex
 
+TARGET = "target"  # the name of targets that have none
 
-def open_frame(frame, path: str = "the data frame") -> FrameTable | None:
-    """Return the table that a data frame is; None for anything else. path: how messages call it."""
-    return FrameTable(frame, path) if _is_pandas(frame) or _is_arrow(frame) else None
+
+def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameTable | None:
+    """Return the table that a data frame or array (rows, columns) is; None for anything else.
+
+    path: how messages call it. y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
+    frame. Raises DataError if there are more or fewer of them than rows.
+    """
+    columns = _columns_of(frame)
+    if columns is None:
+        return None
+    if y is not None:
+        columns = _Beside(columns, _columns_of(_two_axes(y)))
+    return FrameTable(columns, path)
+
+
+def _columns_of(frame) -> Columns | None:
+    if _is_pandas(frame):
+        return _PandasColumns(frame)
+    if isinstance(frame, np.ndarray):
+        return _ArrayColumns(frame) if frame.ndim == 2 and frame.dtype.names is None else None
+    return _ArrowColumns(frame) if _is_arrow(frame) else None
+
+
+def _two_axes(y):
+    """Return targets as a frame or as an array (rows, targets)."""
+    if hasattr(y, "to_frame"):  # a series
+        return y.to_frame(TARGET if y.name in (None, "") else y.name)
+    if _columns_of(y) is not None:
+        return y
+    array = np.asarray(y)
+    return array.reshape(len(array), -1)
 
 
 def _is_pandas(frame) -> bool:
@@ -30,12 +62,24 @@ def _is_arrow(frame) -> bool:
     return hasattr(frame, "__arrow_c_stream__") and len(getattr(frame, "shape", ())) == 2
 
 
+class Columns(Protocol):
+    """The columns of a frame. names: of the columns, None if they have none."""
+
+    rows: int
+    columns: int
+    names: list[str] | None
+
+    def block(self, column: int, start: int, stop: int) -> ColumnBlock:
+        """Return rows of a column."""
+
+
 class _PandasColumns:
     """The columns of a frame of pandas. Its index is no column."""
 
     def __init__(self, frame):
         self._frame, self.rows = frame, len(frame)
         self.names = [str(name) for name in frame.columns]
+        self.columns = len(self.names)
 
     def block(self, column: int, start: int, stop: int) -> ColumnBlock:
         """Return rows of a column."""
@@ -48,16 +92,51 @@ class _ArrowColumns:
     def __init__(self, frame):
         self._table = pyarrow("frames of polars and Arrow").table(frame)
         self.rows, self.names = self._table.num_rows, self._table.column_names
+        self.columns = len(self.names)
 
     def block(self, column: int, start: int, stop: int) -> ColumnBlock:
         """Return rows of a column."""
         return arrow_block(self._table.column(column).slice(start, stop - start))
 
 
+class _ArrayColumns:
+    """The columns of an array (rows, columns), which have no names."""
+
+    names = None
+
+    def __init__(self, array: np.ndarray):
+        self._array, (self.rows, self.columns) = array, array.shape
+
+    def block(self, column: int, start: int, stop: int) -> ColumnBlock:
+        """Return rows of a column."""
+        return _array_block(self._array[start:stop, column])
+
+
+class _Beside:
+    """The columns of a frame with the targets of its rows behind them."""
+
+    def __init__(self, frame: Columns, targets: Columns):
+        if frame.rows != targets.rows:
+            raise DataError(f"y: {targets.rows} targets for {frame.rows} rows, expected one for each")
+        self._frame, self._targets = frame, targets
+        self.rows, self.columns = frame.rows, frame.columns + targets.columns
+        self.names = None if frame.names is None else [*frame.names, *self._target_names()]
+
+    def block(self, column: int, start: int, stop: int) -> ColumnBlock:
+        """Return rows of a column."""
+        own = self._frame.columns
+        part, place = (self._frame, column) if column < own else (self._targets, column - own)
+        return part.block(place, start, stop)
+
+    def _target_names(self) -> list[str]:
+        count = self._targets.columns
+        return self._targets.names or ([TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)])
+
+
 class _FramePart:
     """The Part of some rows of a frame."""
 
-    def __init__(self, columns: _PandasColumns | _ArrowColumns, start: int, stop: int):
+    def __init__(self, columns: Columns, start: int, stop: int):
         self._columns, self.file, self.first, self.rows = columns, 0, start, stop - start
 
     def block(self, column: int) -> ColumnBlock:
@@ -68,9 +147,9 @@ class _FramePart:
 class FrameTable(ColumnTable):
     """The TableFiles of a data frame; its SHA-256 is that of the columns that are read (digest)."""
 
-    def __init__(self, frame, path: str = "the data frame"):
-        self._frame = _PandasColumns(frame) if _is_pandas(frame) else _ArrowColumns(frame)
-        self._open(path, [path], self._frame.names, [self._frame.rows])
+    def __init__(self, columns: Columns, path: str):
+        self._frame = columns
+        self._open(path, [path], columns.names, [columns.rows], columns.columns)
 
     def read(self, fields: Fields) -> tuple[Table, str]:
         """Return (all rows, the SHA-256 of the columns)."""
@@ -98,7 +177,7 @@ def pandas_block(series) -> ColumnBlock:
     """Return the block of a column of pandas (pandas.Series)."""
     kind = series.dtype
     if isinstance(kind, np.dtype):
-        return _numpy_block(series)
+        return _array_block(series.to_numpy())
     name = type(kind).__name__
     if name == "CategoricalDtype":
         return Words.recoded(series.cat.codes.to_numpy(), kind.categories.tolist())
@@ -115,12 +194,12 @@ def pandas_block(series) -> ColumnBlock:
     return objects(series.tolist())
 
 
-def _numpy_block(series) -> ColumnBlock:
-    values = series.to_numpy()
+def _array_block(values: np.ndarray) -> ColumnBlock:
+    """Return the block of an array (rows,)."""
     if values.dtype.kind in "iuf":
         return Numbers(values)
     if values.dtype.kind == "b":
         return truths(values)
     if values.dtype.kind == "M":
         return Dates(values)
-    return Opaque(len(values), "complex numbers") if values.dtype.kind == "c" else objects(series.tolist())
+    return Opaque(len(values), "complex numbers") if values.dtype.kind == "c" else objects(values.tolist())

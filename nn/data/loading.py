@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from ..utils import DataError, UsageError
 from .columns import Columns
 from .dataset import Dataset, Schema
 from .formats import FORMATS, Format, recognise
-from .frame_table import open_frame
+from .frame_table import FrameTable, open_frame
 from .giveaways import giveaways
 from .source import absolute
 from .stream import StreamedDataset, survey
@@ -32,12 +34,17 @@ def load(
     holdout: float = 0.2,
     validation: float = 0.0,
     seed: int = 0,
+    y=None,
 ) -> Dataset | StreamedDataset:
     """Read a data set; ds.load says what the arguments are and what is raised. path: may be a data frame too."""
     schema.check()
-    frame = open_frame(path)
+    frame = open_frame(path, y=y)
     if frame is not None:
-        return _whole(Columns.choose(frame, schema, labelled))
+        return _whole(Columns.choose(frame, schema if y is None else _beside(schema, frame, path), labelled))
+    if y is not None:
+        raise UsageError("y: goes with a data frame or an array (rows, columns) of features; leave it out")
+    if isinstance(path, np.ndarray):
+        raise UsageError(f"an array of shape {path.shape}, expected (rows, columns); nn.Dataset(x, y, task) has images")
     path = os.fspath(path)
     known, files = recognise(path)
     streamed = memory is not None or window is not None
@@ -48,6 +55,14 @@ def load(
         limits = {"memory": memory, "window": window, "holdout": holdout, "validation": validation, "seed": seed}
         return columns.use(lambda columns: StreamedDataset(columns, **limits))
     return _whole(columns)
+
+
+def _beside(schema: Schema, frame: FrameTable, x) -> Schema:
+    """Return the schema of a frame whose targets stand behind the columns of x."""
+    first = np.shape(x)[1]
+    if frame.columns == first + 1 and not schema.of_model:
+        return replace(schema, target=None)
+    return replace(schema, target=",".join(map(str, range(first, frame.columns))))
 
 
 def _whole(columns: Columns) -> Dataset:

@@ -28,9 +28,10 @@ def load_for(
     labelled: bool = True,
     separator: str | None = None,
     header: str | None = None,
+    y=None,
 ) -> Dataset:
     """Read a data set with the columns, classes and target that `net` was trained with; else as ds.load."""
-    ds = loading.load(path, _schema(net, target, separator, header), labelled=labelled)
+    ds = loading.load(path, _schema(net, target, separator, header), labelled=labelled, y=y)
     _tell_strangers(net, ds)
     return ds
 

@@ -22,6 +22,7 @@ from .text_model import RETRAIN, is_text
 FORMAT = 2  # of the newest files that are read
 PLAIN_FORMAT = 1  # of a network on plain numbers or images
 _DTYPES = {"float32": "F32", "float64": "F64"}
+IN_MEMORY = "the network"  # how errors call a file that is none
 _FILE = TensorFile(
     "nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`"
 )
@@ -38,11 +39,20 @@ def save(path: str | os.PathLike, tensors: dict[str, np.ndarray], metadata: dict
     The same arguments give the same bytes. Raises OutputError if the file cannot be written, DataError
     if the model could not be loaded again (a number that is not finite, a fact that is missing).
     """
+    _FILE.save(path, *_checked(path, tensors, metadata))
+
+
+def packed(tensors: dict[str, np.ndarray], metadata: dict) -> bytes:
+    """Return the bytes that `save` writes, for `unpacked`. Raises DataError as it does."""
+    return b"".join(_FILE.packed(IN_MEMORY, *_checked(IN_MEMORY, tensors, metadata)))
+
+
+def _checked(path, tensors: dict[str, np.ndarray], metadata: dict) -> tuple[dict[str, np.ndarray], dict]:
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     is_plain = "encoding" not in metadata and "members" not in metadata
     metadata = {**metadata, "format": PLAIN_FORMAT if is_plain else FORMAT}
     _check(path, tensors, metadata)
-    _FILE.save(path, tensors, metadata)
+    return tensors, metadata
 
 
 def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
@@ -50,7 +60,11 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
 
     Raises InputNotFound if there is no such file, DataError if it is foreign, cut, changed or hostile.
     """
-    data = _FILE.read(path)
+    return unpacked(_FILE.read(path), path)
+
+
+def unpacked(data: bytes, path=IN_MEMORY) -> tuple[dict[str, np.ndarray], dict]:
+    """Return the model that these bytes of a file are, everything checked. Raises DataError."""
     header, metadata = _FILE.header(path, data)
     _check_metadata(path, metadata)
     _FILE.check_digest(path, data, metadata)

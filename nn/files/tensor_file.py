@@ -36,6 +36,13 @@ class TensorFile:
 
         The same arguments give the same bytes. Raises OutputError.
         """
+        parts = self.packed(path, tensors, facts)
+        with atomic_file(path) as file:
+            for part in parts:
+                file.write(part)
+
+    def packed(self, path, tensors: dict[str, np.ndarray], facts: dict) -> list:
+        """Return the bytes of such a file, in parts. path: how errors call it."""
         import safetensors.numpy  # here: a network that is neither read nor written does without
 
         facts = {**facts, "sha256": _NO_DIGEST}
@@ -44,9 +51,7 @@ class TensorFile:
         # The digest covers every byte of the file but its own 64: header, padding and tensors alike.
         at = self._digest_position(path, data, _NO_DIGEST)
         whole = memoryview(data)
-        with atomic_file(path) as file:
-            for part in (whole[:at], hashlib.sha256(data).hexdigest().encode(), whole[at + 64 :]):
-                file.write(part)
+        return [whole[:at], hashlib.sha256(data).hexdigest().encode(), whole[at + 64 :]]
 
     def read(self, path: str | os.PathLike) -> bytes:
         """Return a file's bytes, unchecked. Raises InputNotFound, and DataError for an empty file or a folder."""

@@ -10,6 +10,7 @@
     loop.py        Training: epoch after epoch, stops, checkpoints, figures
     pack.py        PackTraining: several networks together, each as in a Training
     folds.py       figures of a cross-validation
+    estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 
 Imports: everything below, from watch to utils. Imported by: study, commands.
 """

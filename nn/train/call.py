@@ -17,7 +17,7 @@ from ..watch.callbacks import Callback
 from .loop import Training, prepared
 from .options import Options, options_of
 from .pack import PackTraining
-from .rows import TrainingRows, split_of, split_seed
+from .rows import ReadValidation, TrainingRows, split_of, split_seed
 
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
@@ -38,7 +38,7 @@ def train(
     threshold: float | str | None = None,
     calibrate: str | None = None,
     class_weight: str | None = None,
-    validation: float | str | Dataset | None = None,
+    validation: float | str | Dataset | ReadValidation | None = None,
     monitor: str | None = None,
     patience: int | None = None,
     refit: bool | None = None,
@@ -70,7 +70,8 @@ def train(
     cost=FP:FN. calibrate: none, or temperature, found on validation rows.
 
     Rows of ds.weights above 1 count more, times class_weight: none, balanced, or numbers with commas between them.
-    validation: a share of the rows that holdout leaves, a file or a Dataset, on which every epoch is judged by
+    validation: a share of the rows that holdout leaves, a file, a Dataset or a function that reads one as the given
+    network reads its data, on which every epoch is judged by
     `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
     stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
     validation rows too, for as many epochs as were best. split_seed: draws held-out and validation rows (net.seed).
@@ -94,9 +95,9 @@ def train(
     if None not in (batch_number, batch_size):
         raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
     given = {**given, "batch_number": batch_size if batch_number is None else batch_number}
-    validation_rows = validation if isinstance(validation, Dataset) else None
+    validation_rows = validation if isinstance(validation, Dataset) or callable(validation) else None
     if validation_rows is not None:
-        given["validation"] = validation.path or GIVEN_ROWS
+        given["validation"] = getattr(validation, "path", None) or GIVEN_ROWS
     options = options_of(net, ds, {option.name: given[option.name] for option in fields(Options)})
     net.expect_batches(options.batch_number)
     saving = checkpoint

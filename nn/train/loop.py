@@ -32,7 +32,7 @@ from . import rows as row_sets
 from .asks import Ask, answer_all
 from .decision import check_decision, decide_on
 from .options import Options, is_decided_later
-from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, split_seed, window_of
+from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, refuse_gaps, split_seed, window_of
 from .validation import LOSS, metric_of
 
 POLL_SECONDS = 0.1
@@ -349,6 +349,7 @@ class Training:
     def _finish_epoch(self, loss: float) -> Iterator[Ask]:
         at, epochs = self.at, self._last_epoch()
         if not math.isfinite(loss):
+            refuse_gaps(self._data[0])
             raise NotFinite(
                 f"loss is {loss} at epoch {at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"

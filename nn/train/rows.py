@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -27,6 +27,7 @@ from .validation import LOSS, JudgedRows, truth_of
 from .weights import check_any_weight, class_weights, row_weights, weight_of
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
+ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a network reads its data
 
 
 class TrainingRows:
@@ -44,7 +45,7 @@ class TrainingRows:
         window: int | None,
         options: Options,
         rank_group: RankGroup,
-        given: Dataset | None = None,
+        given: Dataset | ReadValidation | None = None,
         refit: bool = False,
         split: Split | None = None,
     ):
@@ -83,10 +84,12 @@ class TrainingRows:
             self._file_arrays = convert(self._file)
             self._file_loaded = net.engine.load(*self._file_arrays)
 
-    def _validation_file(self, options: Options, given: Dataset | None) -> Dataset | None:
+    def _validation_file(self, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
         """Return the data set that --validation names; None where it is a share, or there is none."""
         if not isinstance(options.validation, str):
             return None
+        if callable(given):
+            given = given(self._net)
         ds = load_for(self._net, options.validation) if given is None else given
         check_fit(self._net, ds, only_rows=True)
         check_any_weight(ds.weights, np.arange(ds.rows), "validation")
@@ -233,6 +236,8 @@ def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Op
         scaling = Scaling.of_moments(o.scaling, ds.moments, columns=ds.columns)
     else:
         scaling = Scaling.fit(o.scaling, ds.x, rows, columns=ds.columns, strict=net.reference)
+        if np.isnan(scaling.shift).any():
+            refuse_gaps(ds)
     of_targets = None
     if net.task == "regression" and o.scaling != "none" and not net.reference:
         moments = ds.target_moments if window else _target_moments(ds, rows)
@@ -258,6 +263,18 @@ def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Op
             **({"table": ds.kept_choices} if ds.kept_choices else {}),
         },
     }
+
+
+def refuse_gaps(ds: Dataset | StreamedDataset) -> None:
+    """Raise DataError that names the first gap among the inputs or targets of a data set that cannot have any."""
+    for name in ("x", "y"):
+        values = getattr(ds, name, None)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isnan(values).any():
+            row, column = np.argwhere(np.isnan(values.reshape(len(values), -1)))[0].tolist()
+            raise DataError(
+                f"{ds.path or 'the data'}, row {row}, column {column} of {name}: found nan, expected a number; "
+                "nn.load(x, y=y) reads arrays and data frames with gaps"
+            )
 
 
 def kinds_of_columns(net) -> dict[str, str]:

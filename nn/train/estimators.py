@@ -1,0 +1,445 @@
+"""NetworkClassifier, NetworkRegressor: networks as scikit-learn trains and uses them.
+
+A fit reads X and y as nn.load reads a file, and trains as `nn --train --holdout 0` does: the same rows and the same
+seed give the same numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, datetime
+
+import numpy as np
+
+from ..core.metrics import decide
+from ..data import loading
+from ..data.dataset import ColumnChoices, Dataset, Schema
+from ..data.encoding import Encoding, NumberEncoder
+from ..data.frame_table import open_frame
+from ..data.table_rows import TableRows
+from ..data.targets import number_name
+from ..layers import begins_auto, input_shape, parse
+from ..nn import Network
+from ..nn_aux import DEFAULTS
+from ..utils import DataError, UsageError, listed
+from .call import train
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import (
+        _check_sample_weight,
+        assert_all_finite,
+        check_array,
+        check_consistent_length,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
+except ImportError:
+    raise UsageError(
+        "nn.NetworkClassifier and nn.NetworkRegressor need the package scikit-learn, 1.6 or newer: "
+        'pip install "nn-trainer[sklearn]"'
+    ) from None
+
+QUICK_STEPS = 1000  # optimiser steps that a fit takes at least where no epochs are given
+_MEDIAN_ROWS = 10_000  # that medians are taken of, at most
+_FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
+_COLUMNS = ("categories", "numbers", "dates", "drop", "missing")  # parameters of nn.load
+_NETWORK = ("activation", "loss", "init", "backend", "dtype", "threads", "gpus")  # of Network
+_TRAINING = (  # of nn.train
+    "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
+    "patience", "refit", "split_seed", "networks",
+)  # fmt: skip
+
+
+def quick_epochs(rows: int, batch_size: int) -> int:
+    """Return how many epochs train a network where none are given: the usual, and QUICK_STEPS steps at least."""
+    batches = -(-rows // batch_size)
+    return max(DEFAULTS["epochs"], -(-QUICK_STEPS // batches))
+
+
+class _NetworkEstimator(BaseEstimator):
+    """What both estimators share: rows are checked as scikit-learn does, then read as nn reads tables."""
+
+    _training = _TRAINING
+
+    def fit(self, X, y, sample_weight=None, eval_set=None):
+        """Train on the rows of X and their targets y; returns the estimator.
+
+        X (rows, columns): an array or a data frame, with texts, dates and gaps if there are any. sample_weight (rows,):
+        a row of weight 2 counts as two. eval_set: (X, y) or (X, y, sample_weight) that choose the best epoch, in place
+        of `validation`.
+        Raises ValueError for what cannot be trained on, as scikit-learn does.
+        """
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        names = _names(y)
+        X, y = self._checked(X, y)
+        with _value_errors():
+            targets = self._targets(y)
+            ds = loading.load(X, self._schema(), y=targets)
+            ds.weights = self._weights(X, sample_weight)
+            seed = self._seed()
+            net = Network.for_data(ds, self.layers, seed=seed, **self._given(_NETWORK))
+            batch_size = self.batch_size or DEFAULTS["batch_number"]
+            given = self._given(self._training)
+            if eval_set is not None:
+                given["validation"] = self._validation(eval_set)
+            figures = train(
+                net, ds, holdout=0.0, batch_size=batch_size, epochs=self.epochs or quick_epochs(ds.rows, batch_size),
+                **given,
+            )  # fmt: skip
+            net.describe(classes=self._class_names(), targets=names if net.columns else None)
+        self.network_, self.figures_, self.loss_curve_ = net, figures, net.history["loss"]
+        self._medians = _medians(ds)
+        return self
+
+    # ---- what a person gives
+
+    def _given(self, names) -> dict:
+        """Return the parameters of these names that are not None."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _schema(self) -> Schema:
+        """Return what is known of the columns before they are read."""
+        inputs = None
+        if self.layers is not None and not begins_auto(self.layers):
+            inputs = input_shape(parse(self.layers))
+        choices = ColumnChoices(**{name: getattr(self, name) for name in _COLUMNS})
+        return Schema(self._task(), inputs, dtype=self.dtype or "float32", choices=choices)
+
+    def _weights(self, X, sample_weight) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        rows = X if isinstance(X, np.ndarray) else np.zeros((len(X), 1))
+        return _check_sample_weight(sample_weight, rows, dtype=np.float64)
+
+    def _validation(self, eval_set):
+        """Return a function that reads the rows of eval_set as a network reads its data."""
+        if isinstance(eval_set, list) and len(eval_set) == 1:
+            eval_set = eval_set[0]
+        if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
+            raise ValueError("eval_set: expected (X, y) or (X, y, sample_weight)")
+        X, y = self._checked(*eval_set[:2], reset=False)
+        targets, weights = self._targets(y, reset=False), self._weights(X, (*eval_set, None)[2])
+
+        def read(net: Network) -> Dataset:
+            ds = loading.load(X, net.schema, y=targets)
+            ds.weights = weights
+            return ds
+
+        return read
+
+    # ---- rows
+
+    def _checked(self, X, y="no_validation", reset: bool = True):
+        """Return X as a frame or an array, and y, checked as scikit-learn does, which notes or compares the columns."""
+        is_frame = not isinstance(X, np.ndarray) and open_frame(X) is not None
+        if is_frame:
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            if not isinstance(y, str):
+                y = self._checked_targets(y)
+                check_consistent_length(X, y)
+        else:
+            rules = {"dtype": None, "ensure_all_finite": "allow-nan", "reset": reset}
+            if isinstance(y, str):
+                X = validate_data(self, X, **rules)
+            else:
+                X, _ = validate_data(self, X, y, multi_output=True, **rules)
+                y = self._checked_targets(y)
+            X = _fields(X) if X.dtype.kind == "O" else X
+        return X if isinstance(y, str) else (X, y)
+
+    def _outputs(self, X) -> np.ndarray:
+        """Return the network's outputs (rows, outputs) for these rows."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        with _value_errors():
+            return self.network_.predict(self._rows(X))
+
+    def _rows(self, X) -> np.ndarray | TableRows:
+        """Return X as the network's data are read. A gap where training had none in any column becomes the median."""
+        schema = replace(self.network_.schema, targets=[])
+        if self._medians is None:
+            return loading.load(X, schema, labelled=False).x
+        any_gaps = Encoding(tuple(NumberEncoder(0.0, 1.0, median) for median in self._medians.tolist()))
+        rows = loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.numbers
+        return np.where(np.isnan(rows), self._medians.astype(rows.dtype), rows)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
+    """A network that tells classes, for scikit-learn.
+
+    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`, but that small
+    data are trained on for 1,000 steps at least where `epochs` is None. random_state: the seed. dtype: float32,
+    float64. class_weight: balanced, {class: weight}, or a number for each class.
+    fit holds no rows out: `validation` or eval_set set some apart.
+
+    Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each),
+    figures_ (those of `nn --train --json`).
+    """
+
+    _training = (*_TRAINING, "threshold", "calibrate")
+
+    def __init__(
+        self,
+        layers=None,
+        *,
+        activation=None,
+        loss=None,
+        init=None,
+        epochs=None,
+        batch_size=None,
+        learning_rate=None,
+        optimizer=None,
+        momentum=None,
+        weight_decay=None,
+        schedule=None,
+        scaling=None,
+        networks=None,
+        class_weight=None,
+        threshold=None,
+        calibrate=None,
+        validation=None,
+        monitor=None,
+        patience=None,
+        refit=None,
+        split_seed=None,
+        categories=None,
+        numbers=None,
+        dates=None,
+        drop=None,
+        missing=None,
+        backend=None,
+        dtype=None,
+        threads=None,
+        gpus=None,
+        random_state=0,
+    ):
+        self.layers = layers
+        self.activation = activation
+        self.loss = loss
+        self.init = init
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.scaling = scaling
+        self.networks = networks
+        self.class_weight = class_weight
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.validation = validation
+        self.monitor = monitor
+        self.patience = patience
+        self.refit = refit
+        self.split_seed = split_seed
+        self.categories = categories
+        self.numbers = numbers
+        self.dates = dates
+        self.drop = drop
+        self.missing = missing
+        self.backend = backend
+        self.dtype = dtype
+        self.threads = threads
+        self.gpus = gpus
+        self.random_state = random_state
+
+    def predict(self, X) -> np.ndarray:
+        """Return the class of each row (rows,); of two classes by the threshold."""
+        scores = self._outputs(X)
+        picked = decide(scores[:, 0] if scores.shape[1] == 1 else scores, self.network_.threshold)
+        return self.classes_[picked]
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Return the probability of each class (rows, classes), in the order of classes_."""
+        scores = self._outputs(X)
+        return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+
+    def _task(self) -> str:
+        return "binary" if len(self.classes_) == 2 else "multiclass"
+
+    def _checked_targets(self, y) -> np.ndarray:
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        return y
+
+    def _targets(self, y: np.ndarray, reset: bool = True) -> np.ndarray:
+        """Return the indices of the classes; reset: y says which classes there are."""
+        if reset:
+            self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds one class, {self.classes_[0]!r}, expected two or more")
+        unknown = ~np.isin(y, self.classes_)
+        if unknown.any():
+            raise ValueError(f"y: found class {y[unknown][0]!r}, expected one of {listed(self.classes_.tolist())}")
+        return np.searchsorted(self.classes_, y)
+
+    def _class_names(self) -> list[str]:
+        """Return the classes as a model file has them."""
+        are_numbers = self.classes_.dtype.kind in "iuf"
+        return [number_name(value) if are_numbers else str(value) for value in self.classes_.tolist()]
+
+    def _given(self, names) -> dict:
+        given = super()._given(names)
+        if names is self._training and self.class_weight is not None:
+            given["class_weight"] = self._class_weight()
+        return given
+
+    def _class_weight(self) -> str:
+        """Return class_weight as the flag has it."""
+        weights = self.class_weight
+        if isinstance(weights, dict):
+            weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
+        return weights if isinstance(weights, str) else ",".join(repr(float(weight)) for weight in weights)
+
+
+class NetworkRegressor(RegressorMixin, _NetworkEstimator):
+    """A network that tells numbers, one or several of each row, for scikit-learn.
+
+    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`, but that small
+    data are trained on for 1,000 steps at least where `epochs` is None. random_state: the seed. dtype: float32,
+    float64. fit holds no rows out: `validation` or eval_set set some apart.
+
+    Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each), figures_
+    (those of `nn --train --json`).
+    """
+
+    def __init__(
+        self,
+        layers=None,
+        *,
+        activation=None,
+        loss=None,
+        init=None,
+        epochs=None,
+        batch_size=None,
+        learning_rate=None,
+        optimizer=None,
+        momentum=None,
+        weight_decay=None,
+        schedule=None,
+        scaling=None,
+        networks=None,
+        validation=None,
+        monitor=None,
+        patience=None,
+        refit=None,
+        split_seed=None,
+        categories=None,
+        numbers=None,
+        dates=None,
+        drop=None,
+        missing=None,
+        backend=None,
+        dtype=None,
+        threads=None,
+        gpus=None,
+        random_state=0,
+    ):
+        self.layers = layers
+        self.activation = activation
+        self.loss = loss
+        self.init = init
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.scaling = scaling
+        self.networks = networks
+        self.validation = validation
+        self.monitor = monitor
+        self.patience = patience
+        self.refit = refit
+        self.split_seed = split_seed
+        self.categories = categories
+        self.numbers = numbers
+        self.dates = dates
+        self.drop = drop
+        self.missing = missing
+        self.backend = backend
+        self.dtype = dtype
+        self.threads = threads
+        self.gpus = gpus
+        self.random_state = random_state
+
+    def predict(self, X) -> np.ndarray:
+        """Return what each row is told to be, float64: (rows,), or (rows, targets) where y had two axes."""
+        values = self._outputs(X).astype(np.float64)
+        return values[:, 0] if self._is_single else values
+
+    def _task(self) -> str:
+        return "regression"
+
+    def _checked_targets(self, y) -> np.ndarray:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        self._is_single = y.ndim == 1
+        return y
+
+    def _targets(self, y: np.ndarray, reset: bool = True) -> np.ndarray:
+        return y
+
+    def _class_names(self) -> None:
+        return None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _names(y) -> list[str] | None:
+    """Return the names of targets, None if they have none."""
+    names = getattr(y, "columns", None)
+    if names is None:
+        names = [name for name in [getattr(y, "name", None)] if name is not None]
+    return [str(name) for name in names] or None
+
+
+def _medians(ds: Dataset) -> np.ndarray | None:
+    """Return the median of each column, float64, of a table of numbers without gaps; None of other data."""
+    if isinstance(ds.x, TableRows) or ds.are_images:
+        return None
+    return np.median(ds.x[:: -(-ds.rows // _MEDIAN_ROWS)].astype(np.float64), axis=0)
+
+
+def _fields(X: np.ndarray) -> np.ndarray:
+    """Return an array of objects as numbers where all of them are, else as it is. Raises TypeError for others."""
+    types = {type(value) for value in X.flat}
+    other = [kind for kind in types if not issubclass(kind, _FIELDS)]
+    if other:
+        raise TypeError(f"X: argument must be a string or a number, not {other[0].__name__!r}")
+    if any(issubclass(kind, (str, date, datetime, np.datetime64)) for kind in types):
+        return X
+    return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+
+
+@contextlib.contextmanager
+def _value_errors() -> Iterator[None]:
+    """Raise what nn refuses as scikit-learn's callers expect it."""
+    try:
+        yield
+    except (DataError, UsageError) as error:
+        raise ValueError(str(error)) from error
