@@ -6,6 +6,7 @@ from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.networks import fill, network
 
+from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda import small
 from nn.backends.cuda.engine import CudaEngine
@@ -199,7 +200,7 @@ def test_vectors_of_a_member_are_its_own(gpu):
     assert np.array_equal(pack.get(1, "kept"), start_of(engine, 1))
     assert np.array_equal(pack.get(1, "parameters"), start_of(engine, 2))
     assert not pack.get(0, "kept").any() and not pack.get(2, "moment1").any()
-    assert pack.bytes() - engine.bytes() == 3 * 3 * 4 * engine.size
+    assert pack.bytes() - engine.bytes() == 3 * 3 * 4 * packs.whole_lines(engine.size)
     for wrong in (np.zeros(3, np.float32), np.zeros(engine.size)):
         with pytest.raises(ValueError, match="expected float32"):
             pack.set(0, "parameters", wrong)
@@ -240,3 +241,19 @@ def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
     monkeypatch.setattr(small.Plan, "_forward", lambda plan: first(plan).replace("\n__syncthreads();", "", 1))
     broken = alone(prepared()[0], data[1], 1, how[1], 2)
     assert not np.array_equal(broken[0][0], expected[0][0])
+
+
+def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_network_alone(gpu, monkeypatch):
+    monkeypatch.setattr(engines, "PREDICT_ROWS", 32)  # several batches
+    engine, data = prepared(weighted=True)
+    pack = engine.pack(MEMBERS, 10)
+    for member in range(MEMBERS):
+        pack.set(member, "parameters", start_of(engine, member))
+    jobs = [PackJob(m, data[m], rows_of(m)[::-1], settings(m), None, 1) for m in range(MEMBERS)][::-1]  # of an epoch
+    with monkeypatch.context() as patch:
+        patch.setattr(CudaEngine, "_forward", None)  # of the network alone
+        outputs, losses = pack.predict(jobs), pack.loss(jobs)
+    for job, predicted, loss in zip(jobs, outputs, losses, strict=True):
+        engine.set("parameters", start_of(engine, job.member))
+        assert np.array_equal(predicted, engine.predict(data[job.member], job.rows))
+        assert loss == engine.loss(data[job.member], job.rows)

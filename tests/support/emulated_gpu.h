@@ -63,6 +63,15 @@ T __shfl_xor_sync(unsigned, T v, int other)
     leave(AT_WARP);
     return v;
 }
+static void __syncwarp() { leave(AT_WARP); }
+static unsigned __ballot_sync(unsigned, bool mine)
+{
+    unsigned mask = mine ? 1u << now->number % 32 : 0;
+    for (int other = 1; other < 32; other *= 2)
+        mask |= __shfl_xor_sync(0xffffffffu, mask, other);
+    return mask;
+}
+static int __popc(unsigned v) { return __builtin_popcount(v); }
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 static unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 {

@@ -213,7 +213,7 @@ class CudaEngine:
 
     def _needs_library(self, purpose: Purpose) -> bool:
         """Return whether a library may take over ops: in large batches, in a group, or of a layer that is its own."""
-        large = self._flops(purpose) > WHOLE_EPOCH_FLOPS
+        large = self.flops(purpose) > WHOLE_EPOCH_FLOPS
         return bool(purpose.distribute) or large or self.calls_library(purpose)
 
     def _program(self, purpose: Purpose) -> Program:
@@ -273,7 +273,7 @@ class CudaEngine:
         """Return whether a library computes layers of this network whatever their size."""
         return False
 
-    def _flops(self, purpose: Purpose) -> float:
+    def flops(self, purpose: Purpose) -> float:
         """Return the operations of one batch."""
         forward = 2.0 * sum(layer.outputs * layer.fan_in for layer in self.layers if layer.weight_shape)
         return forward * purpose.rows * (3 if purpose.backward else 1)
@@ -397,16 +397,25 @@ class CudaEngine:
 
     # ---- forward passes
 
+    def forward_purpose(self, kind: str, data: CudaData, count: int) -> Purpose:
+        """Return the purpose of a forward pass over `count` rows of data; kind: predict or loss."""
+        widest = max(self.inputs, *(layer.outputs for layer in self.layers))
+        most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
+        batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
+        weighted = data.weights is not None and kind != "predict"
+        return Purpose(kind, batch, data.labels and kind != "predict", data.rows_as, weighted)
+
+    def whole_epochs(self, purpose: Purpose) -> Program | None:
+        """Return the program of a purpose if one launch runs it for whole epochs; None: others do."""
+        return self._program(purpose) if self._choose_runner(purpose) is WholeEpochs else None
+
     def _forward(self, kind: str, data: CudaData, rows: np.ndarray | None, make):
         """Run the program `kind` over rows; make(count) gives the arrays that a segment fills, which are yielded."""
         count = data.rows if rows is None else len(rows)
         if rows is not None:
             check_numbers(rows, data.rows)
-        widest = max(self.inputs, *(layer.outputs for layer in self.layers))
-        most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
-        batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
-        weighted = data.weights is not None and kind != "predict"
-        purpose = Purpose(kind, batch, data.labels and kind != "predict", data.rows_as, weighted)
+        purpose = self.forward_purpose(kind, data, count)
+        batch = purpose.rows
         for at in range(0, count, OUT_ROWS):
             block = None if rows is None else rows[at : at + OUT_ROWS]
             if rows is None and count > OUT_ROWS:

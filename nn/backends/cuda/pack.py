@@ -18,8 +18,9 @@ from ..turns import Turns
 from .abi import CONTROL_TYPE, MOMENTS, THREADS, update_rule
 from .data import CudaData, check_numbers
 from .device import cupy
-from .epoch import advance, batch_weights, update_table
-from .program import PRELUDE, Purpose, losses_source, sources
+from .epoch import advance, batch_weights, mean_loss, update_table
+from .memory import whole_lines
+from .program import PRELUDE, Program, Purpose, epoch_source, losses_source, sources
 from .runner import compiled
 from .small import LEAST_SHARED, Plan
 
@@ -28,7 +29,8 @@ from .small import LEAST_SHARED, Plan
 PARTS_A_TURN = 4
 FIRST_BATCHES = 16  # between two looks at the stop flags, before anybody knows how long they take
 LONGEST_WAIT = 0.04  # seconds between two looks at the stop flags
-ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time
+BLOCK_FLOPS = 1.5e7  # operations of a block in the time in which the engine starts a forward pass of one member
+ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time, or for their activations
 DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 4
 
 
@@ -37,7 +39,7 @@ class CudaPack(Turns):
 
     def __init__(self, engine, count: int, rows: int):
         super().__init__(engine, count)
-        self._rows, self._kernels, self._chunks = rows, {}, {}
+        self._rows, self._plans, self._kernels, self._chunks = rows, {}, {}, {}
         self._on_gpu: dict[str, object] = {}  # (members, parameters) of each vector that is there
         with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
             self._matrix("parameters")
@@ -59,7 +61,8 @@ class CudaPack(Turns):
     def _matrix(self, what: str):
         """Return the members' vectors on the GPU; the first call makes them, of zeros."""
         if what not in self._on_gpu:
-            self._on_gpu[what] = cupy().zeros((self.count, max(1, self._engine.size)), self._engine.dtype)
+            size = max(1, whole_lines(self._engine.size))  # kernels load whole vectors
+            self._on_gpu[what] = cupy().zeros((self.count, size), self._engine.dtype)
         return self._on_gpu[what]
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
@@ -94,11 +97,16 @@ class CudaPack(Turns):
 
     def _side_by_side(self, purpose: Purpose, members: int) -> bool:
         """Return whether that many members train together; the current GPU's memory decides."""
-        engine = self._engine
-        if not engine.runs_small(purpose):
+        if not self._engine.runs_small(purpose):
             return False
-        plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
+        plan = self._plan(purpose)
         return plan.fits() and members * PARTS_A_TURN >= plan.parts
+
+    def _plan(self, purpose: Purpose) -> Plan:
+        if purpose not in self._plans:
+            engine = self._engine
+            self._plans[purpose] = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
+        return self._plans[purpose]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         """Train every job's member; see Pack.epoch. Jobs whose batches are alike train together."""
@@ -122,11 +130,6 @@ class CudaPack(Turns):
         rows = min(settings.batch, len(job.rows) - job.progress.row)
         rule = update_rule(settings.optimizer, settings.momentum)
         return self._engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
-
-    def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        """Return the outputs (rows, outputs) of every job."""
-        self._check_members([job.member for job in jobs])
-        return super().predict(jobs)
 
     # ---- training side by side
 
@@ -154,9 +157,7 @@ class CudaPack(Turns):
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
         if purpose not in self._kernels:
-            engine = self._engine
-            plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
-            self._kernels[purpose] = SideBySide(plan, purpose)
+            self._kernels[purpose] = SideBySide(self._plan(purpose), purpose)
         return self._kernels[purpose]
 
     def _control(self, purpose: Purpose, jobs: list[PackJob]):
@@ -168,20 +169,16 @@ class CudaPack(Turns):
         orders = Orders(jobs, counts, purpose.weighted)
         row_loss = cupy().empty(int((counts - begun).sum()))
         updates, at = self._updates(jobs, orders)
-        control = np.zeros(len(jobs), CONTROL_TYPE)
-        members = np.array([job.member for job in jobs])
-        for what in ("parameters", "moment1", "moment2")[: 1 + MOMENTS[purpose.optimizer]]:
+        control, members = controls(jobs, self._matrix("parameters")), np.array([job.member for job in jobs])
+        for what in ("moment1", "moment2")[: MOMENTS[purpose.optimizer]]:
             matrix = self._matrix(what)
-            control[what] = matrix.data.ptr + members * matrix[0].nbytes
-        for name, column in (("x", 0), ("y", 1), ("weights", 2)):
-            control[name] = [_address(job.data, column) for job in jobs]
+            control[what] = matrix.data.ptr + members * matrix[:1].nbytes
         control["order"] = orders.addresses + 8 * begun
         control["count"], control["batch"] = counts - begun, batch
         control["row_loss"] = row_loss.data.ptr + 8 * (np.cumsum(counts - begun) - (counts - begun))
         control["updates"] = updates.data.ptr + at * updates[0].nbytes
         control["seed"] = [job.settings.seed for job in jobs]
         control["step"] = [job.progress.step for job in jobs]
-        control["size"] = 1
         return control, batches.tolist(), (orders, row_loss, updates)
 
     def _updates(self, jobs: list[PackJob], orders: Orders):
@@ -201,10 +198,54 @@ class CudaPack(Turns):
             at.append(places[key])
         return cupy().asarray(np.concatenate(tables)), np.array(at)
 
+    # ---- forward passes
+
+    def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
+        """Return the outputs (rows, outputs) of every job."""
+        self._check_members([job.member for job in jobs])
+        return self._passes("predict", jobs)
+
+    def loss(self, jobs: Sequence[PackJob]) -> list[float]:
+        """Return the mean loss of every job."""
+        self._check_members([job.member for job in jobs])
+        losses = self._passes("loss", jobs)
+        return [mean_loss(own, job.data.weights, job.rows) for own, job in zip(losses, jobs, strict=True)]
+
+    def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list[np.ndarray]:
+        """Return what a forward pass gives for each job. Those whose passes are alike are in a launch together."""
+        engine, alike, found = self._engine, {}, {}
+        for job in jobs:
+            check_numbers(job.rows, job.data.rows)
+            purpose = engine.forward_purpose(kind, job.data, len(job.rows))
+            alike.setdefault((purpose, -(-len(job.rows) // purpose.rows)), []).append(job)
+        for (purpose, batches), own in alike.items():
+            with engine.here("a forward pass", "use fewer networks, or a smaller network"):
+                passes = self._forward(purpose) if self._passes_pay(purpose, batches, own) else None
+                if passes:
+                    results = passes.run(self._matrix("parameters"), own, batches)
+            if not passes:
+                how = {"predict": "predict", "loss": "row_losses"}[kind]
+                results = [getattr(self._with(job), how)(job.data, job.rows) for job in own]
+            found |= {job.member: result for job, result in zip(own, results, strict=True)}
+        return [found[job.member] for job in jobs]
+
+    def _passes_pay(self, purpose: Purpose, batches: int, jobs: list[PackJob]) -> bool:
+        """Return whether one block a member is as quick as the whole GPU for one member after the other."""
+        work = batches * self._engine.flops(purpose)
+        return 0 < work <= BLOCK_FLOPS * len(jobs) and all(job.data.resident for job in jobs)
+
+    def _forward(self, purpose: Purpose) -> Passes | None:
+        """Return the kernel of a forward pass; None where the network alone has several."""
+        if purpose not in self._kernels:
+            engine, program = self._engine, self._engine.whole_epochs(purpose)
+            self._kernels[purpose] = program and Passes(program, engine.dtype, engine.outputs)
+        return self._kernels[purpose]
+
     def _with(self, job: PackJob):
         """Return the engine with the member's parameters."""
         with self._engine.here("the parameters"):
-            cupy().copyto(self._engine.vector("parameters"), self._matrix("parameters")[job.member])
+            own = self._matrix("parameters")[job.member, : max(1, self._engine.size)]
+            cupy().copyto(self._engine.vector("parameters"), own)
         return self._engine
 
 
@@ -238,12 +279,62 @@ class SideBySide:
         return sums.get()
 
 
+class Passes:
+    """Forward passes of many networks in one launch: the program of the network alone, by a block each."""
+
+    def __init__(self, program: Program, dtype: np.dtype, outputs: int):
+        self.program, self.dtype, self.outputs = program, dtype, outputs
+        self.kernel = compiled(epoch_source(program), dtype.name, False).get_function("epoch")
+
+    def run(self, parameters, jobs: list[PackJob], batches: int) -> list[np.ndarray]:
+        """Return each job's outputs (rows, outputs), or its rows' losses (rows,). parameters: of all members."""
+        program, results = self.program, []
+        values = program.purpose.rows * program.row_values, program.partial_sum_values
+        each = max(1, ROOM // (sum(values) * self.dtype.itemsize + 1))
+        for at in range(0, len(jobs), each):
+            results += self._run(parameters, jobs[at : at + each], batches, *map(whole_lines, values))
+        return results
+
+    def _run(self, parameters, jobs: list[PackJob], batches: int, row_values: int, sum_values: int) -> list[np.ndarray]:
+        count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
+        predicts, width = self.program.purpose.kind == "predict", self.outputs
+        (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
+        result = cupy().empty((counts.sum(), width), self.dtype) if predicts else cupy().empty(int(counts.sum()))
+        rows, sums = (cupy().zeros((count, max(1, n)), self.dtype) for n in (row_values, sum_values))
+        arrivals = cupy().zeros(count, np.uint32)
+        control = controls(jobs, parameters)
+        for what, memory in (("rows", rows), ("partial_sums", sums), ("arrivals", arrivals)):
+            control[what] = memory.data.ptr + np.arange(count) * memory[:1].nbytes
+        control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
+        control["order"], control["count"] = addresses, counts
+        control["capacity"] = control["batch"] = self.program.purpose.rows
+        arguments = (cupy().asarray(control.view(np.uint8)), np.int64(0), np.int64(0), np.int64(batches))
+        self.kernel((1, count), (THREADS,), arguments, shared_mem=self.program.shared_bytes)
+        return np.split(result.get(), first[1:])
+
+
+def controls(jobs: list[PackJob], parameters) -> np.ndarray:
+    """Return the jobs' control structures, with their parameters and data."""
+    control = np.zeros(len(jobs), CONTROL_TYPE)
+    control["parameters"] = parameters.data.ptr + np.array([job.member for job in jobs]) * parameters[:1].nbytes
+    for name, column in (("x", 0), ("y", 1), ("weights", 2)):
+        control[name] = [_address(job.data, column) for job in jobs]
+    control["size"] = 1
+    return control
+
+
+def rows_on_gpu(jobs: list[PackJob]):
+    """Return (the address of each job's rows as they stand, the arrays there); jobs of the same rows share them."""
+    arrays = {id(job.rows): job.rows for job in jobs}
+    given = {key: cupy().asarray(np.ascontiguousarray(rows, np.int64)) for key, rows in arrays.items()}
+    return np.array([given[id(job.rows)].data.ptr for job in jobs]), given
+
+
 class Orders:
     """The row order of each job on the GPU: drawn there, or with `on_host` on the processor, where it is kept too."""
 
     def __init__(self, jobs: list[PackJob], counts: np.ndarray, on_host: bool):
-        self._given = {id(job.rows): cupy().asarray(job.rows) for job in {id(job.rows): job for job in jobs}.values()}
-        self.addresses = np.array([self._given[id(job.rows)].data.ptr for job in jobs])
+        self.addresses, self._given = rows_on_gpu(jobs)
         self.on_host: dict[int, np.ndarray] = {}
         drawn = [k for k, job in enumerate(jobs) if job.shuffle is not None]
         limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)

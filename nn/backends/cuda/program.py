@@ -276,7 +276,7 @@ def _epoch_kernel(program: Program) -> str:
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 epoch(const control *where, int64 row, int64 index, int64 batches)
 {{
-    const control c = *where;
+    const control c = where[blockIdx.y];         /* of several networks each has a row of the grid */
     unsigned target = 0;
     {{
         const batch b = batch_of(c, row, index);
