@@ -64,6 +64,11 @@ def prototypes(text):
     return [(result, name, re.sub(r"\s+", " ", parameters)) for result, name, parameters in found]
 
 
+def server(isa, suffix):
+    """The instruction set whose copy of the core serves this one for this number type."""
+    return SERVED_BY.get((isa, suffix), isa)
+
+
 def entries(text, sets):
     """C source: every FN function as a jump to the copy of the instruction set in use."""
     lines = ["int nn_isa_index(void);"]
@@ -72,13 +77,12 @@ def entries(text, sets):
         for suffix, real in REALS.items():
             typed = re.sub(r"\breal\b", real, parameters)
             returned = re.sub(r"\breal\b", real, result)
-            for isa in sets:
-                if (isa, suffix) not in SERVED_BY:
-                    lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
+            for isa in dict.fromkeys(server(isa, suffix) for isa in sets):
+                lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
             lines.append(f"{returned}{name}_{suffix}({typed})\n{{\n    switch (nn_isa_index()) {{")
             for index, isa in enumerate(sets):
                 case = "default" if index == len(sets) - 1 else f"case {index}"
-                call = f"{name}_{suffix}_{SERVED_BY.get((isa, suffix), isa)}({arguments})"
+                call = f"{name}_{suffix}_{server(isa, suffix)}({arguments})"
                 lines.append(
                     f"    {case}: {call + '; return' if result.strip() == 'void' else 'return ' + call};"
                 )
@@ -138,12 +142,16 @@ def compiles(program, *flags):
 
 
 def instruction_sets():
-    """Those of INSTRUCTION_SETS that this platform and compiler (and its assembler) know."""
+    """Those of INSTRUCTION_SETS that this platform and compiler (and its assembler) know. NN_BUILD_ISA="amx avx2"
+    builds no others but the baseline, in a part of the time."""
     target = f'__attribute__((target("{INSTRUCTION_SETS["amx"][0]}")))'
     instruction = '__asm__ volatile("tdpbf16ps %tmm0, %tmm1, %tmm2");'
     absent = set() if X86 else {"amx", "avx512", "avx2"}
     if not compiles(f"{target} int main(void) {{ {instruction} return 0; }}\n"):
         absent.add("amx")
+    wanted = os.environ.get("NN_BUILD_ISA")
+    if wanted:
+        absent |= INSTRUCTION_SETS.keys() - {*wanted.split(), "baseline"}
     return {name: entry for name, entry in INSTRUCTION_SETS.items() if name not in absent}
 
 
@@ -201,10 +209,9 @@ def make_omp():
     sets = instruction_sets()
     defines = [f"-DNN_HAS_{isa.upper()}={index}" for index, isa in enumerate(sets)]
     cores = [
-        write_if_changed(f"omp_{s}_{isa}.c", core_source(real, f"{s}_{isa}", width, isa))
+        write_if_changed(f"omp_{s}_{isa}.c", core_source(real, f"{s}_{isa}", INSTRUCTION_SETS[isa][1], isa))
         for s, real in REALS.items()
-        for isa, (_, width) in sets.items()
-        if (isa, s) not in SERVED_BY
+        for isa in dict.fromkeys(server(isa, s) for isa in sets)
     ]
     jumps = write_if_changed("omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text(), sets))
     return extension(
