@@ -397,6 +397,7 @@ class Network:
 
     def take_parameters(self) -> None:
         """Bring the parameters back from the engine, after it has trained them."""
+        self._vector = None  # the old ones may be the only room there is
         self._vector = self.engine.get("parameters")
 
     # ---- computing

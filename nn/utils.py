@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import glob
 import hashlib
+import io
 import logging
 import os
 import signal
@@ -52,6 +53,14 @@ class OutputError(NnError):
     """A file cannot be written."""
 
     exit_code = 73
+
+
+class SideFileError(OutputError):
+    """Files beside the model could not be written; the training went on without them. result: its figures."""
+
+    def __init__(self, failures: Sequence[OutputError], result: dict):
+        super().__init__("; ".join(dict.fromkeys(map(str, failures))))
+        self.result = result
 
 
 class Stopped(NnError):
@@ -185,7 +194,7 @@ def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
             yield file
         return
     try:
-        with open_stream(path) as file:
+        with open_stream(path) as stream, io.BufferedWriter(stream) as file:
             yield file
     except BrokenPipeError:
         raise
@@ -196,7 +205,7 @@ def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 def open_stream(path: str | os.PathLike) -> BinaryIO:
     """Open for writing what is_stream is true of; what was written to an open file stays before."""
     number = open_file(path)
-    return open(path if number is None else os.dup(number), "wb")
+    return open(path if number is None else os.dup(number), "wb", buffering=0)
 
 
 def _remove_forsaken(target: Path) -> None:

@@ -415,19 +415,39 @@ def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
     assert "nn: warning: c.ck will be replaced; --resume auto would go on from it" in result.err.splitlines()
 
 
-def test_a_full_disk_ends_the_training_and_the_old_checkpoint_stays(folder):
+def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
+    """The model is smaller than the state, which has no room."""
     (folder / "c.ck").write_bytes(b"as it was")
 
     def small_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
 
-    given = ["--train", "--dataset", "two.csv", "--layers", "2,200,1", "--epochs", 100000]
+    given = ["--train", "--dataset", "two.csv", "--layers", "2,400,1", "--epochs", 3]
     process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=small_files)
     code, err = wait_for(process)
     assert code == 73
-    assert err.splitlines()[-1].startswith("nn: c.ck: cannot write: ")
+    *_, warning, last = (line for line in err.splitlines() if line.startswith("nn: "))
+    assert warning == "nn: warning: c.ck: cannot write: File too large; the training goes on"
+    assert last == "nn: c.ck: cannot write: File too large; m.bin is written"
     assert (folder / "c.ck").read_bytes() == b"as it was"
-    assert sorted(path.name for path in folder.iterdir()) == ["c.ck", "images.npz", "two.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == ["c.ck", "images.npz", "m.bin", "two.csv"]
+    succeed(*given, "--model", "n.bin")
+    assert (folder / "m.bin").read_bytes() == (folder / "n.bin").read_bytes()
+
+
+def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(folder):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150000, 150000))
+
+    given = ["--train", "--dataset", "two.csv", "--layers", "2,4000,1", "--epochs", 1000000]
+    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=small_files)
+    read_until(process, "cannot write")
+    process.send_signal(signal.SIGTERM)
+    code, err = wait_for(process)
+    assert code == 73
+    found = "stopped by SIGTERM: c.ck: cannot write: File too large; the unfinished network is in m.bin.part"
+    assert err.splitlines()[-1] == f"nn: {found}"
+    succeed("--info", "--model", "m.bin.part")
 
 
 # ---------------------------------------------------------------- wrong use

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from support.campaign import CASES, FILES, faults_of, prepare
 from support.command_line import succeed, write_two_classes
 from support.faults import outcomes
 
@@ -45,3 +46,31 @@ def test_memory_that_ends_anywhere_in_the_core_is_one_line(files, backend, comma
     for outcome in failed:
         assert outcome.code == 1 and len(outcome.lines) == 1 and "out of memory" in outcome.err, outcome
         assert outcome.files["m.bin"] == old
+
+
+@pytest.mark.parametrize("mode", ["train", "predict"])
+def test_memory_that_ends_anywhere_is_one_line_and_the_old_files_stay(tmp_path, mode):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    prepare(folder, CASES[mode])
+    found = list(faults_of(mode, "large_allocation", folder))
+    assert len(found) > 3 and not any(wrong for _, wrong in found), found
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=pytest.mark.long) if case.is_long else mode for mode, case in CASES.items()]
+)
+def test_a_file_that_cannot_be_written_at_any_point(tmp_path, mode, lasting):
+    """The old file or the new one, one line with its name, exit code 73, nothing left over."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    prepare(folder, CASES[mode])
+    for kind in FILES:
+        found = list(faults_of(mode, kind, folder, lasting))
+        assert found
+        assert not [(kind, outcome, wrong) for outcome, wrong in found if wrong]
+        assert all(outcome.code != 1 for outcome, _ in found)

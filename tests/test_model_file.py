@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.effort import examples
 
-from nn.files import model_file, text_model
+from nn.files import model_file, tensor_file, text_model
 from nn.utils import DataError, InputNotFound, OutputError
 
 DIGEST = "5" * 64
@@ -117,6 +117,19 @@ def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
     metadata = json.loads(facts["nn"])
     assert list(metadata) == sorted(metadata)
     assert metadata["format"] == 1
+
+
+@pytest.mark.parametrize("shapes", [[(3, 2), (0,), (5,)], [(1,)], [(2, 1, 3), (), (7, 1)]])
+def test_the_bytes_are_those_of_safetensors(shapes):
+    types = ["float32", "float64", "int64", "uint32"]
+    tensors = {
+        f"{name}{number}": np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        for number, shape in enumerate(shapes)
+        for name, dtype in zip("zéab", types, strict=True)
+    }
+    metadata = {"nn": json.dumps({"a": [1, "\u00e9\n"]})}
+    header, arrays = tensor_file._header_of(tensors, metadata)
+    assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(tensors, metadata)
 
 
 def test_a_model_of_non_contiguous_arrays_is_saved_in_their_logical_order(tmp_path):

@@ -9,7 +9,9 @@ import threading
 import pytest
 from support.command_line import environment, run, succeed
 
-from nn.utils import OutputError, atomic_write, check_writable
+import nn
+from nn.utils import OutputError, SideFileError, atomic_write, check_writable
+from nn.watch.callbacks import CsvHistory
 
 TRAIN = ["--train", "--dataset", "two.csv", "--epochs", 2, "--quiet"]
 PREDICT = ["--predict", "--dataset", "two.csv", "--model", "m.bin", "--quiet"]
@@ -138,3 +140,36 @@ def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
     assert result.code == 73 and len(result.err.splitlines()) == 1
     assert result.err.endswith(": cannot write: File name too long\n")
     assert os.listdir() == ["two.csv"]
+
+
+# ---------------------------------------------------------------- files beside the model
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_history_that_cannot_be_written_ends_no_training(two):
+    result = run(*TRAIN[:-1], "--model", "m.bin", "--history", "/dev/full", "--json")
+    *_, warning, last = (line for line in result.err.splitlines() if line.startswith("nn: "))
+    failure = "/dev/full: cannot write: No space left on device"
+    assert warning == f"nn: warning: {failure}; the training goes on without it"
+    assert (result.code, last) == (73, f"nn: {failure}; m.bin is written")
+    assert len(result.json["loss"]) == 2
+    succeed(*TRAIN, "--model", "n.bin")
+    assert (two.parent / "m.bin").read_bytes() == (two.parent / "n.bin").read_bytes()
+
+
+def test_an_old_history_stays_until_the_first_epoch_is_over(two):
+    (two.parent / "h.csv").write_text("old")
+    result = run(*TRAIN, "--model", "m.bin", "--history", "h.csv", "--layers", "2,4,3,2,1,nonsense")
+    assert result.code == 2 and (two.parent / "h.csv").read_text() == "old"
+    result = run(*TRAIN, "--model", "m.bin", "--history", "h.csv", "--learning_rate", 1e300, "--optimizer", "sgd")
+    assert result.code == 1 and (two.parent / "h.csv").read_text() == "old"
+
+
+def test_python_gets_the_figures_of_a_training_whose_history_is_lost(two):
+    ds = nn.load("two.csv")
+    net = nn.Network("2,3,1", ds.task)
+    before = net.predict(ds.x)
+    with pytest.raises(SideFileError, match="/dev/full: cannot write") as error:
+        nn.train(net, ds, epochs=3, callback=CsvHistory("/dev/full"))
+    assert len(error.value.result["loss"]) == 3
+    assert (net.predict(ds.x) != before).any()

@@ -15,7 +15,17 @@ from ..nn_aux import REFERENCE, check_reference_layers
 from ..terminal import console, tables
 from ..terminal.flags import given_values, keywords
 from ..terminal.progress import make_progress
-from ..utils import DataError, NnError, Stopped, StopRequest, UsageError, check_writable
+from ..utils import (
+    LONGEST_KEPT_NAME,
+    DataError,
+    NnError,
+    OutputError,
+    SideFileError,
+    Stopped,
+    StopRequest,
+    UsageError,
+    check_writable,
+)
 from .common import check_apart, print_json
 
 TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
@@ -32,29 +42,47 @@ def train_command(flags) -> None:
     _check_networks(flags)
     if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
+    if flags.output:
+        check_writable(flags.output, stream=True)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
 
     stop = StopRequest()
     with _signals_to(stop):
         try:
-            net, ds, result, observers = _trained(flags, layers, stop)
+            net, ds, result, observers, lost = _trained(flags, layers, stop)
         except KeyboardInterrupt:
             raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
         if cluster.current().rank == 0 and flags.model is not None:
             net.export(flags.model)
-    if flags.output:
-        from .predictions import fold_table, write_table
-
-        write_table(flags.output, fold_table(net, ds))
-    if flags.model is not None:
-        result["model"] = flags.model
-    observers.finish(result, net.config["batch_number"])
+            result["model"] = flags.model
+    with _kept_in(lost):
+        if flags.output:
+            _write_folds(flags.output, net, ds)
+    with _kept_in(lost):
+        observers.finish(result, net.config["batch_number"])
     if flags.json:
         print_json(result)
     elif not flags.quiet:
         tables.training_report(result)
     if flags.profile and not flags.json:
         tables.profile_report(result["profile"])
+    if lost:
+        raise OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
+
+
+@contextlib.contextmanager
+def _kept_in(lost: list[OutputError]) -> Iterator[None]:
+    """Keep an OutputError for the end: what the other files hold is not lost to it."""
+    try:
+        yield
+    except OutputError as error:
+        lost.append(error)
+
+
+def _write_folds(path: str, net, ds) -> None:
+    from .predictions import fold_table, write_table
+
+    write_table(path, fold_table(net, ds))
 
 
 def _check_written(flags) -> None:
@@ -82,7 +110,7 @@ def _check_networks(flags) -> None:
 
 
 def _trained(flags, layers, stop: StopRequest):
-    """Read the data and train; returns (network, data, figures, observers)."""
+    """Read the data and train; returns (network, data, figures, observers, files that could not be written)."""
     from ..files.checkpoint import Checkpoint
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
@@ -101,13 +129,16 @@ def _trained(flags, layers, stop: StopRequest):
     callback = observers.beside(make_progress(console.about_training(ds), flags.quiet, flags.verbose))
     options = keywords(flags, "train")
     try:
-        result = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop)
-        return net, ds, result, observers
+        return net, ds, train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), observers, []
+    except SideFileError as error:
+        return net, ds, error.result, observers, [error]
     except Stopped as stopped:
-        kept = f"the state is saved in {flags.checkpoint}, continue with --resume auto"
-        if flags.checkpoint is None and cluster.current().rank == 0:
+        kept, lost = f"the state is saved in {flags.checkpoint}, continue with --resume auto", checkpoint.failure
+        if (flags.checkpoint is None or lost) and cluster.current().rank == 0:
             kept = "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
         cluster.current().gather(None)  # nobody leaves while rank 0 writes
+        if lost:
+            raise OutputError(f"{stopped}: {lost}; {kept}") from stopped
         raise _stopped(flags, stopped, kept) from stopped
 
 
@@ -176,12 +207,18 @@ def _signal_code(signum: int) -> int:
 
 def _keep_part(net, model: str) -> str:
     """Write the unfinished network beside the model; returns a remark on where it is."""
-    part = f"{model}.part"
+    part = _part_of(model)
     try:
         net.export(part)
         return f"the unfinished network is in {part}"
     except NnError as error:
         return f"the unfinished network is lost ({error})"
+
+
+def _part_of(model: str) -> str:
+    """Return the name of an unfinished network's file, cut where the system would not take one so long."""
+    folder, name = os.path.split(model)
+    return os.path.join(folder, os.fsencode(name)[:LONGEST_KEPT_NAME].decode(errors="ignore") + ".part")
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:

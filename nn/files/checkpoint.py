@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..nn_aux import DEFAULTS
-from ..utils import DataError, InputNotFound, UsageError, check_writable, log
+from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
 from .tensor_file import TensorFile
 
 FORMAT = 1
@@ -130,6 +130,7 @@ class Checkpoint:
         self._every, self._begun = every or DEFAULTS["checkpoint_every"], -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
+        self.failure: OutputError | None = None  # of the last time that the state was to be written
 
     def _source(self, resume) -> str | None:
         """Return the file to go on from, which must exist."""
@@ -154,7 +155,7 @@ class Checkpoint:
     def save(self, fingerprint: Fingerprint, position: Position, vectors: dict[str, np.ndarray]) -> None:
         """Write the state as it is now, in a thread of its own while the training goes on.
 
-        vectors: copies, as fingerprint.vectors lists them. Raises the OutputError of the last time.
+        vectors: copies, as fingerprint.vectors lists them. A failure is told and kept as `failure`.
         """
         counts = {name: getattr(position, name) for name in COUNTS}
         self.write_later(fingerprint, counts, {**vectors, **position.arrays()})
@@ -167,10 +168,27 @@ class Checkpoint:
         self._writing = self._worker.submit(self._write, arrays, {**facts, **shared, "format": FORMAT})
 
     def finish(self) -> None:
-        """Wait until the file is written. Raises OutputError, the old file is there then."""
-        if self._writing is not None:
-            writing, self._writing = self._writing, None
+        """Wait until the file is written, or it is known that it cannot be: the old file is there then."""
+        if self._writing is None:
+            return
+        writing, self._writing = self._writing, None
+        try:
             writing.result()
+            self.failure = None
+        except OutputError as error:
+            self.lose(error)
+        except MemoryError:
+            self.lose_for_memory()
+
+    def lose(self, error: OutputError) -> None:
+        """Keep why the state is not in the file; the training goes on."""
+        if self.failure is None:
+            log.warning("%s; the training goes on", error)
+        self.failure = error
+
+    def lose_for_memory(self) -> None:
+        """Keep that there was no room for the copies that are written."""
+        self.lose(OutputError(f"{self.path}: cannot write: out of memory"))
 
     def _write(self, arrays: dict[str, np.ndarray], facts: dict) -> None:
         _FILE.save(self.path, arrays, facts)

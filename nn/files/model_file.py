@@ -275,7 +275,7 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
                 f"{path}: damaged model file: {name} is {array.dtype.name}, "
                 f"expected {metadata['dtype']}; {RETRAIN}"
             )
-        if not np.isfinite(array).all():
+        if not is_finite(array):
             raise DataError(f"{path}: {name} holds a number that is not finite; train again")
     wanted = parameter_shapes(_layers_of(metadata))
     found = {name: array.shape for name, array in tensors.items()}
@@ -285,6 +285,12 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
                 f"{path}: damaged model file: {shortened(name)} has shape {found.get(name)}, "
                 f"its layers {shortened(metadata['layers'])} need {wanted.get(name)}; {RETRAIN}"
             )
+
+
+def is_finite(array: np.ndarray) -> bool:
+    """Return whether all numbers are finite; looks at some at a time, for there may be little memory left."""
+    values, some = array.reshape(-1), 1 << 16
+    return all(np.isfinite(values[first : first + some]).all() for first in range(0, values.size, some))
 
 
 def is_model(path: str | os.PathLike) -> bool:

@@ -64,8 +64,12 @@ class PackCheckpoint:
         self._checkpoint.write_later(self._fingerprint, dict.fromkeys(COUNTS, 0) | {"members": counts}, arrays)
 
     def finish(self) -> None:
-        """Wait until the file is written."""
+        """Wait until the file is written, or cannot be; see Checkpoint.finish."""
         self._checkpoint.finish()
+
+    def lose_for_memory(self) -> None:
+        """See Checkpoint.lose_for_memory."""
+        self._checkpoint.lose_for_memory()
 
 
 class MemberCheckpoint:
@@ -85,6 +89,10 @@ class MemberCheckpoint:
     def due(self, epoch: int, epochs: int) -> bool:
         """Return False: the pack asks all members to save at once."""
         return False
+
+    def lose_for_memory(self) -> None:
+        """See Checkpoint.lose_for_memory."""
+        self._pack.lose_for_memory()
 
     def save(self, fingerprint: Fingerprint, position: Position, vectors: dict[str, np.ndarray]) -> None:
         """Keep the state as it is now."""

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, atomic_file, os_reason
+from ..utils import DataError, InputNotFound, OutputError, atomic_file, os_reason
 
 _NO_DIGEST = "0" * 64
+_TYPES = ("uint32", "float32", "float64", "int64")  # of arrays that are written, in the order of safetensors
 
 
 @dataclass(frozen=True)
@@ -34,24 +35,27 @@ class TensorFile:
     def save(self, path: str | os.PathLike, tensors: dict[str, np.ndarray], facts: dict) -> None:
         """Write a file, replacing `path` only once it is complete; `sha256` is added to the facts here.
 
-        The same arguments give the same bytes. Raises OutputError.
+        The same arguments give the same bytes. Nothing is copied: a network that fills the memory can be written.
+        Raises OutputError.
         """
-        parts = self.packed(path, tensors, facts)
-        with atomic_file(path) as file:
-            for part in parts:
-                file.write(part)
+        try:
+            parts = self.packed(path, tensors, facts)
+            with atomic_file(path) as file:
+                for part in parts:
+                    file.write(part)
+        except MemoryError as error:
+            raise OutputError(f"{path}: cannot write: out of memory") from error
 
     def packed(self, path, tensors: dict[str, np.ndarray], facts: dict) -> list:
-        """Return the bytes of such a file, in parts. path: how errors call it."""
-        import safetensors.numpy  # here: a network that is neither read nor written does without
-
+        """Return the bytes of such a file, in parts: the header, then the arrays. path: how errors call it."""
         facts = {**facts, "sha256": _NO_DIGEST}
         text = json.dumps(facts, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-        data = safetensors.numpy.save(tensors, {self.key: text})
+        header, arrays = _header_of(tensors, {self.key: text})
         # The digest covers every byte of the file but its own 64: header, padding and tensors alike.
-        at = self._digest_position(path, data, _NO_DIGEST)
-        whole = memoryview(data)
-        return [whole[:at], hashlib.sha256(data).hexdigest().encode(), whole[at + 64 :]]
+        at, digest = self._digest_position(path, header, _NO_DIGEST), hashlib.sha256(header)
+        for array in arrays:
+            digest.update(array)
+        return [header[:at], digest.hexdigest().encode(), header[at + 64 :], *arrays]
 
     def read(self, path: str | os.PathLike) -> bytes:
         """Return a file's bytes, unchecked. Raises InputNotFound, and DataError for an empty file or a folder."""
@@ -158,6 +162,26 @@ class TensorFile:
             return safetensors.numpy.load(data)
         except (safetensors.SafetensorError, ValueError, OverflowError) as error:
             raise self.damaged(path, one_line(error)) from error
+
+
+def _header_of(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> tuple[bytes, list[np.ndarray]]:
+    """Return (header, arrays as bytes in their order), as safetensors has them: wide types first, then by name."""
+    names = sorted(tensors, key=lambda name: (-_TYPES.index(tensors[name].dtype.name), name))
+    entries: dict[str, dict] = {"__metadata__": metadata}
+    arrays, begin = [], 0
+    for name in names:
+        array = np.ascontiguousarray(tensors[name], tensors[name].dtype.newbyteorder("<"))
+        kind = array.dtype.name
+        entries[name] = {
+            "dtype": f"{kind[0].upper()}{8 * array.itemsize}",
+            "shape": list(tensors[name].shape),
+            "data_offsets": [begin, begin + array.nbytes],
+        }
+        arrays.append(array.reshape(-1).view(np.uint8))
+        begin += array.nbytes
+    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, arrays
 
 
 def is_digest(value) -> bool:

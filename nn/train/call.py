@@ -12,8 +12,8 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import DEFAULTS
-from ..utils import StopRequest, UsageError
-from ..watch.callbacks import Callback
+from ..utils import SideFileError, StopRequest, UsageError
+from ..watch.callbacks import Callback, Callbacks
 from .loop import Training, prepared
 from .options import Options, options_of
 from .pack import PackTraining
@@ -89,7 +89,8 @@ def train(
     batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
 
     Raises UsageError for a wrong value, DataError for data that do not fit, NnError for a loss that is not finite, and
-    Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C.
+    Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C. SideFileError: a checkpoint or a
+    callback's file could not be written; the network is trained, and the error has the figures.
     """
     given = locals()
     if None not in (batch_number, batch_size):
@@ -104,19 +105,28 @@ def train(
     if not isinstance(checkpoint, Checkpoint):
         saving = Checkpoint(checkpoint, checkpoint_every, resume)
     callback = callback or progress or Callback()
+    told = callback if isinstance(callback, Callbacks) else Callbacks([callback])
     stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
     if folds is not None:
-        return _cross_validation(net, ds, options, folds, networks, callback, stop, saving, validation_rows)
-    if rows is not None:
-        return _on_rows(net, ds, options, rows, networks, callback, stop, saving, validation_rows)
+        result = _cross_validation(net, ds, options, folds, networks, told, stop, saving, validation_rows)
+    elif rows is not None:
+        result = _on_rows(net, ds, options, rows, networks, told, stop, saving, validation_rows)
+    else:
+        result = _on_all(net, ds, options, networks, told, stop, saving, validation_rows)
+    failures = [*told.failures, *filter(None, [saving.failure])]
+    if failures:
+        raise SideFileError(failures, result)
+    return result
+
+
+def _on_all(net, ds, options: Options, networks, callback, stop, saving: Checkpoint, given) -> dict:
+    """Train one network, or several, on the rows that the options leave."""
     ds, window = prepared(net, ds, options)
     if (networks or 1) > 1:
-        return PackTraining(
-            net, ds, window, options, networks, callback, stop, saving, validation_rows
-        ).run()
-    return Training(net, ds, options, callback, stop, saving, validation_rows, window).run()
+        return PackTraining(net, ds, window, options, networks, callback, stop, saving, given).run()
+    return Training(net, ds, options, callback, stop, saving, given, window).run()
 
 
 def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:

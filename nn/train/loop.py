@@ -425,7 +425,11 @@ class Training:
     def save(self) -> None:
         """Save the state as it is now, where the call asks for a checkpoint."""
         if self.checkpoint.path is not None and self.rank_group.rank == 0:
-            vectors = {name: self.engine.get(name) for name in self._vectors()}
+            try:
+                vectors = {name: self.engine.get(name) for name in self._vectors()}
+            except MemoryError:
+                self.checkpoint.lose_for_memory()
+                return
             self.checkpoint.save(self.fingerprint, self.at, vectors)
 
     # ---- figures

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable
 
 from ..nn_aux import SCHEDULES
-from ..utils import OutputError, os_reason
+from ..utils import OutputError, atomic_write, check_writable, is_stream, log, open_stream, os_reason
 
 
 class Callback:
@@ -35,40 +36,50 @@ class Callback:
 
 
 class Callbacks(Callback):
-    """Several callbacks as one, called in their order."""
+    """Several callbacks as one, called in their order.
+
+    One that cannot write its file is told of and left out from then on: no training is lost to it. failures: what the
+    files could not be written for.
+    """
 
     def __init__(self, callbacks: Iterable[Callback]):
         self._callbacks = list(callbacks)
+        self.failures: list[OutputError] = []
+
+    def _tell(self, what: str, *arguments) -> None:
+        for callback in list(self._callbacks):
+            try:
+                getattr(callback, what)(*arguments)
+            except OutputError as error:
+                self._callbacks.remove(callback)
+                self.failures.append(error)
+                log.warning("%s; the training goes on without it", error)
 
     def start(self, info: dict) -> None:
-        for callback in self._callbacks:
-            callback.start(info)
+        self._tell("start", info)
 
     def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
-        for callback in self._callbacks:
-            callback.update(epoch, rows_done, rows, loss)
+        self._tell("update", epoch, rows_done, rows, loss)
 
     def epoch(
         self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
-        for callback in self._callbacks:
-            callback.epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
+        self._tell("epoch", epoch, epochs, loss, val_loss, seconds, us_per_batch)
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
-        for callback in self._callbacks:
-            callback.judged(epoch, metric, value, is_best)
+        self._tell("judged", epoch, metric, value, is_best)
 
     def refit(self, epochs: int, rows: int) -> None:
-        for callback in self._callbacks:
-            callback.refit(epochs, rows)
+        self._tell("refit", epochs, rows)
 
     def close(self) -> None:
-        for callback in self._callbacks:
-            callback.close()
+        self._tell("close")
 
 
 class CsvHistory(Callback):
-    """A line for each epoch in a CSV file, flushed when the epoch is over.
+    """A line for each epoch in a CSV file, which can be read when the epoch is over; a device or a pipe will do.
+
+    An older file stays until the first epoch is over; a line that there is no room for is not there in part.
 
     Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's beginning,
     seconds, us_per_batch; with validation rows val_metric, empty where it is undefined. The epochs of a refit are not
@@ -78,29 +89,32 @@ class CsvHistory(Callback):
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
 
     def __init__(self, path: str):
-        self._path = path
-        try:
-            self._file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115 (closed by `close`)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
-        self._csv = csv.writer(self._file, lineterminator="\n")
+        check_writable(path, stream=True)
+        self._path, self._file, self._size = path, None, 0
 
     def start(self, info: dict) -> None:
         self._info, self._metric, self._is_refit = info, [], False
-        self._write([*self.COLUMNS, *(["val_metric"] if info["monitor"] else [])])
+        self._pending = io.StringIO(newline="")  # what is known before the first epoch is over
+        self._csv = csv.writer(self._pending, lineterminator="\n")
+        self._csv.writerow([*self.COLUMNS, *(["val_metric"] if info["monitor"] else [])])
         done = info["resumed"]["done"] if info["resumed"] else []
         for epoch, (loss, val_loss, seconds) in enumerate(done, 1):  # what a checkpoint knows of earlier runs
             if info["monitor"]:
                 self.judged(epoch, info["monitor"], info["resumed"]["metrics"][epoch - 1], False)
-            self.epoch(epoch, info["epochs"], loss, val_loss, seconds, 1e6 * seconds / info["batches"])
+            self._add(epoch, info["epochs"], loss, val_loss, seconds, 1e6 * seconds / info["batches"])
+        if done:
+            self._write()
 
     def epoch(
         self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
-        if self._is_refit:
-            return
+        if not self._is_refit:
+            self._add(epoch, epochs, loss, val_loss, seconds, us_per_batch)
+            self._write()
+
+    def _add(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
         rate, times = learning_rate(self._info, epoch, epochs), [f"{seconds:.6g}", f"{us_per_batch:.6g}"]
-        self._write([epoch, loss, "" if val_loss is None else val_loss, rate, *times, *self._metric])
+        self._csv.writerow([epoch, loss, "" if val_loss is None else val_loss, rate, *times, *self._metric])
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
         self._metric = ["" if math.isnan(value) else value]
@@ -109,14 +123,38 @@ class CsvHistory(Callback):
         self._is_refit = True
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
-    def _write(self, fields) -> None:
+    def _write(self) -> None:
+        """Write the lines that are pending."""
+        lines = self._pending.getvalue().encode()
+        self._pending.seek(0)
+        self._pending.truncate()
         try:
-            self._csv.writerow(fields)
-            self._file.flush()
+            if self._file is not None:
+                self._append(lines)
+            elif is_stream(self._path):
+                self._file = open_stream(self._path)
+                self._append(lines)
+            else:
+                atomic_write(self._path, lines)
+                self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 (closed by `close`)
+                self._size = len(lines)
         except OSError as error:
             raise OutputError(f"{self._path}: cannot write: {os_reason(error)}") from error
+
+    def _append(self, lines: bytes) -> None:
+        """Write whole lines, or nothing."""
+        try:
+            written = 0
+            while written < len(lines):
+                written += self._file.write(lines[written:])
+            self._size += len(lines)
+        except OSError:
+            if not is_stream(self._path):
+                self._file.truncate(self._size)
+            raise
 
 
 def learning_rate(info: dict, epoch: int, epochs: int) -> float:

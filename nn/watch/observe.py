@@ -28,9 +28,8 @@ class Observers:
     def __init__(self, flags, net, reading: tuple[float, float]):
         self._flags, self._net = flags, net
         self._callbacks: list[Callback] = []
-        for path, stream in ((flags.trace, False), (flags.history, True)):
-            if path is not None:
-                check_writable(path, stream)
+        if flags.trace is not None:
+            check_writable(flags.trace)
         self._trace = trace.Trace(net) if flags.trace is not None else None
         if self._trace:
             self._trace.span("reading", "reading", *reading, file=flags.dataset)
@@ -46,7 +45,7 @@ class Observers:
             batches = max(self._traced_batches if self._trace else 0, profile.BATCHES if flags.profile else 0)
             self._callbacks.append(_Recording(net, batches))
 
-    def beside(self, callback: Callback | None) -> Callback:
+    def beside(self, callback: Callback | None) -> Callbacks:
         """Return the observers and `callback` as one."""
         return Callbacks([*self._callbacks, *filter(None, [callback])])
 

@@ -1,0 +1,131 @@
+"""The campaign of faults: for each mode of `nn` a command, each of its calls failing once, and what must come of it.
+
+`python tests/support/campaign.py` prints the table of docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a program: the folders that pytest finds by itself
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+
+from support.command_line import succeed, write_two_classes
+from support.faults import Outcome, outcomes
+
+OLD = "as it was\n"
+PLAN = "[defaults]\ndataset = 'two.csv'\nepochs = 1\n[grid]\nlayers = ['2,2,1', '2,3,1']\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, the files that it replaces and those that it only adds to or writes line by line."""
+
+    command: str
+    whole: tuple[str, ...] = ()  # replaced whole, the same bytes each time
+    timed: tuple[str, ...] = ()  # replaced whole, but they hold times
+    lines: tuple[str, ...] = ()
+    is_long: bool = False
+
+
+CASES = {
+    "train": Case(
+        "--train --dataset two.csv --model m.bin --epochs 2 --checkpoint c.ck --history h.csv --trace t.json",
+        whole=("m.bin",), timed=("t.json", "c.ck"), lines=("h.csv",),
+    ),
+    "train, .m": Case(
+        "--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
+        whole=("m.m",),
+    ),
+    "train --networks": Case(
+        "--train --dataset two.csv --model m.bin --epochs 1 --networks 2 --checkpoint c.ck",
+        whole=("m.bin",), timed=("c.ck",),
+    ),
+    "train --folds": Case(
+        "--train --dataset two.csv --model m.bin --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")
+    ),
+    "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),
+    "test --report": Case(
+        "--test --dataset two.csv --model old.bin --report r.html", timed=("r.html",), is_long=True
+    ),
+    "plot": Case("--plot old.bin -o pictures --report r.html", timed=("r.html",), is_long=True),
+}  # fmt: skip
+FILES = ("create", "write", "fsync", "rename")
+
+
+def prepare(folder: Path, case: Case) -> None:
+    """Fill a folder with data, an old model, and old files in the place of all that the command writes."""
+    write_two_classes(folder / "two.csv")
+    here = Path.cwd()
+    os.chdir(folder)
+    succeed("--train", "--dataset", "two.csv", "--model", "old.bin", "--epochs", 1)
+    os.chdir(here)
+    for name in (*case.whole, *case.timed, *case.lines):
+        (folder / name).write_text(OLD)
+
+
+def faults_of(mode: str, kind: str, folder: Path, lasting: bool = False) -> Iterator[tuple[Outcome, list[str]]]:
+    """Yield what came of each fault, and what is wrong with that."""
+    case = CASES[mode]
+    fine, *failed = outcomes(kind, f"{case.command} --quiet".split(), folder, lasting=lasting)
+    assert fine.code == 0, fine.err
+    for outcome in failed:
+        yield outcome, list(_wrong(case, fine, outcome))
+
+
+def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
+    """Yield what breaks a promise: old file or new one, one line, its exit code, nothing left over."""
+    if outcome.code not in (0, 1, 73):
+        yield f"exit code {outcome.code}"
+    if (outcome.code == 0) == bool(outcome.err):
+        yield f"exit code {outcome.code} with {outcome.err!r}"
+    if outcome.code and (len(outcome.lines) != 1 or not outcome.err.startswith("nn: ")):
+        yield f"not one line: {outcome.err!r}"
+    if "Error" in outcome.err or "Traceback" in outcome.err:
+        yield f"an internal error: {outcome.err!r}"
+    for name in fine.files.keys() | outcome.files.keys():
+        found, new = outcome.files.get(name), fine.files.get(name)
+        if new is None:
+            yield f"{name} is left over"
+        elif name in case.timed:
+            if found != OLD and (found is None or abs(len(found) - len(new)) > 0.2 * len(new)):
+                yield f"{name} is neither the old file nor the new one"
+        elif name in case.lines:
+            if found != OLD and not (found or "").endswith("\n"):
+                yield f"{name} is neither the old file nor whole lines"
+        elif name not in case.whole and not (name.startswith("pictures") and found is None) and found != new:
+            yield f"{name} changed"
+        elif name in case.whole and found not in (OLD, new):
+            yield f"{name} is neither the old file nor the new one"
+    if outcome.code == 0 and any(outcome.files.get(name) != fine.files[name] for name in case.whole):
+        yield "exit code 0, and an old file"
+
+
+def _table() -> None:
+    """Print the table of docs/faults.md."""
+    kinds = ("core_allocation", "large_allocation", *FILES)
+    print("| command | " + " | ".join(kind.replace("_", " ") for kind in kinds) + " |")
+    print("|---|" + "--:|" * len(kinds))
+    for mode, case in CASES.items():
+        counts = []
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "files"
+            folder.mkdir()
+            prepare(folder, case)
+            for kind in kinds:
+                found = list(faults_of(mode, kind, folder))
+                found += list(faults_of(mode, kind, folder, lasting=True)) if kind in FILES else []
+                for outcome, wrong in found:
+                    if wrong:
+                        print(mode, kind, outcome.n, wrong, file=sys.stderr)
+                counts.append(str(len(found)))
+        print(f"| `{mode}` | " + " | ".join(counts) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    _table()
