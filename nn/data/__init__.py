@@ -6,7 +6,8 @@
 
 loading goes the whole way, and ds.py is its door; model_data goes it with the schema of a model. formats recognises a
 file and names its reader; table_files is the border that table formats keep to; kinds says how the fields of a column
-are read. csv_table is made of csv_head, the first lines, and csv_reader, the rows. column_table is what formats of
+are read. csv_table is made of csv_head, the first lines, and csv_reader, the rows;
+csv_pieces reads a large file by several threads. column_table is what formats of
 typed columns share: column_blocks says what their fields are (arrow_blocks for those of Arrow), column_reader makes a
 Table of them; digest is that of the columns that were read. column_types decides what a column is read as, table_rows
 are rows of more than numbers. The training rows give the constants of scaling (numbers alone) or of encoding, by way

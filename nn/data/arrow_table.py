@@ -11,7 +11,7 @@ from itertools import accumulate
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
 from .arrow_blocks import arrow_block, pyarrow
 from .column_blocks import ColumnBlock
-from .column_reader import Part
+from .column_reader import Part, each
 from .column_table import ColumnTable
 from .source import Extents
 from .table_files import AS_FOUND, ReadOptions
@@ -156,8 +156,15 @@ class _PieceFiles(ColumnTable):
             low, high = max(start, first), min(stop, end)
             if low < high:
                 if self._kept[0] != (number, piece):
-                    self._kept = (number, piece), {}
+                    self._kept = (number, piece), self._columns_of(number, piece, columns)
                 yield _PiecePart(self, number, piece, low - first, high - low)
+
+    def _columns_of(self, number: int, piece: int, columns: list[int]) -> dict:
+        """Return columns of a piece; threads share the reading."""
+        file = self._pieces[number]
+        with file.reading():
+            read = each(lambda column: file.column(piece, column), columns, file.sizes[piece])
+        return dict(zip(columns, read, strict=True))
 
     def _digests(self) -> list[bytes]:
         return [bytes.fromhex(sha256_file(file.path)) for file in self._pieces]

@@ -104,10 +104,11 @@ class Arrays:
     """Room for rows of a table; `rows` of it are filled."""
 
     def __init__(self, fields: Fields, room: int):
-        self.inputs = np.empty((room, len(fields.inputs)), fields.input_kind.dtype)
+        order = "F" if fields.texts or fields.dates else "C"  # such rows are used column by column
+        self.inputs = np.empty((room, len(fields.inputs)), fields.input_kind.dtype, order)
         self.targets = np.empty((room, len(fields.targets)))
-        self.codes = np.empty((room, len(fields.texts)), np.int32)
-        self.dates = np.empty((room, len(fields.dates)))
+        self.codes = np.empty((room, len(fields.texts)), np.int32, order)
+        self.dates = np.empty((room, len(fields.dates)), order=order)
         self.ids: list[list[str]] = [[] for _ in fields.ids]
         self.rows = 0
         self.runs: list[tuple[int, int, int]] = []  # (file, place in it, rows) of rows that follow each other

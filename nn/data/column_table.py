@@ -64,16 +64,16 @@ class ColumnTable:
             each(lambda column, part=part, of=of: _count(facts[column], part, column, missing, of), columns, part.rows)
         return facts
 
-    def read(self, fields: Fields) -> tuple[Table, str]:
-        """Return (all rows, the SHA-256 of the files)."""
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
+        """Return (all rows, the SHA-256 of the files if it is asked for)."""
         with ThreadPoolExecutor(1) as hasher:
-            digests = hasher.submit(self._digests)
+            digests = hasher.submit(self._digests if hashed else list)
             reader = self._reader(fields)
             arrays = reader.arrays(self.rows)
             for part in self._range(reader.columns, 0, self.rows):
                 reader.add(arrays, part)
             self._check_labelled(arrays.rows)
-            return reader.table(arrays), joint_digest(digests.result())
+            return reader.table(arrays), joint_digest(digests.result()) if hashed else None
 
     def blocks(
         self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None

@@ -20,6 +20,7 @@ from .table_rows import TableRows
 MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 _SHARED = 0.2  # share of the rows whose text occurs at least RARE times, below which a column is one of names
+_GLANCE_ROWS = 1 << 14  # which tell nearly always that a column is not one of names
 _MOST_OBSTACLES = 20
 _MOST_WORDS = 1 << 16  # that are looked at one by one
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
@@ -152,6 +153,10 @@ def _never_repeats(values: np.ndarray) -> bool:
 
 
 def _reason_of_text(codes: np.ndarray, words: list[str]) -> str | None:
+    first = codes[:_GLANCE_ROWS]
+    known = np.count_nonzero(first >= 0)
+    if known - RARE * len(words) >= _SHARED * known and (first != first[0]).any():
+        return None  # the first rows alone are too many for so few words to be names
     counts = np.bincount(codes[codes >= 0], minlength=max(1, len(words)))
     known = int(counts.sum())
     if not known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -245,7 +246,7 @@ class Columns:
         """Read all rows."""
 
         def read(fields: Fields) -> tuple[Table, str]:
-            table, sha256 = self.files.read(fields)
+            table, sha256 = self.files.read(fields, hashed=self.reads is None)
             fields.check_block(table)
             fields.check_all(table)
             return table, sha256
@@ -259,7 +260,11 @@ class Columns:
         columns = self._without_useless(table)
         if columns is not self:
             table = columns._narrowed(table, self)
-        return columns.dataset(table, sha256 if columns.reads is None else columns_digest([table]))
+        if columns.reads is None:
+            return columns.dataset(table, sha256)
+        with ThreadPoolExecutor(1) as hasher:
+            digest = hasher.submit(columns_digest, [table])
+            return replace(columns.dataset(table), sha256=digest.result())
 
     def without_useless_first(self, rows: int) -> Columns:
         """Return the columns without those that tell a network nothing in the first rows."""
@@ -422,8 +427,8 @@ class Columns:
 
 def any_gap(table: Table) -> bool:
     """Return whether a target is a gap: a row that is to be predicted."""
-    targets = table.targets
-    return bool(np.isnan(targets).any() or (table.names is not None and (targets < 0).any()))
+    is_gap = np.isnan(table.targets) if table.names is None else table.targets < 0
+    return bool(is_gap.any())
 
 
 def split_names(text: str | None) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..core import extension
@@ -321,10 +322,13 @@ def _kind_of(cells: list[Cell]) -> str:
     return kind if count >= 0.95 * len(cells) else "text"
 
 
+@lru_cache(1 << 12)
 def _kind(text: str) -> str:
     if is_number(text) or is_number(text.replace(",", ".", 1)):
         return "number"
     if text.lower() in TRUTHS:
         return "truth"
+    if not text[:4].isdecimal():
+        return "text"
     data = text.encode()
     return "date" if lib.csv_date(ffi.new("double *"), data, len(data)) else "text"

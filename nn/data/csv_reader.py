@@ -199,6 +199,7 @@ class CsvReader(_Lines):
         super().__init__(head, fields.missing)
         self._several, self._step, self._full_rows = several, step, 0
         self._spans = [self._span(0)]
+        self.first_line, self._lines_before = head.first_line, 0
         self.position, self.starts = 0, []  # bytes of all files read, and where each `step`th row began
         self._fill_struct(fields)
         self._fill_words(fields)
@@ -260,13 +261,29 @@ class CsvReader(_Lines):
         """Rows that were read since the last table."""
         return self._full_rows + self._csv.rows
 
+    @property
+    def taken(self) -> int:
+        """Rows that were read, with those that were left out."""
+        return self._csv.taken
+
+    @property
+    def lines(self) -> int:
+        """Lines of the file that were read."""
+        return self._csv.line - self._lines_before
+
+    @property
+    def row_line(self) -> int:
+        """The line, among these, at which the last row begins."""
+        return self._csv.row_line - self._lines_before
+
     def _span(self, at: int) -> Span:
         return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
 
     def begin(self, head: Head, within: bool = False) -> None:
         """Continue with the rows of another file; `within`: behind its header and first rows."""
         self._end_span()
-        self._begin_file(head, head.first_line if within else 0)
+        self._lines_before = head.first_line if within else 0
+        self._begin_file(head, self._lines_before)
         self._spans.append(self._span(self.rows))
 
     def _end_span(self) -> Span:

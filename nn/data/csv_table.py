@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from ..utils import DataError
+from ..utils import DataError, default_threads, sha256_file
 from .csv_head import Head, read_head, whole_lines
+from .csv_pieces import PIECE_BYTES, read_pieces
 from .csv_reader import CsvCounter, CsvReader, shown
 from .source import Extents, Source, joint_digest, read_blocks
 from .table import Table
@@ -82,13 +84,37 @@ class CsvFiles:
         if kept and size <= _KEPT_BYTES:
             self._kept[path] = digest.digest(), kept
 
-    def read(self, fields: Fields) -> tuple[Table, str]:
-        """Return (all rows, the SHA-256 of the files)."""
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
+        """Return (all rows, the SHA-256 of the files if it is asked for)."""
+        return self._read_pieces(fields, hashed) or self._read_through(fields)
+
+    def _read_through(self, fields: Fields) -> tuple[Table, str]:
+        """Return (all rows, the SHA-256 of the files), read from front to back."""
         reader, index = self._reader(fields, self._rows_expected()), RowIndex()
         for text in self._texts(reader, index):
             reader.read(text)
         reader.check_any()
         return reader.table(), joint_digest(index.digests)
+
+    def _read_pieces(self, fields: Fields, hashed: bool) -> tuple[Table, str | None] | None:
+        """Return the same, read by several threads; None for files that this is not for."""
+        pieces = min(default_threads(), self._extents.sizes[0] // PIECE_BYTES)
+        if len(self._heads) > 1 or self.is_packed or pieces < 2:
+            return None
+
+        def new_reader(start: int, stop: int) -> CsvReader:
+            reader = self._reader(fields, _rows_in(stop - start, self._first))
+            if start:
+                reader.begin(self._first, within=True)
+            return reader
+
+        with ThreadPoolExecutor(1) as hasher:
+            digest = hasher.submit(sha256_file, self._first.path) if hashed else None
+            table = read_pieces(self._first.path, self._extents.sizes[0], pieces, new_reader)
+            if table is None:
+                return None
+            self._extents.check(0)
+            return table, digest.result() if digest else None
 
     def blocks(
         self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None
@@ -121,8 +147,7 @@ class CsvFiles:
         """
         if self.is_packed:
             return None
-        rows = sum(size / head.row_bytes for size, head in zip(self._extents.sizes, self._heads, strict=True))
-        return int(1.1 * rows) + 16
+        return sum(map(_rows_in, self._extents.sizes, self._heads))
 
     def _reader(self, fields: Fields, rows: int | None = None, step: int | None = None) -> CsvReader:
         return CsvReader(self._first, fields, rows, step, several=len(self._heads) > 1)
@@ -137,6 +162,11 @@ class CsvFiles:
             yield from whole_lines(blocks or read_blocks(head.path, hashing), head.path)
             reader.end_file()
             index.digests.append(digest or hashing.digest())
+
+
+def _rows_in(size: int, head: Head) -> int:
+    """Return about how many rows these bytes of a file are, rather more."""
+    return int(1.1 * size / head.row_bytes) + 16
 
 
 def is_gzip(path: str) -> bool:

@@ -7,46 +7,75 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .column_reader import Vocabulary, each
 from .table import Table
 
-_WORD_BYTES = 8  # of a text's own digest
+_ROWS = 1 << 15  # of all columns, taken in together: they stay in a processor's cache
+_ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 
 class ColumnsDigest:
-    """SHA-256 over the fields of all rows: numbers and dates as numbers, codes and classes as the texts they mean."""
+    """SHA-256 over the columns of all rows: numbers and dates as numbers, texts as codes, and the texts themselves.
+
+    Codes count texts in the order of their first appearance, in which any format and any blocks number them.
+    """
 
     def __init__(self):
-        self._groups = [hashlib.sha256() for _ in range(5)]
-        self._of_word: dict[str, bytes] = {}
+        self._groups: list[list[_Column]] = []
+        self._names, self._words, self._ids = Vocabulary(), [], hashlib.sha256()
 
     def add(self, table: Table) -> None:
-        """Take in the next rows."""
-        words = table.words if table.codes is not None else []
-        codes = table.codes if table.codes is not None else np.zeros((0, 0), np.int32)
-        inputs, targets, texts, dates, ids = self._groups
-        inputs.update(_plain(table.inputs))
-        targets.update(_plain(table.targets) if table.names is None else self._meant(table.targets, [table.names]))
-        texts.update(self._meant(codes, words))
-        dates.update(_plain(table.dates) if table.dates is not None else b"")
-        for row in zip(*table.ids, strict=True):
-            ids.update(b"".join(map(self._word, row)))
+        """Take in the next rows; `words` only grow from table to table."""
+        self._words = table.words
+        groups = [[*table.inputs.T], self._targets_of(table), [], []]
+        if table.codes is not None:
+            groups[2] = [*table.codes.T]
+        if table.dates is not None:
+            groups[3] = [*table.dates.T]
+        self._groups = self._groups or [[_Column() for _ in group] for group in groups]
+        each(_take_in, zip(self._groups, groups, strict=True), len(table.targets))
+        for ids in zip(*table.ids, strict=True):
+            self._ids.update(_listed(ids))
+
+    def _targets_of(self, table: Table) -> list[np.ndarray]:
+        if table.names is None:
+            return [*table.targets.T]
+        return [self._names.encode(table.targets[:, 0].astype(np.int32), table.names)]
 
     def digest(self) -> bytes:
         """Return the digest of the rows so far."""
-        return hashlib.sha256(b"".join(group.digest() for group in self._groups)).digest()
+        columns = [column.digest() for group in self._groups for column in group]
+        words = [hashlib.sha256(_listed(words)).digest() for words in (*self._words, self._names.words)]
+        return hashlib.sha256(b"".join([*columns, *words, self._ids.digest()])).digest()
 
-    def _meant(self, codes: np.ndarray, words: list[list[str]]) -> np.ndarray:
-        """Return the texts' own digests (rows, columns) for indices into `words`; 0 for a gap."""
-        meant = np.empty(codes.shape, f"V{_WORD_BYTES}")
-        for column, known in enumerate(words):
-            own = np.frombuffer(b"".join([*map(self._word, known), bytes(_WORD_BYTES)]), meant.dtype)
-            meant[:, column] = own[codes[:, column].astype(np.intp)]
-        return np.ascontiguousarray(meant)
 
-    def _word(self, word: str) -> bytes:
-        if word not in self._of_word:
-            self._of_word[word] = hashlib.sha256(word.encode()).digest()[:_WORD_BYTES]
-        return self._of_word[word]
+class _Column:
+    """The digest of one column."""
+
+    def __init__(self):
+        self._values, self._large = hashlib.sha256(), hashlib.sha256()
+
+    def add(self, values: np.ndarray) -> None:
+        """Take in the next values (rows,): numbers, or codes in int32, -1 for a gap."""
+        if values.dtype == np.int32:
+            self._add_codes(values)
+            return
+        if values.dtype.kind == "f":  # one zero and one nan
+            values = values + values.dtype.type(0)
+            values[np.isnan(values)] = np.nan
+        self._values.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")))
+
+    def _add_codes(self, codes: np.ndarray) -> None:
+        """Take in codes as a byte each, the gap 0; from _ESCAPE on all bytes, in a digest of their own."""
+        counted = codes + np.int32(1)
+        is_large = counted >= _ESCAPE
+        if is_large.any():
+            self._large.update(counted[is_large].astype("<i4"))
+            counted[is_large] = _ESCAPE
+        self._values.update(counted.astype(np.uint8))
+
+    def digest(self) -> bytes:
+        return self._values.digest() + self._large.digest()
 
 
 def columns_digest(tables: Iterable[Table]) -> str:
@@ -57,9 +86,14 @@ def columns_digest(tables: Iterable[Table]) -> str:
     return digest.digest().hex()
 
 
-def _plain(values: np.ndarray) -> np.ndarray:
-    """Return numbers with one zero and one nan, in the same order of bytes everywhere."""
-    if values.dtype.kind == "f":
-        values = values + values.dtype.type(0)
-        values[np.isnan(values)] = np.nan
-    return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+def _take_in(group: tuple[list[_Column], list[np.ndarray]]) -> None:
+    columns, arrays = group
+    for start in range(0, len(arrays[0]) if arrays else 0, _ROWS):
+        for column, values in zip(columns, arrays, strict=True):
+            column.add(values[start : start + _ROWS])
+
+
+def _listed(texts: Iterable[str]) -> bytes:
+    """Return texts as bytes that no other texts give: each behind its length."""
+    encoded = [text.encode(errors="surrogatepass") for text in texts]
+    return b"".join(len(text).to_bytes(8, "little") + text for text in encoded)

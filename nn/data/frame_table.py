@@ -151,10 +151,10 @@ class FrameTable(ColumnTable):
         self._frame = columns
         self._open(path, [path], columns.names, [columns.rows], columns.columns)
 
-    def read(self, fields: Fields) -> tuple[Table, str]:
-        """Return (all rows, the SHA-256 of the columns)."""
-        table, _ = super().read(fields)
-        return table, columns_digest([table])
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
+        """Return (all rows, the SHA-256 of the columns if it is asked for)."""
+        table, _ = super().read(fields, hashed=False)
+        return table, columns_digest([table]) if hashed else None
 
     def blocks(
         self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None

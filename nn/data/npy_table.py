@@ -70,7 +70,7 @@ class NpyFiles:
                 _count(known, raw[:, column], bool(missing), table)
         return facts
 
-    def read(self, fields: Fields) -> tuple[Table, str]:
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
         """Return (all rows, the SHA-256 of the files)."""
         index = RowIndex()
         x = np.empty((self.rows, len(fields.inputs)), fields.input_kind.dtype)

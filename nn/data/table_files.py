@@ -142,8 +142,11 @@ class TableFiles(Protocol):
         this table; fields may hold anything.
         """
 
-    def read(self, fields: Fields) -> tuple[Table, str]:
-        """Return (all rows, the SHA-256 of the files). Columns that `fields` leaves out may hold anything."""
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
+        """Return (all rows, the SHA-256 of the files if it is asked for, else None).
+
+        Columns that `fields` leaves out may hold anything.
+        """
 
     def blocks(
         self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None
