@@ -301,7 +301,7 @@ def test_frames_of_polars_do_not_go_through_pandas():
 
 
 def test_only_frames_are_frames():
-    for other in ("a.csv", np.zeros((2, 2)), [[1, 2]], pa.array([1]), pd.Series([1, 2])):
+    for other in ("a.csv", np.zeros(2), [[1, 2]], pa.array([1]), pd.Series([1, 2])):
         assert open_frame(other) is None
     assert isinstance(open_frame(pd.DataFrame({"a": [1]})), FrameTable)
     for name in ("column", "facts", "read", "blocks", "read_range"):
