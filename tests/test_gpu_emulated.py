@@ -11,7 +11,9 @@ from nn.backends.cuda import pack as packs
 from nn.backends.cuda import small
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
+from nn.backends.cuda.program import Program
 from nn.backends.engine import EpochSettings, PackJob
+from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
 from nn.nn_aux import moment_names
 
@@ -46,11 +48,12 @@ def start_of(engine, member):
     return (np.random.default_rng(member).normal(size=engine.size) / 2).astype(engine.dtype)
 
 
-def prepared(dtype="float32", weighted=False):
+def prepared(dtype="float32", weighted=False, spec=SPEC):
     """Return (engine, the members' data sets)."""
-    net = network(SPEC, "seq", dtype)
+    net = network(spec, "seq", dtype)
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
+    x = x.reshape(ROWS, -1)
     weights = np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
     return engine, [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
 
@@ -98,9 +101,9 @@ def spy_on(monkeypatch):
     """The plans of the kernels that train packs."""
     plans, first = [], packs.SideBySide.__init__
 
-    def init(kernel, plan, purpose):
+    def init(kernel, plan, purpose, dtype):
         plans.append(plan)
-        first(kernel, plan, purpose)
+        first(kernel, plan, purpose, dtype)
 
     monkeypatch.setattr(packs.SideBySide, "__init__", init)
     return plans
@@ -189,6 +192,23 @@ def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(gpu, monk
     assert engine.pack(7, 32).describe() == "7 networks, each in a block of the GPU"
     check_same_bits(together(engine, pack, data, how, 1), expected)
     assert not plans
+
+
+@pytest.mark.parametrize("spec", ["mixed,7:tanh,dropout0.3,2", "2x4x4,conv3k2:relu,maxpool2,dropout0.2,5:tanh,3"])
+def test_whole_programs_of_other_networks_have_the_same_bits_by_one_block(spec, gpu, monkeypatch):
+    monkeypatch.setattr(packs, "WITH_PROGRAMS", True)
+    monkeypatch.setitem(gpu.cuda.Device().attributes, "MultiProcessorCount", 3)
+    engine, data = prepared(spec=spec)
+    plans, how = spy_on(monkeypatch), [settings(m, batch=20) for m in range(MEMBERS)]
+    expected = [alone(engine, data[m], m, how[m], 2) for m in range(MEMBERS)]
+    pack = engine.pack(MEMBERS, 20)
+    check_same_bits(together(engine, pack, data, how, 2), expected)
+    assert [type(plan) for plan in plans] == [Program] and "block" in pack.describe()
+
+
+def test_networks_that_no_block_computes_take_turns(gpu):
+    engine, _ = prepared(spec="4,5:tanh,dropout0.2,2")
+    assert type(engine.pack(3, 10)) is Turns
 
 
 def test_vectors_of_a_member_are_its_own(gpu):

@@ -134,12 +134,13 @@ def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
     check_forward(net.engine, pack, jobs)
 
 
-@pytest.mark.parametrize("spec", ["12,20:relu,dropout0.3,1", "1x8x8,conv4k3,maxpool2,3"])
-def test_other_networks_have_the_same_bits(spec):
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("spec", ["12,20:relu,dropout0.3,1", "2x8x8,conv4k3,maxpool2,3", "table,dropout0.1,9,1"])
+def test_other_networks_have_the_same_bits(spec, together, monkeypatch):
+    monkeypatch.setattr(packs, "WITH_PROGRAMS", together)
     engine, data = prepared(spec)
-    check_epochs(engine, data, [settings(m) for m in range(3)])
-    if "conv" in spec:
-        assert type(engine.pack(3, 32)) is Turns
+    pack, _ = check_epochs(engine, data, [settings(m) for m in range(5)])
+    assert (type(pack) is Turns) == (not together) and ("block" in pack.describe()) == together
 
 
 def test_a_member_that_stops_goes_on_with_the_same_bits(monkeypatch):

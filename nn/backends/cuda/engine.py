@@ -101,10 +101,12 @@ class CudaEngine:
         return sum(v.nbytes for v in self._vectors.values()) + sum(r.bytes() for r in self._runners.values())
 
     def pack(self, count: int, rows: int) -> Pack:
-        """Return networks that train together where each fits a block of the GPU, and else take turns."""
-        if self.member is None and all(layer.kind == "dense" for layer in self.layers):
-            return CudaPack(self, count, rows)
-        return Turns(self, count)
+        """Return networks that train together where a block of the GPU is enough for each, and else take turns."""
+        if self.member is not None:
+            return Turns(self, count)
+        with self.here("a network's program"):
+            suits = CudaPack.suits(self, self.likely_purpose(max(1, rows)))
+        return CudaPack(self, count, rows) if suits else Turns(self, count)
 
     def reserve(self, rows: int) -> None:
         """Raise UsageError for batches whose values the kernels cannot count. Memory is taken later, by the epoch."""

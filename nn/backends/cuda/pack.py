@@ -20,7 +20,7 @@ from .data import CudaData, check_numbers
 from .device import cupy
 from .epoch import advance, batch_weights, mean_loss, update_table
 from .memory import whole_lines
-from .program import PRELUDE, Program, Purpose, epoch_source, losses_source, sources
+from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, sources
 from .runner import compiled
 from .small import LEAST_SHARED, Plan
 
@@ -29,6 +29,9 @@ from .small import LEAST_SHARED, Plan
 PARTS_A_TURN = 4
 FIRST_BATCHES = 16  # between two looks at the stop flags, before anybody knows how long they take
 LONGEST_WAIT = 0.04  # seconds between two looks at the stop flags
+TOGETHER = True  # False: all members of all packs take turns
+WITH_PROGRAMS = False  # networks that small.py does not compute train together too: their whole program by one block
+STEP_FLOPS = 2e6  # operations of such a block in the time in which the network alone does a step
 BLOCK_FLOPS = 1.5e7  # operations of a block in the time in which the engine starts a forward pass of one member
 ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time, or for their activations
 DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 4
@@ -43,6 +46,12 @@ class CudaPack(Turns):
         self._on_gpu: dict[str, object] = {}  # (members, parameters) of each vector that is there
         with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
             self._matrix("parameters")
+
+    @classmethod
+    def suits(cls, engine, purpose: Purpose) -> bool:
+        """Return whether members of an engine may train together by batches of this purpose."""
+        small = engine.runs_small(purpose)
+        return TOGETHER and (small or WITH_PROGRAMS and engine.whole_epochs(purpose) is not None)
 
     def describe(self) -> str:
         """Return whether the members are in a launch together, or take turns."""
@@ -97,15 +106,20 @@ class CudaPack(Turns):
 
     def _side_by_side(self, purpose: Purpose, members: int) -> bool:
         """Return whether that many members train together; the current GPU's memory decides."""
-        if not self._engine.runs_small(purpose):
-            return False
         plan = self._plan(purpose)
-        return plan.fits() and members * PARTS_A_TURN >= plan.parts
+        if isinstance(plan, Plan):
+            return plan.fits() and members * PARTS_A_TURN >= plan.parts
+        return plan is not None and self._engine.flops(purpose) <= STEP_FLOPS * members
 
-    def _plan(self, purpose: Purpose) -> Plan:
+    def _plan(self, purpose: Purpose) -> Plan | Program | None:
+        """Return what a block of the pack is to run; None: nothing does."""
         if purpose not in self._plans:
             engine = self._engine
-            self._plans[purpose] = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
+            if engine.runs_small(purpose):
+                plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
+            else:
+                plan = engine.whole_epochs(purpose) if WITH_PROGRAMS else None
+            self._plans[purpose] = plan
         return self._plans[purpose]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
@@ -119,7 +133,8 @@ class CudaPack(Turns):
         for purpose, own in alike.items():
             with engine.here(f"batches of {purpose.rows} rows"):
                 together = all(job.data.resident for job in own) and self._side_by_side(purpose, len(own))
-                for some in _in_memory(own) if together else ():
+                each = self._kernel(purpose).memory.bytes() if together else 0
+                for some in _in_memory(own, each) if together else ():
                     self._train(purpose, some)
             if not together:
                 super().epoch(own)
@@ -136,7 +151,8 @@ class CudaPack(Turns):
     def _train(self, purpose: Purpose, jobs: list[PackJob]) -> None:
         """Train members whose programs are alike, some batches of all at a time, until they end or are stopped."""
         kernel = self._kernel(purpose)
-        control, batches, _memory = self._control(purpose, jobs)
+        control, batches, _arrays = self._control(purpose, jobs)
+        arrivals, _rooms = kernel.memory.give(control)
         active, done = [], 0
         while True:
             going = [k for k, job in enumerate(jobs) if done < batches[k] and not job.progress.stop]
@@ -146,7 +162,7 @@ class CudaPack(Turns):
                 active, on_gpu = going, cupy().asarray(control[going].view(np.uint8))
             chunk = min(self._chunks.get(purpose, FIRST_BATCHES), max(batches[k] for k in active) - done)
             began = time.perf_counter()
-            losses = kernel.run(on_gpu, len(active), done, chunk)
+            losses = kernel.run(on_gpu, len(active), done, chunk, arrivals)
             if time.perf_counter() - began < LONGEST_WAIT / 2:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             for k, own in zip(active, losses, strict=True):
@@ -157,7 +173,7 @@ class CudaPack(Turns):
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
         if purpose not in self._kernels:
-            self._kernels[purpose] = SideBySide(self._plan(purpose), purpose)
+            self._kernels[purpose] = SideBySide(self._plan(purpose), purpose, self._engine.dtype)
         return self._kernels[purpose]
 
     def _control(self, purpose: Purpose, jobs: list[PackJob]):
@@ -254,9 +270,9 @@ def _address(data: CudaData, column: int) -> int:
     return 0 if array is None else array.data.ptr
 
 
-def _in_memory(jobs: list[PackJob]) -> Iterator[list[PackJob]]:
-    """Yield jobs in lists whose orders and losses the GPU has room for."""
-    each = max(1, ROOM // (16 * max(len(job.rows) for job in jobs)))
+def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
+    """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of each."""
+    each = max(1, ROOM // (16 * max(len(job.rows) for job in jobs) + own_bytes))
     for at in range(0, len(jobs), each):
         yield jobs[at : at + each]
 
@@ -264,51 +280,77 @@ def _in_memory(jobs: list[PackJob]) -> Iterator[list[PackJob]]:
 class SideBySide:
     """The kernel of a pack, ready to run: a block a network."""
 
-    def __init__(self, plan: Plan, purpose: Purpose):
-        self.shared_bytes = plan.bytes
-        self.kernel = compiled(plan.source(), plan.dtype.name, False).get_function("epoch")
-        self.kernel.max_dynamic_shared_size_bytes = plan.bytes
+    def __init__(self, plan: Plan | Program, purpose: Purpose, dtype: np.dtype):
+        small = isinstance(plan, Plan)
+        code, self.shared_bytes = (plan.source(), plan.bytes) if small else (epoch_source(plan), plan.shared_bytes)
+        self.memory = Memory(None if small else plan, dtype)
+        self.kernel = compiled(code, dtype.name, False).get_function("epoch")
+        self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
         self.losses = compiled(losses_source(purpose), "float64", False).get_function("batch_losses")
 
-    def run(self, control, networks: int, first: int, batches: int) -> np.ndarray:
+    def run(self, control, networks: int, first: int, batches: int, arrivals) -> np.ndarray:
         """Train networks on batches from `first` on; return the sums of their rows' losses (networks, batches)."""
         arguments = (control, np.int64(first), np.int64(batches))
+        arrivals.data.memset_async(0, arrivals.nbytes)
         self.kernel((1, networks), (THREADS,), arguments, shared_mem=self.shared_bytes)
         sums = cupy().empty((networks, batches))
         self.losses((batches, networks), (THREADS,), (sums, control, np.int64(first)), shared_mem=THREADS * 8)
         return sums.get()
 
 
+class Memory:
+    """What a program needs in the GPU's memory for each network; None: nothing."""
+
+    def __init__(self, program: Program | None, dtype: np.dtype):
+        self.dtype, self.capacity = dtype, program.purpose.rows if program else 0
+        self.values = {
+            "rows": self.capacity * program.row_values,
+            "gradients": program.gradient_values,
+            "partial_sums": program.partial_sum_values,
+        } if program else {}  # fmt: skip
+
+    def bytes(self) -> int:
+        """Return the bytes for each network."""
+        return sum(map(whole_lines, self.values.values())) * self.dtype.itemsize
+
+    def give(self, control: np.ndarray):
+        """Let control structures have memory of their own; return (what their blocks count arrivals in, the rest)."""
+        count, arrays = len(control), {}
+        for what, values in self.values.items():
+            arrays[what] = cupy().zeros((count, max(LINE, whole_lines(values))), self.dtype)
+        arrays["arrivals"] = cupy().zeros(count, np.uint32)
+        for what, array in arrays.items():
+            control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
+        control["capacity"] = self.capacity
+        return arrays["arrivals"], arrays
+
+
 class Passes:
     """Forward passes of many networks in one launch: the program of the network alone, by a block each."""
 
     def __init__(self, program: Program, dtype: np.dtype, outputs: int):
-        self.program, self.dtype, self.outputs = program, dtype, outputs
+        self.program, self.dtype, self.outputs, self.memory = program, dtype, outputs, Memory(program, dtype)
         self.kernel = compiled(epoch_source(program), dtype.name, False).get_function("epoch")
 
     def run(self, parameters, jobs: list[PackJob], batches: int) -> list[np.ndarray]:
         """Return each job's outputs (rows, outputs), or its rows' losses (rows,). parameters: of all members."""
-        program, results = self.program, []
-        values = program.purpose.rows * program.row_values, program.partial_sum_values
-        each = max(1, ROOM // (sum(values) * self.dtype.itemsize + 1))
-        for at in range(0, len(jobs), each):
-            results += self._run(parameters, jobs[at : at + each], batches, *map(whole_lines, values))
+        results = []
+        for some in _in_memory(jobs, self.memory.bytes()):
+            results += self._run(parameters, some, batches)
         return results
 
-    def _run(self, parameters, jobs: list[PackJob], batches: int, row_values: int, sum_values: int) -> list[np.ndarray]:
+    def _run(self, parameters, jobs: list[PackJob], batches: int) -> list[np.ndarray]:
         count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
         predicts, width = self.program.purpose.kind == "predict", self.outputs
         (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
-        result = cupy().empty((counts.sum(), width), self.dtype) if predicts else cupy().empty(int(counts.sum()))
-        rows, sums = (cupy().zeros((count, max(1, n)), self.dtype) for n in (row_values, sum_values))
-        arrivals = cupy().zeros(count, np.uint32)
+        shape, dtype = ((int(counts.sum()), width), self.dtype) if predicts else (int(counts.sum()), np.float64)
+        result = cupy().empty(shape, dtype)
         control = controls(jobs, parameters)
-        for what, memory in (("rows", rows), ("partial_sums", sums), ("arrivals", arrivals)):
-            control[what] = memory.data.ptr + np.arange(count) * memory[:1].nbytes
+        _rooms = self.memory.give(control)
         control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
         control["order"], control["count"] = addresses, counts
-        control["capacity"] = control["batch"] = self.program.purpose.rows
-        arguments = (cupy().asarray(control.view(np.uint8)), np.int64(0), np.int64(0), np.int64(batches))
+        control["batch"] = self.program.purpose.rows
+        arguments = (cupy().asarray(control.view(np.uint8)), np.int64(0), np.int64(batches))
         self.kernel((1, count), (THREADS,), arguments, shared_mem=self.program.shared_bytes)
         return np.split(result.get(), first[1:])
 

@@ -274,21 +274,23 @@ def _epoch_kernel(program: Program) -> str:
     old_rows_read = "" if len(phases) > 1 else "grid_barrier(c.arrivals, target);"
     return f"""
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-epoch(const control *where, int64 row, int64 index, int64 batches)
+epoch(const control *where, int64 index, int64 batches)
 {{
     const control c = where[blockIdx.y];         /* of several networks each has a row of the grid */
     unsigned target = 0;
     {{
-        const batch b = batch_of(c, row, index);
+        const batch b = batch_of(c, index * c.batch, index);
 {_calls(gather, " " * 8)}
     }}
     grid_barrier(c.arrivals, target);
     for (int64 done = 0; done < batches; done++) {{
-        const batch b = batch_of(c, row + done * c.batch, index + done);
+        const batch b = batch_of(c, (index + done) * c.batch, index + done);
+        if (!b.n)                       /* others of the networks have more batches */
+            break;
 {body}
         if (done + 1 < batches) {{
             {old_rows_read}
-            const batch next = batch_of(c, row + (done + 1) * c.batch, index + done + 1);
+            const batch next = batch_of(c, (index + done + 1) * c.batch, index + done + 1);
 {next_gather}
         }}
         grid_barrier(c.arrivals, target);

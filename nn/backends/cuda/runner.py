@@ -89,7 +89,7 @@ class WholeEpochs(Runner):
     def run(self, first: int, batches: int) -> None:
         """See Runner."""
         self.arrivals.data.memset_async(0, 4)
-        arguments = (self.control, np.int64(first * self.batch), np.int64(first), np.int64(batches))
+        arguments = (self.control, np.int64(first), np.int64(batches))
         self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes)
 
 
