@@ -118,12 +118,8 @@ def _join_ranks(flags) -> None:
     """Meet the other ranks of --distribute; from then on only rank 0 prints and writes."""
     found = cluster.launch()
     if not flags.distribute:
-        if found and found.size > 1 and not flags.force:
-            error = UsageError(
-                f"{found.by} started {found.size} trainings, each of which would write --model: add "
-                "--distribute mirrored to share the work, start only one, or add --force if they are separate trainings"
-            )
-            raise error if found.rank == 0 else cluster.AlreadyReported(str(error), error.exit_code)
+        if not flags.force:
+            cluster.expect_one()
         return
     if found is None:
         if flags.backend in TRAITS and TRAITS[flags.backend].on_host:

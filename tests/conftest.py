@@ -23,7 +23,7 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
     settings.load_profile("nn")
 
 from support.command_line import environment, succeed, write_two_classes  # noqa: E402
-from support.launches import Process, free_port  # noqa: E402 (it imports nn, which the lines above choose)
+from support.launches import Mpi, find_mpi  # noqa: E402
 from support.networks import require  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
@@ -77,20 +77,13 @@ def trained(two):
     return two.parent / "m.bin"
 
 
-@pytest.fixture
-def ranks():
-    """Starts ranks of one launch: ranks(program, size, only=those, more variables)."""
-    started = []
+@pytest.fixture(scope="session")
+def mpich() -> Mpi:
+    """MPICH, from PyPI or the system."""
+    return find_mpi("mpich")
 
-    def start(program, size=3, only=None, **variables):
-        variables = {"MASTER_PORT": free_port(), "WORLD_SIZE": size, **variables}
-        new = [Process(program, RANK=rank, **variables) for rank in (range(size) if only is None else only)]
-        started.extend(new)
-        return new
 
-    yield start
-    for process in started:
-        process.popen.kill()
-        process.popen.wait()
-        for pipe in (process.popen.stdout, process.popen.stderr):
-            pipe.close()
+@pytest.fixture(scope="session", params=["mpich", "openmpi"])
+def mpi(request) -> Mpi:
+    """Each MPI that this machine has."""
+    return find_mpi(request.param)

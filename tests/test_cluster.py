@@ -5,26 +5,27 @@ What ranks compute together is in test_mpi.py, with srun in test_slurm.py, on GP
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from support.command_line import run, succeed
-from support.launches import MIRRORED, SECONDS, SMALL, free_port, prepare_launch
+from support.launches import MIRRORED, SMALL, all_end, alone, kill, ours, prepare_launch, process_ids
 
 import nn
 from nn import cluster
 from nn.backends.cpu import CpuEngine
-from nn.cluster import rendezvous
 from nn.utils import UsageError
 
 # ---------------------------------------------------------------- how a process was launched
 
 STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4"}
-HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "3"}
+HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
+BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
 
 
 @pytest.mark.parametrize(
@@ -33,39 +34,29 @@ HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRA
         ({}, None),
         ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, None),  # a batch script, outside of srun
         ({"WORLD_SIZE": "4"}, None),
-        ({**STEP, "SLURM_STEP_NUM_NODES": "1"}, ("srun", 1, 4, "127.0.0.1")),
-        ({**STEP, "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[03-04]"}, ("srun", 1, 4, "n03")),
-        ({**STEP, "SLURM_STEP_NUM_NODES": "2", "MASTER_ADDR": "x"}, ("srun", 1, 4, "x")),
-        ({**STEP, "SLURM_STEP_NUM_NODES": "1", "PMI_RANK": "1", "PMI_SIZE": "4"}, ("srun", 1, 4, "127.0.0.1")),
-        (HYDRA, ("mpiexec", 1, 3, "127.0.0.1")),
-        ({**STEP, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", **HYDRA}, ("mpiexec", 1, 3, "127.0.0.1")),
-        ({**HYDRA, "MPI_LOCALNRANKS": "2", "SLURM_JOB_NODELIST": "a[1-2],b"}, ("mpiexec", 1, 3, "a1")),
-        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
-         ("mpiexec", 0, 2, "127.0.0.1")),
-        ({"RANK": "2", "WORLD_SIZE": "3", "MASTER_ADDR": "h", "MASTER_PORT": "1234"},
-         ("RANK and WORLD_SIZE", 2, 3, "h")),
+        (STEP, ("srun", 1, 4)),
+        ({**STEP, "PMI_RANK": "1", "PMI_SIZE": "4"}, ("srun", 1, 4)),  # --mpi=pmi2
+        ({**STEP, "PMIX_RANK": "1"}, ("srun", 1, 4)),  # --mpi=pmix
+        (HYDRA, ("mpiexec", 1, 3)),
+        ({**STEP, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", **HYDRA}, ("mpiexec", 1, 3)),
+        (OPEN_MPI, ("mpiexec", 0, 2)),
+        (BY_HAND, ("RANK and WORLD_SIZE", 2, 3)),
+        ({**BY_HAND, **OPEN_MPI}, ("mpiexec", 0, 2)),  # MPI knows better
     ],
 )  # fmt: skip
 def test_the_environment_says_who_this_is(environ, expected):
     found = cluster.launch(environ)
-    assert (found and (found.by, found.rank, found.size, found.host)) == expected
-
-
-def test_ranks_of_a_launch_agree_where_to_meet_and_those_of_another_do_not():
-    ranks = [cluster.launch({**STEP, "SLURM_STEP_NUM_NODES": "1", "SLURM_PROCID": str(rank)}) for rank in range(4)]
-    assert len({(rank.ports, rank.token) for rank in ranks}) == 1
-    other = cluster.launch({**STEP, "SLURM_STEP_NUM_NODES": "1", "SLURM_JOB_ID": "8"})
-    assert other.token != ranks[0].token and not set(other.ports) & set(ranks[0].ports)
-    secret = cluster.launch({**STEP, "SLURM_STEP_NUM_NODES": "1", "NN_TOKEN": "secret"})
-    assert secret.token != ranks[0].token
+    assert (found and (found.by, found.rank, found.size)) == expected
 
 
 @pytest.mark.parametrize(
     "environ, words",
     [
         ({"RANK": "3", "WORLD_SIZE": "3"}, "rank 3 of 3"),
+        ({"PMI_RANK": "0", "PMI_SIZE": "0"}, "rank 0 of 0"),
         ({"RANK": "one", "WORLD_SIZE": "3"}, "RANK=one"),
-        ({**HYDRA, "MPI_LOCALNRANKS": "2"}, "set MASTER_ADDR"),
+        ({"OMPI_COMM_WORLD_RANK": "-1", "OMPI_COMM_WORLD_SIZE": "3"}, "OMPI_COMM_WORLD_RANK=-1"),
+        ({**STEP, "SLURM_PROCID": "9" * 5000}, "SLURM_PROCID=9{40} in"),
     ],
 )
 def test_an_environment_that_cannot_be_is_refused(environ, words):
@@ -73,12 +64,11 @@ def test_an_environment_that_cannot_be_is_refused(environ, words):
         cluster.launch(environ)
 
 
-@pytest.mark.parametrize(
-    "nodes, first",
-    [("n1", "n1"), ("n[1-4,7],m2", "n1"), ("r[2-3]n[05,09]", "r2n05"), ("a,b", "a"), ("gpu-a[010-020]x", "gpu-a010x")],
-)
-def test_the_first_host_of_a_list(nodes, first):
-    assert cluster.first_host(nodes) == first
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
+def test_a_limit_that_is_no_time_is_refused(text, monkeypatch):
+    monkeypatch.setenv("NN_RENDEZVOUS_SECONDS", text)
+    with pytest.raises(UsageError, match=f"NN_RENDEZVOUS_SECONDS={text}"):
+        cluster.limit_seconds()
 
 
 def test_shares_are_whole_and_even():
@@ -92,146 +82,125 @@ def test_shares_are_whole_and_even():
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-# ---------------------------------------------------------------- a group of processes, without MPI
+# ---------------------------------------------------------------- a group of processes
 
 JOIN = "import os, sys, time\nfrom nn import cluster\nrank_group = cluster.join()\n"
+HERE = "sys.stdout.write(f'{rank_group.rank} {os.getpid()}\\n'); sys.stdout.flush()\n"  # in one piece
 END = "\nsys.exit(cluster.end(0))"
 
 
-def test_a_group_gathers_in_rank_order(ranks):
-    program = JOIN + "print([rank_group.gather({'r': rank_group.rank}), rank_group.sum(0.1 * (1 + rank_group.rank)),"
-    program += " rank_group.any(rank_group.rank == 2), rank_group.any(False),"
-    program += " rank_group.broadcast(7 * rank_group.rank + 1), rank_group.local_rank], flush=True)" + END
-    for rank, process in enumerate(ranks(program)):
-        code, out, err = process.end()
-        assert (code, err) == (0, "")
-        assert out.strip() == f"[[{{'r': 0}}, {{'r': 1}}, {{'r': 2}}], {0.1 + 0.2 + 0.1 * 3}, True, False, 1, {rank}]"
+def test_a_group_gathers_in_rank_order(mpi):
+    program = JOIN + """
+said = [rank_group.gather({"r": rank_group.rank}), rank_group.sum(0.1 * (1 + rank_group.rank)),
+        rank_group.any(rank_group.rank == 2), rank_group.any(False), rank_group.gather("é" * 70000 * rank_group.rank)]
+assert said == [[{"r": 0}, {"r": 1}, {"r": 2}], 0.1 + 0.2 + 0.1 * 3, True, False, ["", "é" * 70000, "é" * 140000]], said
+for turn in range(50):
+    assert rank_group.broadcast([turn, "x" * turn] if rank_group.rank == 0 else None) == [turn, "x" * turn]
+assert (rank_group.size, rank_group.local_rank) == (3, rank_group.rank)
+rank_group.agree({"gpus": (0, 1), "memory": None}, "give all the same")
+sys.stdout.write("well\\n")
+""".replace("\\\\", "\\") + END  # fmt: skip
+    done = mpi.run(3, program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "well\n" * 3, "")
 
 
-def test_ranks_with_the_same_facts_agree_whatever_their_types(ranks):
-    program = JOIN + "rank_group.agree({'gpus': (0, 1), 'memory': None}, 'give all the same')" + END
-    assert [process.end() for process in ranks(program)] == [(0, "", "")] * 3
-
-
-def test_a_rank_that_ends_well_first_is_no_death(ranks):
-    program = JOIN + "time.sleep(0.7 * (rank_group.rank == 0))" + END
-    assert [process.end() for process in ranks(program)] == [(0, "", "")] * 3
+def test_a_rank_that_ends_well_first_is_no_death(mpich):
+    done = mpich.run(3, JOIN + "time.sleep(0.7 * (rank_group.rank == 0))" + END)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_rank_that_is_killed_ends_all_others_at_once(ranks, victim):
-    processes = ranks(JOIN + "rank_group.gather(0); print('here', flush=True); time.sleep(1000)")
-    for process in processes:
-        assert process.popen.stdout.readline() == "here\n"
-    processes[victim].popen.kill()
+@pytest.mark.parametrize("doing", ["rank_group.gather(0) if rank_group.rank != VICTIM else time.sleep(1000)",
+                                   "time.sleep(1000)"], ids=["waiting", "busy"])  # fmt: skip
+def test_a_rank_that_is_killed_ends_all_others_at_once(mpi, doing, victim):
+    program = JOIN + HERE + doing.replace("VICTIM", str(victim))
+    with mpi.started(3, sys.executable, "-c", program) as launcher:
+        pids = process_ids(launcher, 3)
+        kill(pids[victim])
+        began = time.monotonic()
+        out, err = launcher.communicate(timeout=30)
+        assert all_end(pids) and time.monotonic() - began < 10
+    assert launcher.returncode != 0
+    assert ours(err) == [] and "Killed" in out + err  # the launcher tells of it
+
+
+def test_killed_ranks_leave_no_shared_memory_behind(mpich):
+    before = set(Path("/dev/shm").glob("mpich_*"))
+    with mpich.started(2, sys.executable, "-c", JOIN + HERE + "time.sleep(1000)") as launcher:
+        kill(process_ids(launcher, 2)[1])
+        launcher.communicate(timeout=30)
+    assert set(Path("/dev/shm").glob("mpich_*")) <= before
+
+
+@pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
+@pytest.mark.parametrize("failing", [0, 2])
+def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(mpi, failing, doing):
+    program = JOIN + f"""
+try:
+    if rank_group.rank == {failing}:
+        sys.exit(cluster.end(65, "bad data"))
+    {doing}
+except Exception as error:
+    sys.exit(cluster.end(error.exit_code, str(error)))
+"""
     began = time.monotonic()
-    for rank, process in enumerate(processes):
-        code, _, err = process.end()
-        if rank != victim:
-            assert code == 1
-        if rank == 0 != victim:
-            assert err == f"nn: rank {victim} of 3 ended, and so does the training; see that rank's output\n"
-    assert time.monotonic() - began < 10
+    done = mpi.run(3, program)
+    assert done.returncode == 65 and time.monotonic() - began < 30
+    assert ours(done.stderr) == [f"nn: {'rank 2 of 3: ' if failing else ''}bad data"]
 
 
-def test_ranks_that_leave_because_one_was_lost_are_not_named_instead_of_it(monkeypatch):
-    said = []
-    monkeypatch.setattr(rendezvous, "leave", lambda code, text: said.append((code, text)))
-    rank_group = rendezvous.ProcessGroup(0, 3, 0, {})
-    rank_group._lost(1)
-    rank_group._lost(2)  # it was told of 1, and may be gone before rank 0 has spoken
-    assert [(code, text.split(" of ")[0]) for code, text in said] == [(1, "rank 1")]
+def test_what_is_wrong_for_all_is_said_once(mpi):
+    done = mpi.run(3, JOIN + "sys.exit(cluster.end(2, 'wrong'))")
+    assert (done.returncode, ours(done.stderr)) == (2, ["nn: wrong"])
 
 
-def test_a_rank_that_fails_takes_the_others_with_it_and_rank_0_says_why(ranks):
-    program = JOIN + "if rank_group.rank == 2: sys.exit(cluster.end(65, 'bad data'))\ntime.sleep(1000)"
-    ends = [process.end() for process in ranks(program)]
-    assert [code for code, _, _ in ends] == [65] * 3
-    assert [err for _, _, err in ends] == ["nn: rank 2 of 3: bad data\n", "", ""]
+@pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
+def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
+    done = mpich.run(3, JOIN + f"if rank_group.rank == 1: 1 / 0\n{doing}")
+    assert done.returncode == 1 and ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
 
 
-def test_what_is_wrong_for_all_is_said_once(ranks):
-    ends = [process.end() for process in ranks(JOIN + "sys.exit(cluster.end(2, 'wrong'))")]
-    assert ends == [(2, "", "nn: wrong\n"), (2, "", ""), (2, "", "")]
+def test_a_rank_that_ends_while_others_go_on_is_an_error(mpi):
+    done = mpi.run(3, JOIN + "if rank_group.rank != 1: rank_group.gather(0)" + END)
+    assert done.returncode == 1
+    assert ours(done.stderr) == ["nn: rank 1 of 3: it ended while the others were still running"]
 
 
-def test_an_exception_that_nobody_caught_ends_all(ranks):
-    ends = [process.end() for process in ranks(JOIN + "if rank_group.rank == 1: 1 / 0\nrank_group.gather(0)")]
-    assert [code for code, _, _ in ends] == [1] * 3
-    assert ends[0][2] == "nn: rank 1 of 3: ZeroDivisionError: division by zero\n"
-
-
-def test_a_rank_that_ends_while_others_go_on_is_an_error(ranks):
-    program = JOIN + "if rank_group.rank != 1: rank_group.gather(0)" + END
-    codes = [process.end()[0] for process in ranks(program)]
-    assert codes == [1] * 3
-
-
-def test_ranks_that_do_not_come_are_named_within_the_limit(ranks):
+def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
+    program = f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
     began = time.monotonic()
-    some = ranks(JOIN, size=5, only=[0, 2, 3], NN_RENDEZVOUS_SECONDS=1.5)
-    ends = [process.end() for process in some]
-    assert time.monotonic() - began < 20
-    assert [code for code, _, _ in ends] == [1] * 3
-    assert "nn.utils.NnError: ranks 1, 4 of 5 (started by RANK and WORLD_SIZE) did not connect to 127" in ends[0][2]
-    assert "within 1.5 s; see" in ends[0][2]
+    done = mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
+    assert done.returncode == 1 and time.monotonic() - began < 20
+    assert ours(done.stderr)[0].startswith("nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing")
 
 
-def test_a_rank_0_that_does_not_come_is_named(ranks):
-    (process,) = ranks(JOIN, only=[1], NN_RENDEZVOUS_SECONDS=0.5)
-    code, _, err = process.end()
-    assert code == 1 and "rank 0 of " in err and "did not connect" in err
+def test_two_versions_are_refused(mpich, folder):
+    older = f"import os, nn\nif os.environ['{mpich.rank}'] == '1': nn.__version__ = '0.0.1'\n"
+    done = mpich.run(2, older + f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))")
+    assert done.returncode == 2
+    assert ours(done.stderr) == [
+        f"nn: version of nn: rank 1 has 0.0.1, rank 0 has {nn.__version__}; install one version everywhere"
+    ]
 
 
-def test_a_limit_that_is_no_time_is_refused(ranks):
-    (process,) = ranks(JOIN, only=[1], NN_RENDEZVOUS_SECONDS="soon")
-    assert "NN_RENDEZVOUS_SECONDS=soon" in process.end()[2]
+def test_a_program_that_has_started_mpi_itself_keeps_it(mpich):
+    program = """
+from mpi4py import MPI
+from nn import cluster
+rank_group = cluster.join()
+assert rank_group.gather(MPI.COMM_WORLD.Get_rank()) == [0, 1]
+cluster.end(0)
+assert MPI.COMM_WORLD.allreduce(1) == 2 and not MPI.Is_finalized()
+"""
+    done = mpich.run(2, program)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_strangers_are_left_standing_and_the_ranks_still_meet(ranks):
-    port = free_port()
-    (first,) = ranks(JOIN + "print(rank_group.gather(rank_group.rank))" + END, size=2, only=[0], MASTER_PORT=port)
-    end = time.monotonic() + SECONDS
-    greeting = json.dumps(["rank", {"rank": 1, "size": 2, "version": "9", "host": "x"}, "wrong token"]).encode()
-    for words in (b"GET / HTTP/1.1\r\n\r\n", len(greeting).to_bytes(4, "big") + greeting, b"\xff" * 40):
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", port)) as stranger:
-                    stranger.sendall(words)
-                    with contextlib.suppress(ConnectionError):
-                        assert stranger.recv(1) == b""  # refused without an answer
-                break
-            except ConnectionRefusedError:  # not yet listening
-                assert time.monotonic() < end
-                time.sleep(0.05)
-    (second,) = ranks(JOIN + "print(rank_group.gather(rank_group.rank))" + END, size=2, only=[1], MASTER_PORT=port)
-    assert first.end() == second.end() == (0, "[0, 1]\n", "")
-
-
-def test_ranks_of_unlike_launches_are_refused(ranks):
-    port = free_port()
-    two = ranks(JOIN, size=2, only=[0], MASTER_PORT=port) + ranks(JOIN, size=3, only=[1], MASTER_PORT=port)
-    ends = [process.end() for process in two]
-    assert [code for code, _, _ in ends] == [1, 1]
-    for _, _, err in ends:
-        assert "rank 1 was started as one of 3, rank 0 as one of 2" in err
-
-
-def test_two_of_one_rank_are_refused(ranks):
-    port = free_port()
-    three = [process for rank in (0, 1, 1) for process in ranks(JOIN, only=[rank], MASTER_PORT=port)]
-    ends = [process.end() for process in three]
-    assert [code for code, _, _ in ends] == [1] * 3
-    for _, _, err in ends:
-        assert "two processes are rank 1; give each launch its own MASTER_PORT" in err
-
-
-def test_two_versions_are_refused(ranks):
-    port = free_port()
-    older = "import nn; nn.__version__ = '0.0.1'\n" + JOIN
-    two = ranks(JOIN, size=2, only=[0], MASTER_PORT=port) + ranks(older, size=2, only=[1], MASTER_PORT=port)
-    for _, _, err in [process.end() for process in two]:
-        assert "rank 1 runs nn 0.0.1, rank 0 nn " in err
+def test_a_process_alone_loads_no_mpi(folder):
+    program = f"import sys, nn.cli; code = nn.cli.main({SMALL!r})\n"
+    program += "sys.exit(code or bool({'mpi4py', 'nn.cluster.mpi'} & set(sys.modules)))"
+    for variables in ({}, {"PMI_RANK": "0", "PMI_SIZE": "1"}):
+        subprocess.run([sys.executable, "-c", program], env=alone(**variables), check=True)
 
 
 # ---------------------------------------------------------------- wrong launches of the command
@@ -250,26 +219,65 @@ def test_distribute_without_a_launcher_says_how_to_start(folder):
     assert "mpiexec -n 2 nn --train" in result.err and result.err.count("\n") == 1
 
 
-def test_several_trainings_that_would_write_one_model_are_refused(folder, monkeypatch):
-    monkeypatch.setenv("RANK", "0")
+@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize("flags", [SMALL, MIRRORED], ids=["alone", "distributed"])
+def test_ranks_of_which_mpi_knows_nothing_are_refused_with_the_command(folder, monkeypatch, flags, rank):
+    monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    result = run(*SMALL)
-    assert result.code == 2 and "started 2 trainings" in result.err and "--distribute mirrored" in result.err
-    monkeypatch.setenv("RANK", "1")
-    assert run(*SMALL) == (2, "", "")  # said by rank 0
-    assert not (folder / "m.bin").exists()
-    succeed(*SMALL, "--epochs", 1, "--force")
+    result = run(*flags)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"nn: RANK={rank} and WORLD_SIZE=2 in the environment, but no MPI started this ")
+    assert "mpiexec -n 2 nn --train --distribute mirrored" in result.err and "srun --mpi=pmi2" in result.err
+    assert result.err.count("\n") == 1 and not (folder / "m.bin").exists()
+    succeed(*SMALL, "--epochs", 1, "--force")  # they are separate trainings, the user says
     succeed("--test", "--model", "m.bin")
+
+
+def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):
+    done = mpi.train(2, *SMALL)
+    assert done.returncode == 2 and not (folder / "m.bin").exists()
+    (line,) = ours(done.stderr)
+    assert line.startswith("nn: mpiexec started 2 trainings") and "--distribute mirrored" in line
 
 
 def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
     succeed(*SMALL, "--epochs", 3)
     alone = (folder / "m.bin").read_bytes()
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    for how in ("mirrored", "central"):
-        succeed(*SMALL, "--epochs", 3, "--distribute", how)
-        assert (folder / "m.bin").read_bytes() == alone
+    for rank, size in (("RANK", "WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")):
+        monkeypatch.setenv(rank, "0")
+        monkeypatch.setenv(size, "1")
+        for how in ("mirrored", "central"):
+            succeed(*SMALL, "--epochs", 3, "--distribute", how)
+            assert (folder / "m.bin").read_bytes() == alone
+
+
+def without(module: str) -> str:
+    """A training of a program that finds no such module."""
+    return f"import sys; sys.modules[{module!r}] = None\nimport nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
+
+
+def test_without_mpi4py_its_command_is_told(mpich, folder):
+    done = mpich.run(2, without("mpi4py"))
+    assert done.returncode == 2
+    assert set(ours(done.stderr)) == {'nn: --distribute needs the package mpi4py: pip install "nn-trainer[mpi]"'}
+
+
+def test_without_an_mpi_its_command_is_told(mpich, folder):
+    done = mpich.train(2, *MIRRORED, MPI4PY_LIBMPI="libnone.so")
+    assert done.returncode == 2
+    (line,) = set(ours(done.stderr))
+    assert line.startswith("nn: --distribute needs an MPI, and mpi4py finds none: pip install mpich")
+
+
+def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
+    """Open MPI's variables, but MPICH has started nothing: each process is alone."""
+    variables = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
+    done = subprocess.run(
+        [sys.executable, "-m", "nn", *MIRRORED], env=mpich.environment(**variables), text=True, capture_output=True
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH ")
+    assert "reports rank 0 of 1; use the mpiexec of that MPI" in done.stderr
 
 
 # ---------------------------------------------------------------- cores

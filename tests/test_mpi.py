@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,46 +15,15 @@ import numpy as np
 import pytest
 from support.command_line import position, succeed, write_two_classes
 from support.distances import relative_distance
-from support.launches import MIRRORED, SECONDS, SMALL, alone, prepare_launch
+from support.launches import MIRRORED, SECONDS, SMALL, Mpi, all_end, find_mpi, kill, ours, prepare_launch
 
 import nn
-
-PROGRAMS = Path(sys.executable).parent
 
 
 @pytest.fixture
 def folder(folder, monkeypatch):
     prepare_launch(folder, monkeypatch)
     return folder
-
-
-@pytest.fixture(scope="module")
-def mpiexec() -> str:
-    """The mpiexec beside this Python's mpi4py."""
-    if not importlib.util.find_spec("mpi4py"):
-        pytest.skip("mpi4py is not installed (pip install mpi4py mpich)")
-    found = shutil.which("mpiexec", path=os.pathsep.join([str(PROGRAMS), os.environ["PATH"]]))
-    if not found:
-        pytest.skip("there is no mpiexec (pip install mpich)")
-    return found
-
-
-def mpi_environment(**variables) -> dict[str, str]:
-    """Messages stay on this machine."""
-    return alone(FI_PROVIDER="tcp", FI_TCP_IFACE="lo", UCX_NET_DEVICES="lo", **variables)
-
-
-def launch(mpiexec, size, *command, **variables) -> subprocess.CompletedProcess:
-    """Run a command as that many ranks."""
-    return subprocess.run(
-        [mpiexec, "-n", str(size), *map(str, command)],
-        env=mpi_environment(**variables), text=True, capture_output=True, timeout=4 * SECONDS,
-    )  # fmt: skip
-
-
-def train_as(mpiexec, size, *arguments, **variables) -> subprocess.CompletedProcess:
-    """`nn ARGUMENTS` as that many ranks."""
-    return launch(mpiexec, size, sys.executable, "-m", "nn", *arguments, **variables)
 
 
 NETWORKS = {
@@ -99,12 +66,12 @@ sys.exit(cluster.end(0))
 
 
 @pytest.fixture(scope="module")
-def epochs(mpiexec, tmp_path_factory):
+def epochs(mpich, tmp_path_factory):
     """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
     folder = tmp_path_factory.mktemp("epochs")
     found = {}
     for size, ways in ((1, ["alone"]), (2, ["mirrored", "central"]), (3, ["mirrored", "central"])):
-        done = launch(mpiexec, size, sys.executable, "-c", EPOCHS, repr(NETWORKS), folder / f"{size}.npz", *ways)
+        done = mpich.launch(size, sys.executable, "-c", EPOCHS, repr(NETWORKS), folder / f"{size}.npz", *ways)
         assert done.returncode == 0, done.stderr
         found[size] = np.load(folder / f"{size}.npz")
     return found
@@ -132,11 +99,11 @@ def test_mirrored_and_central_take_the_same_steps(epochs):
             assert relative_distance(epochs[2][key.replace("mirrored", "central")], epochs[2][key]) < 1e-6
 
 
-def test_ranks_train_one_model_and_rank_0_tells(mpiexec, folder):
+def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     succeed(*SMALL, "--epochs", 4, "--dtype", "float64")
     alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Network.load("m.bin").config
     several = [*MIRRORED[:-2], "--distribute", "central", "--epochs", 4, "--dtype", "float64", "--json"]
-    done = train_as(mpiexec, 3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
+    done = mpich.train(3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)  # one object, of rank 0
     assert result["ranks"] == 3 and len(result["loss"]) == 4
@@ -147,10 +114,10 @@ def test_ranks_train_one_model_and_rank_0_tells(mpiexec, folder):
     assert nn.Network.load("m.bin").config == config  # nothing of ranks
 
 
-def test_the_validation_loss_is_of_all_held_out_rows(mpiexec, folder):
+def test_the_validation_loss_is_of_all_held_out_rows(mpich, folder):
     given = [*SMALL[:-1], "--epochs", 2, "--dtype", "float64", "--json", "--quiet"]
     alone = succeed(*given).json
-    done = train_as(mpiexec, 3, *given, "--distribute", "mirrored")
+    done = mpich.train(3, *given, "--distribute", "mirrored")
     several = json.loads(done.stdout)
     assert several["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-9)
     assert several["loss"] == pytest.approx(alone["loss"], rel=1e-9)
@@ -158,13 +125,13 @@ def test_the_validation_loss_is_of_all_held_out_rows(mpiexec, folder):
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 @pytest.mark.parametrize("more", [[], ["--window", 4000], ["--refit"]])
-def test_weights_and_the_best_epoch_are_those_of_one_process(mpiexec, folder, how, more):
+def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
     given = [*SMALL[:-1], "--epochs", 5, "--dtype", "float64", "--json", "--quiet", "--class_weight", "1,3"]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
     if "--window" in more:
         write_two_classes(folder / "two.csv", 20_000)  # several blocks of rows
     alone = succeed(*given).json
-    several = json.loads(train_as(mpiexec, 3, *given, "--distribute", how).stdout)
+    several = json.loads(mpich.train(3, *given, "--distribute", how).stdout)
     assert several["rows"] == alone["rows"] and several["validation"] == alone["validation"]
     if "--window" in more:  # each rank shuffles its own rows of a window
         assert several["val_metric"][-1] == pytest.approx(alone["val_metric"][-1], rel=0.2)
@@ -187,22 +154,26 @@ print(f"{rank_group.rank} {result['loss']} {nn.test(net, ds)['accuracy']}\\n", e
 
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
-def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpiexec, folder, how):
-    done = launch(mpiexec, 3, sys.executable, "-c", API.replace("HOW", repr(how)))
+def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpich, folder, how):
+    done = mpich.run(3, API.replace("HOW", repr(how)))
     assert (done.returncode, done.stderr) == (0, "")
     lines = sorted(done.stdout.splitlines())
     assert [line[0] for line in lines] == ["0", "1", "2"] and len({line[1:] for line in lines}) == 1
 
 
-def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpiexec, folder):
-    dividing = "net.engine.rank_group.rank == 1 and 1 / 0\nresult ="
-    failing = API.replace("HOW", "'mirrored'").replace("result =", dividing)
-    done = launch(mpiexec, 3, sys.executable, "-c", failing)
-    assert done.returncode != 0 and "nn: rank 1 of 3: ZeroDivisionError: division by zero" in done.stderr
+@pytest.mark.parametrize("failing", ["1 / 0", "net.engine.epoch = lambda *_: 1 / 0"], ids=["before", "epoch"])
+def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, failing):
+    """In an epoch the others wait for its gradients."""
+    failing = f"if net.engine.rank_group.rank == 1: {failing}\nresult ="
+    program = API.replace("HOW", "'mirrored'").replace("result =", failing)
+    began = time.monotonic()
+    done = mpich.run(3, program)
+    assert done.returncode == 1 and time.monotonic() - began < 30
+    assert ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
 
 
-def rank_process(launcher: subprocess.Popen, rank: int, variable: str = "PMI_RANK") -> int:
+def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
     """The process id of a rank below a launcher."""
     children = {}
     for entry in Path("/proc").iterdir():
@@ -215,7 +186,7 @@ def rank_process(launcher: subprocess.Popen, rank: int, variable: str = "PMI_RAN
         found.append(below.pop(0))
     for pid in found:
         with contextlib.suppress(OSError):
-            if f"{variable}={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0") and (
+            if f"{mpi.rank}={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0") and (
                 b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
             ):
                 return pid
@@ -223,14 +194,10 @@ def rank_process(launcher: subprocess.Popen, rank: int, variable: str = "PMI_RAN
 
 
 @contextlib.contextmanager
-def running(mpiexec, size, *arguments):
+def running(mpi, size, *arguments):
     """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
     before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
-    launcher = subprocess.Popen(
-        [mpiexec, "-n", str(size), sys.executable, "-m", "nn", *map(str, arguments)],
-        env=mpi_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
+    with mpi.started(size, sys.executable, "-m", "nn", *arguments) as launcher:
         end = time.monotonic() + SECONDS
         while not Path("c.ck").exists() or Path("c.ck").read_bytes() == before:
             assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
@@ -238,9 +205,6 @@ def running(mpiexec, size, *arguments):
                 break
             time.sleep(0.01)
         yield launcher
-    finally:
-        launcher.kill()
-        launcher.communicate()
 
 
 LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "auto"]
@@ -249,9 +213,9 @@ LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "aut
 @pytest.mark.parametrize(
     "signum, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)], ids=lambda value: str(value)
 )
-def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpiexec, folder, signum, code):
-    with running(mpiexec, 3, *LONG) as launcher:
-        os.kill(rank_process(launcher, 1), signum)
+def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, signum, code):
+    with running(mpich, 3, *LONG) as launcher:
+        os.kill(rank_process(launcher, mpich, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == code
     assert out == "" and err.splitlines() == [
@@ -299,32 +263,41 @@ if cluster.current().rank == 0:
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 @pytest.mark.parametrize("layers, data", [("2,16,dropout0.2,8,1", "two.csv"), ("1x8x8,conv4k3,dropout0.3,3", "x.npz")])
-def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpiexec, folder, layers, data, how):
+def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder, layers, data, how):
     rng = np.random.default_rng(0)
     np.savez("x.npz", x=rng.integers(0, 256, (200, 1, 8, 8), np.uint8), y=np.arange(200) % 3)
     program = STOPPED.replace("HOW", repr(how)).replace("LAYERS", repr(layers)).replace("DATA", repr(data))
-    done = launch(mpiexec, 3, sys.executable, "-c", program)
+    done = mpich.run(3, program)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 10  # of 3 epochs of 4 batches or more
     assert (folder / "net.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
-def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpiexec, folder):
-    with running(mpiexec, 3, *LONG) as launcher:
-        others = [rank_process(launcher, rank) for rank in (0, 2)]
-        os.kill(rank_process(launcher, 1), signal.SIGKILL)
+def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
+    with running(mpi, 3, *LONG) as launcher:
+        pids = [rank_process(launcher, mpi, rank) for rank in range(3)]
+        kill(pids[1])
         began = time.monotonic()
-        launcher.communicate(timeout=SECONDS)
-        assert launcher.returncode != 0 and time.monotonic() - began < 10
-    for pid in others:
-        with contextlib.suppress(OSError):
-            assert b"-m\0nn\0" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        _, err = launcher.communicate(timeout=SECONDS)
+        assert all_end(pids) and time.monotonic() - began < 10
+    assert launcher.returncode != 0 and ours(err) == []
     assert not (folder / "m.bin").exists()
     done = position("c.ck")["step"]
-    with running(mpiexec, 3, *LONG) as launcher:
-        os.kill(rank_process(launcher, 0), signal.SIGTERM)
+    with running(mpi, 3, *LONG) as launcher:
+        os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
         launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75 and position("c.ck")["step"] > done
+
+
+@pytest.mark.parametrize("how", ["mirrored", "central"])
+def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
+    """Of two numbers there is one sum."""
+    models = []
+    for name in ("mpich", "openmpi"):
+        done = find_mpi(name).train(2, *MIRRORED[:-1], how, "--epochs", 3)
+        assert (done.returncode, ours(done.stderr)) == (0, [])
+        models.append((folder / "m.bin").read_bytes())
+    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +312,7 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpiexec, folder):
     ],
     ids=["seed", "optimizer", "data", "no data", "no checkpoint", "reference"],
 )
-def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpiexec, folder, command, code, line):
+def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpich, folder, command, code, line):
     write_two_classes(folder / "other.csv", rows=302)
     succeed(*SMALL, "--epochs", 2, "--checkpoint", "c.ck")
     choose = (
@@ -347,46 +320,30 @@ def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpiexec, folder, co
     )
     command = " ".join(map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command]))
     began = time.monotonic()
-    done = launch(mpiexec, 3, "sh", "-c", choose + "exec " + command)
+    done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
     assert done.returncode == code, done.stderr
-    ours = [text for text in done.stderr.splitlines() if text.startswith("nn:")]
-    assert len(ours) == 1 and ours[0].startswith(line)
+    (told,) = ours(done.stderr)
+    assert told.startswith(line)
 
 
-def test_more_ranks_than_rows_are_refused(mpiexec, folder):
+def test_more_ranks_than_rows_are_refused(mpich, folder):
     write_two_classes(folder / "two.csv", rows=4)
-    done = train_as(mpiexec, 3, *MIRRORED, "--holdout", 0.5)
+    done = mpich.train(3, *MIRRORED, "--holdout", 0.5)
     assert done.returncode == 2
     assert done.stderr == "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data\n"
 
 
-def test_ranks_of_which_mpi_knows_nothing_are_refused(mpiexec, ranks, folder):
-    program = f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r} + ['--backend', 'omp']))"
-    ends = [process.end() for process in ranks(program, size=2)]
-    assert [code for code, _, _ in ends] == [2, 2]
-    assert "RANK and WORLD_SIZE started this process as rank 0 of 2, but mpi4py's" in ends[0][2]
-    assert "start the ranks by mpiexec or srun" in ends[0][2] and ends[1][2] == ""
-
-
-def test_without_mpi4py_its_command_is_told(ranks, folder):
-    program = "import sys; sys.modules['mpi4py'] = None\nimport nn.cli; "
-    program += f"sys.exit(nn.cli.main({MIRRORED!r} + ['--backend', 'omp']))"
-    ends = [process.end() for process in ranks(program, size=2)]
-    assert [code for code, _, _ in ends] == [2, 2]
-    assert 'pip install "nn-trainer[mpi]"' in ends[0][2] and ends[0][2].count("\n") == 1
-
-
-def test_the_cores_are_shared_among_the_ranks_of_a_host(mpiexec, folder):
+def test_the_cores_are_shared_among_the_ranks_of_a_host(mpich, folder):
     from nn.utils import default_threads
 
-    done = train_as(mpiexec, 2, *MIRRORED[:-2], "--distribute", "mirrored", "--layers", "2,900,900,1", "--json",
+    done = mpich.train(2, *MIRRORED[:-2], "--distribute", "mirrored", "--layers", "2,900,900,1", "--json",
                     "--epochs", 1, "--batch_number", 200)  # fmt: skip
     assert json.loads(done.stdout)["threads"] == max(1, default_threads() // 2)
 
 
-def test_the_profile_shows_the_messages(mpiexec, folder):
-    done = train_as(mpiexec, 2, *MIRRORED, "--epochs", 20, "--profile", "--json", "--trace", "t.json")
+def test_the_profile_shows_the_messages(mpich, folder):
+    done = mpich.train(2, *MIRRORED, "--epochs", 20, "--profile", "--json", "--trace", "t.json")
     profile = json.loads(done.stdout)["profile"]
     assert profile["communication_ms"] > 0 and profile["update_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}

@@ -487,19 +487,12 @@ def test_a_table_of_one_block_is_trained_on_whatever_is_drawn(folder):
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_compute_what_one_process_computes(folder, ranks):
+def test_ranks_compute_what_one_process_computes(mpich, folder, ranks):
     """A batch is a whole window here, so that the order inside it is no matter and only roundings differ."""
-    pytest.importorskip("mpi4py")
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    mpiexec = shutil.which("mpiexec", path=path) or pytest.skip("there is no mpiexec (pip install mpich)")
     given = ["--train", "--dataset", "days", "--dtype", "float64", "--backend", "omp", "--threads", "1", "-q"]
     given += ["--layers", "4,8,1", "--epochs", "3", "--window", "3001", "--batch_number", "3001"]
     alone(*given, "--model", "alone.bin")
-    command = [mpiexec, "-n", str(ranks), sys.executable, "-m", "nn", *given, "--model", "ranks.bin"]
-    local = environment(FI_PROVIDER="tcp", FI_TCP_IFACE="lo", UCX_NET_DEVICES="lo")
-    done = subprocess.run(
-        [*command, "--distribute", "mirrored"], env=local, text=True, capture_output=True, timeout=120
-    )
+    done = mpich.train(ranks, *given, "--model", "ranks.bin", "--distribute", "mirrored")
     assert done.returncode == 0, done.stderr
     expected, found = nn.Network.load("alone.bin"), nn.Network.load("ranks.bin")
     for name, values in expected.parameters().items():

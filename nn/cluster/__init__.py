@@ -1,12 +1,12 @@
 """Ranks: the processes that train one network together.
 
-    launch.py      Launch: this process's rank, size and host, from the launcher's environment
-    rank_group.py  RankGroup: values exchanged among ranks; ALONE; AlreadyReported; hooks at the end
-    rendezvous.py  how ranks meet and end together, by sockets
-    join()         the group of this process; current(), expect_ranks(), end()
+    launch.py      Launch: this process's rank and size, from the launcher's environment; limit_seconds
+    rank_group.py  RankGroup: values exchanged among ranks; ALONE; AlreadyReported
+    mpi.py         MpiGroup: the RankGroup of several processes
+    join()         the group of this process; current(), expect_ranks(), expect_one(), end()
 
-A launcher (srun, mpiexec, or whoever sets RANK and WORLD_SIZE) starts the same command `size` times. A RankGroup
-exchanges some numbers an epoch; gradients go by MPI or NCCL (backends).
+A launcher of MPI (mpiexec, srun) starts the same command `size` times, and ends the others when a rank dies. A
+RankGroup exchanges some numbers an epoch; gradients go by MPI or NCCL (backends).
 
 Imports: utils. Imported by: backends, train, commands, cli.
 """
@@ -17,13 +17,14 @@ import atexit
 import os
 import sys
 
+from .. import __version__
 from ..utils import UsageError
-from .launch import Launch, first_host, launch
-from .rank_group import ALONE, AlreadyReported, RankGroup, at_end, run_end_hooks
+from .launch import START, Launch, check_is_mpi, launch, limit_seconds
+from .rank_group import ALONE, AlreadyReported, RankGroup, told_by_rank_0
 
 __all__ = [
-    "ALONE", "AlreadyReported", "Launch", "RankGroup", "at_end", "current", "end", "expect_ranks", "first_host", "join",
-    "launch",
+    "ALONE", "AlreadyReported", "Launch", "RankGroup", "current", "end", "expect_one", "expect_ranks", "join", "launch",
+    "limit_seconds",
 ]  # fmt: skip
 
 _world: RankGroup | None = None
@@ -32,7 +33,7 @@ _world: RankGroup | None = None
 def join() -> RankGroup:
     """Return the group of the ranks this process was launched with, ALONE without others; met once, then kept.
 
-    Raises NnError, UsageError: see launch and rendezvous.meet.
+    Raises UsageError where ranks have other versions of nn, and what launch and mpi.start raise.
     """
     global _world
     if _world is None:
@@ -40,10 +41,12 @@ def join() -> RankGroup:
         if found is None or found.size == 1:
             _world = ALONE
         else:
-            from .rendezvous import meet  # sockets and threads, for several ranks only
+            check_is_mpi(found)
+            from . import mpi  # for several ranks only: a process alone starts without mpi4py and NumPy
 
-            _world = meet(found)
+            _world = mpi.start(found)
             atexit.register(_end_of_program)
+            _world.agree({"version of nn": __version__}, "install one version everywhere")
     return _world
 
 
@@ -57,18 +60,29 @@ def expect_ranks() -> RankGroup:
     if _world is None and launch() is None:
         raise UsageError(
             "--distribute shares the batches among ranks, but only one process was started; start several by "
-            "mpiexec -n 2 nn --train ... or srun --mpi=pmi2 -n 2 nn --train ..., or use --gpus 2"
+            f"{START.format(2)}, or use --gpus 2"
         )
     return join()
+
+
+def expect_one() -> None:
+    """Raise UsageError if a launcher started several processes, which do not know of each other."""
+    found = launch()
+    if found is None or found.size == 1:
+        return
+    check_is_mpi(found)
+    error = UsageError(
+        f"{found.by} started {found.size} trainings, each of which would write --model: add --distribute mirrored to "
+        "share the work, start only one, or add --force if they are separate trainings"
+    )
+    raise told_by_rank_0(error, found.rank)
 
 
 def end(code: int, text: str | None = None) -> int:
     """End this rank with an exit code and a last line, which is printed; return the exit code of all ranks."""
     global _world
     world, _world = _world, None
-    code = (world or ALONE).end(code, text)
-    run_end_hooks(together=True)
-    return code
+    return (world or ALONE).end(code, text)
 
 
 def _end_of_program() -> None:
@@ -77,4 +91,5 @@ def _end_of_program() -> None:
     rank, text = current().rank, f"{type(error).__name__}: {error}"
     code = end(1, text if rank else None) if error else end(0)
     if code and not error:
+        sys.stdout.flush()
         os._exit(code)

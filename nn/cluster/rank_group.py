@@ -1,9 +1,9 @@
-"""The ranks that train one network together, as each of them sees the group; and what happens when they end."""
+"""The ranks that train one network together, as each of them sees the group."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
 
 from .. import utils
 from ..utils import NnError, UsageError
@@ -61,9 +61,6 @@ class RankGroup:
         say(text)
         return code
 
-    def close(self) -> None:
-        """Close the connections."""
-
 
 def say(text: str | None) -> None:
     """Write the last line of a failed run, if there is one."""
@@ -79,24 +76,19 @@ ALONE = RankGroup()
 
 
 class AlreadyReported(NnError):
-    """Rank 0 has printed this error; this rank exits with the same code, silently."""
+    """Rank 0 prints this error; this rank exits with the same code, silently."""
 
     def __init__(self, text: str, exit_code: int):
         super().__init__(text)
         self.exit_code = exit_code
 
 
-# ---------------------------------------------------------------- the end
-
-_end_hooks: list[Callable[[bool], object]] = []
-
-
-def at_end(hook: Callable[[bool], object]) -> None:
-    """Call `hook(together)` at the end of the run. together: all ranks have ended; else a rank has failed."""
-    _end_hooks.append(hook)
+def told_by_rank_0(error: NnError, rank: int) -> NnError:
+    """Return the error that this rank raises where all meet the same one, but cannot tell each other."""
+    if rank == 0:
+        return error
+    time.sleep(RANK_0_SECONDS)
+    return AlreadyReported(str(error), error.exit_code)
 
 
-def run_end_hooks(together: bool) -> None:
-    """Call each hook of at_end once."""
-    while _end_hooks:
-        _end_hooks.pop()(together)
+RANK_0_SECONDS = 1.0  # for rank 0 to speak: a launcher that sees another end may end it

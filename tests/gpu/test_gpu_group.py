@@ -1,14 +1,14 @@
 """Several GPUs of one machine train as one: the same sums, the same end, whoever of them fails."""
 
-import socket
-import subprocess
+import json
 import sys
 import time
 
 import numpy as np
 import pytest
-from support.command_line import environment, run, succeed
+from support.command_line import run, succeed
 from support.distances import relative_distance
+from support.launches import all_end, kill, ours, process_ids
 from support.networks import fill
 
 import nn
@@ -186,58 +186,48 @@ def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, dat
     assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)
 
 
-def start_ranks(count, tmp_path, *flags):
-    """`nn FLAGS` as a process for each GPU."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "nn", *map(str, flags)]
-    return [
-        subprocess.Popen(
-            command, env=environment(RANK=str(rank), WORLD_SIZE=str(count), MASTER_PORT=port), cwd=tmp_path,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(count)
-    ]  # fmt: skip
-
-
-def ended(ranks, seconds):
-    """What they wrote, after they have ended; none is left behind."""
-    try:
-        return [rank.communicate(timeout=seconds) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-
-
 FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json")
 
 
-def test_a_process_for_each_gpu_trains_as_one_process_does(gpus, distribute, datasets, tmp_path):
+def test_a_process_for_each_gpu_trains_as_one_process_does(mpich, gpus, distribute, datasets, tmp_path):
     flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 3, "--distribute", distribute)
-    ranks = start_ranks(len(gpus), tmp_path, *flags, "--model", tmp_path / "ranks.bin")
-    texts = ended(ranks, 90)
-    assert [rank.returncode for rank in ranks] == [0] * len(gpus), texts
-    assert [bool(out) for out, _ in texts] == [True] + [False] * (len(gpus) - 1)
+    done = mpich.train(len(gpus), *flags, "--model", tmp_path / "ranks.bin")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["ranks"] == len(gpus)  # one object, of rank 0
     succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
     nets = [nn.Network.load(tmp_path / f"{name}.bin", backend="cuda") for name in ("ranks", "threads")]
     flat = [np.concatenate([value.ravel() for value in net.parameters().values()]) for net in nets]
     assert relative_distance(*flat) < 1e-9
 
 
-def test_a_process_that_is_killed_takes_the_others_along(gpus, datasets, tmp_path):
+def test_a_process_that_is_killed_takes_the_others_along(mpich, gpus, datasets, tmp_path):
     """Their GPUs wait in NCCL for one that is no more."""
     flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 10**6, "--distribute", "mirrored")
     flags = (*flags, "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "m.ck")
-    ranks = start_ranks(len(gpus), tmp_path, *flags)
-    end = time.monotonic() + 60
-    while not (tmp_path / "m.ck").exists() and time.monotonic() < end and ranks[0].poll() is None:
-        time.sleep(0.2)
-    assert (tmp_path / "m.ck").exists(), ended(ranks, 1)
-    ranks[-1].kill()
-    texts = ended(ranks, 30)
-    assert all(rank.returncode != 0 for rank in ranks) and not (tmp_path / "m.bin").exists()
-    assert f"rank {len(gpus) - 1} of {len(gpus)} ended" in texts[0][1]
+    program = "import os, sys, nn.cli; from nn import cluster; rank = cluster.launch().rank\n"
+    program += f"os.write(1, f'{{rank}} {{os.getpid()}}\\n'.encode()); sys.exit(nn.cli.main({[*map(str, flags)]!r}))"
+    with mpich.started(len(gpus), sys.executable, "-c", program) as launcher:
+        pids, end = process_ids(launcher, len(gpus)), time.monotonic() + 90
+        while not (tmp_path / "m.ck").exists() and launcher.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        assert (tmp_path / "m.ck").exists(), launcher.communicate(timeout=5)
+        kill(pids[-1])
+        launcher.communicate(timeout=30)
+        assert all_end(pids)
+    assert launcher.returncode != 0 and not (tmp_path / "m.bin").exists()
+
+
+def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
+    ranks = gpu.cuda.runtime.getDeviceCount() + 1
+    began = time.monotonic()
+    done = mpich.train(ranks, *FLAGS, "--dataset", datasets / "CC.csv", "--distribute", "mirrored",
+                       "--model", tmp_path / "m.bin")  # fmt: skip
+    assert done.returncode == 2 and time.monotonic() - began < 60
+    assert ours(done.stderr) == [
+        f"nn: rank {ranks - 1}: its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each "
+        "host with --gpus"
+    ]
 
 
 # ---- what goes wrong

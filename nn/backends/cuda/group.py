@@ -2,7 +2,7 @@
 
 A member is a GPU with its engine (cuda.py), driven by a thread of its own (Group), or by a process of its own where a
 launcher started one for each GPU. What the members say to each other beside the GPUs, they say through their RankGroup
-(cluster.py): how a chunk of batches went, and whether to stop.
+(nn/cluster): how a chunk of batches went, and whether to stop.
 """
 
 from __future__ import annotations

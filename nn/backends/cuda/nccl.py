@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 
-from ...cluster.rendezvous import limit_seconds
+from ...cluster import limit_seconds
 from ...utils import NnError
 from .device import cuda_major, cupy, load_library
 
@@ -63,7 +63,7 @@ class Communicator:
     """A member's NCCL communicator."""
 
     def __init__(self, unique: str, rank: int, size: int, device: int):
-        """Waits for the other members. NnError if they do not come within rendezvous.limit_seconds."""
+        """Waits for the other members. NnError if they do not come within cluster.limit_seconds."""
         self.ffi, self.lib = library()
         self._comm = None
         outcome: list[BaseException | None] = []

@@ -1,0 +1,257 @@
+"""The RankGroup of several processes, by MPI: how they start, exchange values and end together.
+
+Who starts the ranks, finds them and ends those that are left when one dies is the launcher's business (mpiexec, srun).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from cffi import FFI
+
+from ..utils import NnError, UsageError
+from .launch import Launch, limit_seconds
+from .rank_group import RankGroup, say, told_by_rank_0
+
+GRACE_SECONDS = 2.0  # a rank that fails waits so long for the others: what is wrong mostly is so for all
+SPINS, PAUSE_SECONDS = 500, 0.0005  # a rank that waits gives its core away, first for a moment, then for longer
+FUNCTIONS = "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
+NO_MPI = "an MPI, and mpi4py finds none: pip install mpich, or load the site's MPI (module load)"
+FIXES = {
+    "srun": "say which of its interfaces this MPI speaks: srun --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI)",
+    "mpiexec": "use the mpiexec of that MPI",
+}
+
+
+def start(found: Launch) -> MpiGroup:
+    """Start MPI, unless the program has, and return the group of all ranks.
+
+    Raises UsageError without mpi4py or an MPI, and where MPI knows of other ranks than the launcher; NnError where MPI
+    fails. Ends the process where MPI does not start within limit_seconds.
+    """
+    mpi = load()
+    ours = not mpi.Is_initialized()
+    if ours:
+        _initialise(mpi, found)
+    if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
+        raise NnError("this MPI does not support calls from a thread; use one built with MPI_THREAD_SERIALIZED")
+    _check_world(mpi, found)
+    group = MpiGroup(mpi, ours)
+    _forget_shared_memory()
+    return group
+
+
+def load():
+    """Return the module mpi4py.MPI, with MPI not yet initialised. Raises UsageError, which says what to install."""
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+    except ModuleNotFoundError:
+        raise UsageError('--distribute needs the package mpi4py: pip install "nn-trainer[mpi]"') from None
+    except (ImportError, RuntimeError):  # of several lines, a place each where it looked
+        raise UsageError(f"--distribute needs {NO_MPI}") from None
+    return MPI
+
+
+@functools.cache
+def functions(mpi, declarations: str):
+    """Return (ffi, library) of the MPI that mpi4py is linked to, for these functions."""
+    ffi = FFI()
+    ffi.cdef(declarations)
+    return ffi, ffi.dlopen(mpi.__file__)
+
+
+def _initialise(mpi, found: Launch) -> None:
+    """Call MPI_Init_thread, which waits for all ranks; mpi4py's would hold the interpreter's lock meanwhile, and nobody
+    could give up waiting."""
+    ffi, library = functions(mpi, FUNCTIONS)
+    with _limited(found):
+        failed = library.MPI_Init_thread(ffi.NULL, ffi.NULL, mpi.THREAD_SERIALIZED, ffi.new("int *"))
+    if failed:
+        raise NnError(f"MPI did not start: error {failed} of MPI_Init_thread")
+
+
+@contextlib.contextmanager
+def _limited(found: Launch) -> Iterator[None]:
+    """End the process with a line if the block, in which MPI waits for other ranks, takes too long."""
+    seconds = limit_seconds()
+
+    def give_up() -> None:
+        say(
+            f"rank {found.rank} of {found.size}: MPI did not start within {seconds:g} s: a rank is missing, or a host "
+            "cannot be reached; see the other ranks' output, or allow more time with NN_RENDEZVOUS_SECONDS"
+        )
+        _forget_shared_memory()
+        os._exit(1)
+
+    timer = threading.Timer(seconds + min(found.rank, 1), give_up)  # rank 0 speaks, and the launcher ends the others
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _check_world(mpi, found: Launch) -> None:
+    """Raise an error if MPI knows of other ranks than the launcher; rank 0 tells of it."""
+    place = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
+    if place == (found.rank, found.size):
+        return
+    name, version = mpi.get_vendor()
+    error = UsageError(
+        f"{found.by} started this process as rank {found.rank} of {found.size}, but mpi4py's {name} "
+        f"{'.'.join(map(str, version))} reports rank {place[0]} of {place[1]}; {FIXES[found.by]}"
+    )
+    raise told_by_rank_0(error, found.rank)
+
+
+def _forget_shared_memory() -> None:
+    """Remove the names of the memory that MPICH's ranks of a host share, which all of them have opened.
+
+    A rank that is killed would leave it behind, and the same job, queued again, would find it.
+    """
+    with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
+        files = {line.split(maxsplit=5)[5].strip() for line in maps if "/dev/shm/mpich_shm_" in line}
+        for file in files:
+            with contextlib.suppress(OSError):  # another rank was first
+                os.remove(file)
+
+
+class RankEnded(NnError):
+    """Another rank has ended, and so do all."""
+
+    def __init__(self, text: str, exit_code: int):
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class MpiGroup(RankGroup):
+    """All ranks of MPI.
+
+    Each exchange is one of values, or the end of those ranks that send `end` instead: so a rank that waits for another
+    hears why that one has ended.
+    """
+
+    def __init__(self, mpi, finalizes: bool):
+        """finalizes: MPI is to be finalised at the end."""
+        self.mpi, self._finalizes = mpi, finalizes
+        self._comm = self.communicator()
+        self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
+        self._is_broken = False
+        self._outcome: RankEnded | None = None  # how all ranks end, once one has
+        hosts = self.gather(platform.node())
+        self.local_rank = hosts[: self.rank].count(hosts[self.rank])
+
+    def communicator(self):
+        """Return a new communicator of all ranks, whose errors are returned; all ranks call this together."""
+        comm = self.mpi.COMM_WORLD.Dup()
+        comm.Set_errhandler(self.mpi.ERRORS_RETURN)
+        return comm
+
+    def gather(self, value) -> list:
+        """See RankGroup. Raises RankEnded where another rank has ended, NnError where MPI fails."""
+        if self._outcome is None:
+            said = self._exchange(["value", value])
+            if all(word == "value" for word, *_ in said):
+                return [value for _, value in said]
+            self._outcome = self._outcome_of(said)
+        raise self._outcome
+
+    def broadcast(self, value):
+        """See RankGroup; raises what gather does."""
+        own = json.dumps(value).encode()
+        length = self.gather(len(own))[0]
+        text = bytearray(own if self.rank == 0 else length)
+        with self._unbroken():
+            _finished(self._comm.Ibcast([text, self.mpi.BYTE]))
+        return json.loads(text)
+
+    def _exchange(self, message: list, seconds: float | None = None) -> list | None:
+        """Return every rank's message, in rank order; None if not all ranks came within that time."""
+        own, lengths = json.dumps(message).encode(), np.zeros(self.size, np.int64)
+        with self._unbroken():
+            if not _finished(self._comm.Iallgather(np.array([len(own)]), lengths), seconds):
+                return None
+            text = bytearray(int(lengths.sum()))
+            _finished(self._comm.Iallgatherv([own, self.mpi.BYTE], [text, lengths.tolist(), self.mpi.BYTE]))
+        ends = np.cumsum(lengths).tolist()
+        return [json.loads(text[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
+
+    @contextlib.contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        """Keep in mind where a block of messages is left before its end, by an error or a signal: no other can follow.
+        Raises NnError where MPI fails."""
+        self._is_broken = True
+        try:
+            yield
+        except self.mpi.Exception as error:
+            raise NnError(f"a message between ranks failed ({error}); see the other ranks' output") from None
+        self._is_broken = False
+
+    def _outcome_of(self, said: list) -> RankEnded:
+        """Return how all ranks end by the messages of an exchange, of which some say `end`."""
+        ended = {rank: rest for rank, (word, *rest) in enumerate(said) if word == "end"}
+        rank, (code, text) = next(((rank, end) for rank, end in ended.items() if end[0]), next(iter(ended.items())))
+        if not code and len(ended) < self.size:
+            code, text = 1, "it ended while the others were still running"
+        return RankEnded(self._of(rank, text), code)
+
+    def _of(self, rank: int, text: str | None) -> str:
+        return f"rank {rank} of {self.size}: {text}" if text and rank else text or ""
+
+    # ---- the end
+
+    def end(self, code: int, text: str | None) -> int:
+        """See RankGroup. Wait for the others; MPI_Abort ends them if this rank has failed and they do not come."""
+        if self._outcome is None:
+            said = None if self._is_broken else self._exchange(["end", code, text], GRACE_SECONDS if code else None)
+            if said is None:
+                self._abort(code or 1, text)
+            self._outcome = self._outcome_of(said)
+        with contextlib.suppress(ValueError):  # not the main thread
+            # all end by themselves now: a launcher that sees the first one fail is not to end the others
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if self.rank == 0:
+            say(str(self._outcome))
+        self._comm.Barrier()  # rank 0 has spoken before a launcher sees the first rank end
+        if self._finalizes:
+            self.mpi.Finalize()
+        return self._outcome.exit_code
+
+    def _abort(self, code: int, text: str | None) -> None:
+        """End all ranks at once: the others are in the midst of something that waits for this one."""
+        say(self._of(self.rank, text))
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPICH would tell of the call
+        self.mpi.COMM_WORLD.Abort(code)
+
+
+def _finished(request, seconds: float | None = None) -> bool:
+    """Wait for the end of a message; return False if it does not come within that time.
+
+    MPI's own waiting would keep a core busy and hold back Python's signal handlers.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    turns = 0
+    while not request.Test():
+        if end is not None and time.monotonic() > end:
+            return False
+        turns += 1
+        time.sleep(0 if turns < SPINS else PAUSE_SECONDS)
+    return True
