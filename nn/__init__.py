@@ -23,6 +23,7 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "train": "train",
     "StopRequest": "train",
     "test": "test",
+    "export": "files.export.formats",
     "matmul": "matrix",
     "NnError": "utils",
     "UsageError": "utils",

@@ -1,7 +1,7 @@
 """The commands of `nn`: one function for each mode.
 
     train.py        --train: load, train, write the model; what a signal leaves behind
-    use.py          --test, --predict, --info: what is done with a model
+    use.py          --test, --predict, --info, --export: what is done with a model
     study.py        --bench, --sweep, --plot
     predictions.py  the table that --predict writes
     common.py       shared by several commands
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 from .study import bench_command, plot_command, sweep_command
 from .train import train_command
-from .use import info_command, predict_command, test_command
+from .use import export_command, info_command, predict_command, test_command
 
 
 @dataclass(frozen=True)
@@ -36,5 +36,6 @@ COMMANDS = {  # by their modes
     "sweep": Command(sweep_command, ("output",)),
     "plot": Command(plot_command, ("output",)),
     "info": Command(info_command),
+    "export": Command(export_command, ("model", "output")),
     "bench": Command(bench_command),
 }

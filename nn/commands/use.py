@@ -1,4 +1,4 @@
-"""--test, --predict and --info: the uses of a model file."""
+"""--test, --predict, --info and --export: the uses of a model file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..layers import parse as parse_layers
 from ..nn_aux import TASKS, check_is_number
 from ..terminal import console, tables
 from ..terminal.flags import given_values
-from ..utils import UsageError, check_writable
+from ..utils import UsageError, check_writable, say
 from .common import check_apart, check_report, load_network, print_json
 
 LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
@@ -120,6 +120,20 @@ def predict_command(flags) -> None:
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
     lines = prediction_table(net, blocks, flags.threshold)
     write_table(flags.output, lines)
+
+
+def export_command(flags) -> None:
+    """Write --model for other programs, in the format of the suffix of --output."""
+    from ..files.export.formats import export, writer_of
+
+    writer_of(flags.output)  # before the model is read
+    check_apart(flags.model, flags.output)
+    net = load_network(flags)
+    export(net, flags.output)
+    if flags.json:
+        print_json({"model": flags.model, "output": flags.output, "bytes": os.path.getsize(flags.output)})
+    elif not flags.quiet:
+        say(f"{flags.output}: {net.spec}, {os.path.getsize(flags.output)} bytes")
 
 
 def info_command(flags) -> None:

@@ -313,10 +313,20 @@ class Encoding:
         sizes = [size for size, _ in self._placed()]
         return record_type(dtype, *(sizes.count(size) for size in (0, 4, 2, 1)))
 
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """The values of a record in their order: (feature column, which of its encoder's inputs)."""
+        inputs = [
+            (_code_bytes(column), index, which)
+            for index, encoder in enumerate(self.encoders)
+            for which, column in enumerate(encoder.inputs())
+        ]
+        return [(index, which) for size in (0, 4, 2, 1) for own, index, which in inputs if own == size]
+
     def _placed(self) -> list[tuple[int, InputColumn]]:
         """Return (bytes of a code, 0: a number; input column), in a record's order."""
-        each = [(_code_bytes(column), column) for encoder in self.encoders for column in encoder.inputs()]
-        return [item for size in (0, 4, 2, 1) for item in each if item[0] == size]
+        each = [encoder.inputs() for encoder in self.encoders]
+        return [(_code_bytes(each[index][which]), each[index][which]) for index, which in self.order]
 
     def apply(self, x: TableRows, dtype: str) -> np.ndarray:
         """Return rows as records for the engine. Raises DataError for rows of other columns."""

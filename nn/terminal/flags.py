@@ -100,7 +100,7 @@ TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
 MODEL = USE | {"plot"}  # reads a data set
 ENGINE = MODEL | {"info"}  # makes an engine
-EVERY = frozenset({"train", "test", "predict", "info", "bench", "sweep", "plot"})
+EVERY = frozenset({"train", "test", "predict", "info", "export", "bench", "sweep", "plot"})
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,7 @@ FLAGS = [
     _mode("test", "Test --model on --dataset, or on the rows that its training held out."),
     _mode("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
     _mode("info", "Show the contents of --model, or the network that --layers describes."),
+    _mode("export", "Write --model for other programs to --output: ONNX (.onnx)."),
     _mode("bench", "Time training, prediction and matrix products on every backend of this machine."),
     Flag(
         "sweep", MODE, "Train and time the networks of a plan, one line each to --output.", TEXT, "PLAN",
@@ -176,7 +177,7 @@ FLAGS = [
     ),
     Flag(
         "model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH",
-        modes=ENGINE,
+        modes=ENGINE | {"export"},
     ),
     Flag(
         "target", DATA, "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
@@ -231,9 +232,9 @@ FLAGS = [
         "intervals", DATA, "Give the figures of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
     ),
     Flag(
-        "output", DATA, "Where --predict (-, stdout), --folds, --sweep and --plot (a folder) write.", TEXT, "PATH",
-        "-o",
-        modes=frozenset({"train", "predict", "sweep", "plot"}),
+        "output", DATA, "Where --predict (-, stdout), --export, --folds, --sweep and --plot (a folder) write.", TEXT,
+        "PATH", "-o",
+        modes=frozenset({"train", "predict", "export", "sweep", "plot"}),
     ),
     Flag(
         "report", DATA, "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
@@ -352,7 +353,7 @@ FLAGS = [
         "memory", RUN, "Stream the data, so that the program stays within this (2G, 500M).", BYTES, "SIZE", modes=USE,
         keyword_of="load",
     ),
-    _name_of("dtype", RUN, DTYPES, "float32", modes=ENGINE, keyword_of="engine"),
+    _name_of("dtype", RUN, DTYPES, "float32", modes=ENGINE | {"export"}, keyword_of="engine"),
     Flag("verbose", RUN, "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
     Flag("quiet", RUN, "Print nothing but results and errors.", short="-q", modes=EVERY),
     Flag(

@@ -1,0 +1,32 @@
+"""export: a model for other programs, in the format of the file's suffix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ...utils import UsageError, check_writable
+from .onnx_file import save_onnx
+
+WRITERS: dict[str, Callable] = {".onnx": save_onnx}
+"""suffix -> writer (network, path) of a format"""
+
+
+def writer_of(path: str | os.PathLike) -> Callable:
+    """Return the writer of a file's suffix. Raises UsageError for another suffix."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in WRITERS:
+        found = f"the suffix {suffix}" if suffix else "no suffix"
+        raise UsageError(f"{path}: {found}, expected {' or '.join(WRITERS)}")
+    return WRITERS[suffix]
+
+
+def export(net, path: str | os.PathLike) -> None:
+    """Write a network for other programs, replacing `path` only once the new file is complete.
+
+    Raises UsageError for a network that the format cannot hold, an unknown suffix or a missing package, OutputError.
+    """
+    write = writer_of(path)
+    check_writable(path)
+    write(net, path)

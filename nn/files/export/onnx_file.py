@@ -1,0 +1,158 @@
+"""A network as an ONNX file: raw columns in, classes with probabilities or values in their own units out."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+
+from ...data.columns import split_names
+from ...layers import input_shape
+from ...utils import UsageError, atomic_file
+from .onnx_graph import Graph, onnx_package
+from .onnx_inputs import FEATURES, TableInputs, plain_input, scaled
+from .onnx_layers import check_float64, outputs_of
+
+LARGEST_FILE = 2**31  # bytes of a protobuf message
+LABEL, PROBABILITIES, SCORES, VALUES = "label", "probabilities", "scores", "values"  # outputs
+_FACTS = ("task", "classes", "columns", "targets", "threshold")  # kept beside the graph, as JSON
+
+
+def save_onnx(net, path: str | os.PathLike) -> None:
+    """Write a network (nn.Network) as an ONNX file, replaced whole or not at all.
+
+    Raises UsageError for a network that it cannot hold, or where the package onnx is missing; OutputError.
+    """
+    onnx = onnx_package()
+    _check(net, path)
+    model = onnx_model(net)
+    onnx.checker.check_model(model)
+    with atomic_file(path) as file:
+        file.write(model.SerializeToString(deterministic=True))
+
+
+def _check(net, path) -> None:
+    for member in net.members:
+        if member.dtype == "float64":
+            check_float64(path, member.layers)
+    size = sum(member.parameter_count for member in net.members) * np.dtype(net.dtype).itemsize
+    if size >= LARGEST_FILE:
+        raise UsageError(f"{path}: the parameters take {size / 1e9:.1f} GB, an ONNX file at most 2.1 GB; train fewer")
+
+
+def onnx_model(net):
+    """Return the ModelProto of a network.
+
+    Inputs: of a network on plain numbers or images `features`, else one for each column, (rows, 1), by its name.
+    Outputs: `label` and `probabilities` (rows, classes), or `values` (rows, targets).
+    """
+    from ... import __version__
+
+    graph = Graph(net.dtype)
+    inputs = _Inputs(graph, net)
+    outs = [_predictions(graph, member, inputs) for member in net.members]
+    out = outs[0] if len(outs) == 1 else _mean(graph, outs, net)
+    if net.task == "regression":
+        graph.output(inputs.free(VALUES), out, graph.dtype, (net.outputs,))
+    else:
+        _add_classes(graph, net, out, inputs)
+    return graph.model(__version__, {name: json.dumps(getattr(net, name)) for name in _FACTS})
+
+
+class _Inputs:
+    """The inputs of the graph, and what networks read of them; networks that read alike share it."""
+
+    def __init__(self, graph: Graph, net):
+        self._graph, self._read = graph, {}
+        self._shape = input_shape(net.layers) if net.encoding is None else ()
+        self._shape = self._shape if isinstance(self._shape, tuple) else (self._shape,)
+        if net.encoding is None:
+            self._table, self._names = None, [FEATURES]
+            self._x = plain_input(graph, self._shape, net.scaling)
+            return
+        self._names = _column_names(net)
+        missing = net.schema.choices.missing
+        reads = [encoder.reads for encoder in net.encoding.encoders]
+        self._table = TableInputs(graph, self._names, reads, split_names(missing))
+
+    def read_by(self, net):
+        """Return what the network's first layer gets."""
+        key = id(net.scaling if self._table is None else net.encoding)
+        if key not in self._read:
+            if self._table is None:
+                self._read[key] = scaled(self._graph, self._x, self._shape, net.scaling)
+            else:
+                self._read[key] = self._table.read_by(net.encoding)
+        return self._read[key]
+
+    def free(self, name: str) -> str:
+        """Return a name for an output that no input has."""
+        while name in self._names:
+            name += "_"
+        return name
+
+
+def _column_names(net) -> list[str]:
+    """Return the names of the columns; by their places in the file where they have none, or not each its own."""
+    names = net.encoding.names or []
+    if names and all(names) and len(set(names)) == len(names):
+        return list(names)
+    return [f"column_{place}" for place in net.encoding.places or range(net.encoding.features)]
+
+
+def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
+    """Return the predictions of one network (rows, outputs), as Network.predict gives them."""
+    out = _calibrated(graph, outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net)), net)
+    if net.target_scaling is None or not len(net.target_scaling.shift):
+        return out
+    shift, scale = net.target_scaling.shift, net.target_scaling.scale
+    scale = np.where(np.isinf(scale), 0.0, scale)
+    units = graph.add("Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64))
+    return graph.cast(graph.add("Add", units, graph.constant([shift], np.float64)), graph.dtype)
+
+
+def _mean(graph: Graph, outs: list[str], net) -> str:
+    """Return the weighted mean of the members' predictions."""
+    weights = np.array(net.member_weights) / sum(net.member_weights)
+    parts = [
+        graph.add("Mul", graph.cast(out, np.float64), graph.constant(weight, np.float64))
+        for out, weight in zip(outs, weights.tolist(), strict=True)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.add("Add", total, part)
+    return _calibrated(graph, graph.cast(total, graph.dtype), net)
+
+
+def _calibrated(graph: Graph, scores: str, net) -> str:
+    """Return class probabilities by the network's temperature (core.calibration.tempered)."""
+    if net.temperature == 1:
+        return scores
+    info = np.finfo(graph.dtype)
+    p = graph.clip(graph.cast(scores, np.float64), float(info.tiny), 1 - float(info.epsneg), np.float64)
+    logits = graph.add("Log", p)
+    if net.outputs == 1:
+        rest = graph.add("Log", graph.add("Sub", graph.constant(1, np.float64), p))
+        logits = graph.add("Sub", logits, rest)
+    divided = graph.add("Div", logits, graph.constant(net.temperature, np.float64))
+    tempered = graph.add("Sigmoid", divided) if net.outputs == 1 else graph.add("Softmax", divided, axis=1)
+    return graph.cast(tempered, graph.dtype)
+
+
+def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
+    """Add the class of each row and its probabilities, or scores where the last layer gives others."""
+    names = net.classes or [str(number) for number in range(max(net.outputs, 2))]
+    if net.task == "binary":
+        score = graph.cast(out, np.float64)
+        is_one = graph.add("Not", graph.add("Less", score, graph.constant(net.threshold, np.float64)))
+        index = graph.add("Reshape", graph.cast(is_one, np.int64), graph.constant([-1], np.int64))
+    else:
+        index = graph.add("ArgMax", out, axis=1, keepdims=0)
+    label = graph.add("Gather", graph.constant(np.array(names, object), object), index)
+    graph.output(inputs.free(LABEL), label, str, ())
+    function, width = net.layers[-1].output_function, net.outputs
+    if net.task == "binary" and function == "sigmoid":
+        out, width = graph.joined([graph.add("Sub", graph.constant(1), out), out]), 2
+    name = PROBABILITIES if function in ("sigmoid", "softmax") else SCORES
+    graph.output(inputs.free(name), out, graph.dtype, (width,))

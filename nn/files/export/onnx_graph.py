@@ -1,0 +1,95 @@
+"""Graph: constants and operators of an ONNX graph. onnx is imported when the first one is made."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from ...utils import UsageError
+
+OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # onnxruntime reads them from 1.12 on
+
+
+def onnx_package() -> ModuleType:
+    """Return the package onnx. Raises UsageError if it is not installed."""
+    try:
+        import onnx
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError:
+        raise UsageError('.onnx needs the package onnx: pip install "nn-trainer[onnx]"') from None
+    return onnx
+
+
+class Graph:
+    """A graph that is being made; its values are known by their names.
+
+    dtype: the NumPy type of the network's numbers.
+    """
+
+    def __init__(self, dtype: str):
+        self._onnx = onnx_package()
+        self.dtype = np.dtype(dtype)
+        self._nodes, self._inputs, self._outputs = [], [], []
+        self._constants: dict[tuple, str] = {}
+        self._tensors = []
+
+    def add(self, op: str, *inputs: str, domain: str = "", output: str | None = None, **attributes) -> str:
+        """Add an operator with one output; return the name of its value."""
+        output = output or f"nn/{op}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], domain=domain, **attributes))
+        return output
+
+    def constant(self, values, dtype=None) -> str:
+        """Return the name of a constant; the same values are kept once. dtype: None takes that of the network."""
+        array = np.asarray(values, self.dtype if dtype is None else dtype)
+        key = (array.dtype.str, array.shape, array.tobytes() if array.dtype != object else tuple(array.flat))
+        if key not in self._constants:
+            self._constants[key] = f"nn/constant_{len(self._constants)}"
+            self._tensors.append(self._onnx.numpy_helper.from_array(array, self._constants[key]))
+        return self._constants[key]
+
+    def cast(self, value: str, dtype) -> str:
+        """Return the value in another NumPy type."""
+        return self.add("Cast", value, to=self._type(dtype))
+
+    def clip(self, value: str, low: float, high: float, dtype=None) -> str:
+        """Return the value between two bounds."""
+        return self.add("Clip", value, self.constant(low, dtype), self.constant(high, dtype))
+
+    def columns(self, value: str, places) -> str:
+        """Return these columns of a value (rows, columns), in this order."""
+        return self.add("Gather", value, self.constant(list(places), np.int64), axis=1)
+
+    def joined(self, values: list[str]) -> str:
+        """Return values (rows, columns) side by side."""
+        return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
+
+    def input(self, name: str, dtype, shape: tuple[int, ...]) -> str:
+        """Add an input of the graph with rows of this shape; return its name."""
+        self._inputs.append(self._value(name, dtype, shape))
+        return name
+
+    def output(self, name: str, value: str, dtype, shape: tuple[int, ...]) -> None:
+        """Make a value an output of the graph."""
+        self.add("Identity", value, output=name)
+        self._outputs.append(self._value(name, dtype, shape))
+
+    def model(self, version: str, facts: dict[str, str]):
+        """Return the ModelProto. facts: texts that are kept beside the graph."""
+        helper = self._onnx.helper
+        graph = helper.make_graph(self._nodes, "nn", self._inputs, self._outputs, self._tensors)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        model.producer_name, model.producer_version = "nn", version
+        helper.set_model_props(model, facts)
+        return model
+
+    def _value(self, name: str, dtype, shape: tuple[int, ...]):
+        return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), ["rows", *shape])
+
+    def _type(self, dtype) -> int:
+        if dtype is str:
+            return self._onnx.TensorProto.STRING
+        return self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
