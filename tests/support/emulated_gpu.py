@@ -99,13 +99,21 @@ class Kernel:
     def __init__(self, launch, together: bool):
         self._launch, self._together = launch, together
 
+    @property
+    def kernel(self):
+        """The kernel as a Function, which may be launched otherwise than its module says."""
+        return self._run
+
     def __call__(self, grid, block, arguments, shared_mem=0):
+        self._run(grid, block, arguments, shared_mem, self._together)
+
+    def _run(self, grid, block, arguments, shared_mem=0, enable_cooperative_groups=False):
         assert shared_mem <= max(self.max_dynamic_shared_size_bytes, 48 << 10)
         values = [ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a)) for a in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
         seed = ctypes.c_uint(next(_seeds))
-        stuck = self._launch(grid, block[0], ctypes.c_size_t(shared_mem), int(self._together), seed, pointers)
+        stuck = self._launch(grid, block[0], ctypes.c_size_t(shared_mem), enable_cooperative_groups, seed, pointers)
         assert not stuck, "threads wait for each other at different barriers"
 
 

@@ -277,6 +277,13 @@ def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
         yield jobs[at : at + each]
 
 
+def start(kernel, networks: int, arguments: tuple, shared_bytes: int) -> None:
+    """Start a kernel with one block a network. It is compiled as for the network alone, whose blocks meet, so that its
+    code is the same; but these never meet, and need not all be there at once as a cooperative launch wants."""
+    grid, block = (1, networks), (THREADS,)
+    kernel.kernel(grid, block, arguments, shared_mem=shared_bytes, enable_cooperative_groups=False)
+
+
 class SideBySide:
     """The kernel of a pack, ready to run: a block a network."""
 
@@ -284,7 +291,7 @@ class SideBySide:
         small = isinstance(plan, Plan)
         code, self.shared_bytes = (plan.source(), plan.bytes) if small else (epoch_source(plan), plan.shared_bytes)
         self.memory = Memory(None if small else plan, dtype)
-        self.kernel = compiled(code, dtype.name, False).get_function("epoch")
+        self.kernel = compiled(code, dtype.name, True).get_function("epoch")
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
         self.losses = compiled(losses_source(purpose), "float64", False).get_function("batch_losses")
 
@@ -292,7 +299,7 @@ class SideBySide:
         """Train networks on batches from `first` on; return the sums of their rows' losses (networks, batches)."""
         arguments = (control, np.int64(first), np.int64(batches))
         arrivals.data.memset_async(0, arrivals.nbytes)
-        self.kernel((1, networks), (THREADS,), arguments, shared_mem=self.shared_bytes)
+        start(self.kernel, networks, arguments, self.shared_bytes)
         sums = cupy().empty((networks, batches))
         self.losses((batches, networks), (THREADS,), (sums, control, np.int64(first)), shared_mem=THREADS * 8)
         return sums.get()
@@ -330,7 +337,7 @@ class Passes:
 
     def __init__(self, program: Program, dtype: np.dtype, outputs: int):
         self.program, self.dtype, self.outputs, self.memory = program, dtype, outputs, Memory(program, dtype)
-        self.kernel = compiled(epoch_source(program), dtype.name, False).get_function("epoch")
+        self.kernel = compiled(epoch_source(program), dtype.name, True).get_function("epoch")
 
     def run(self, parameters, jobs: list[PackJob], batches: int) -> list[np.ndarray]:
         """Return each job's outputs (rows, outputs), or its rows' losses (rows,). parameters: of all members."""
@@ -351,7 +358,7 @@ class Passes:
         control["order"], control["count"] = addresses, counts
         control["batch"] = self.program.purpose.rows
         arguments = (cupy().asarray(control.view(np.uint8)), np.int64(0), np.int64(batches))
-        self.kernel((1, count), (THREADS,), arguments, shared_mem=self.program.shared_bytes)
+        start(self.kernel, count, arguments, self.program.shared_bytes)
         return np.split(result.get(), first[1:])
 
 
