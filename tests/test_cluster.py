@@ -6,6 +6,7 @@ What ranks compute together is in test_mpi.py, with srun in test_slurm.py, on GP
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -160,10 +161,11 @@ def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
     assert done.returncode == 1 and ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
 
 
-def test_a_rank_that_ends_while_others_go_on_is_an_error(mpi):
-    done = mpi.run(3, JOIN + "if rank_group.rank != 1: rank_group.gather(0)" + END)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
+    done = mpich.run(3, JOIN + f"if rank_group.rank != {rank}: rank_group.gather(0)" + END)
     assert done.returncode == 1
-    assert ours(done.stderr) == ["nn: rank 1 of 3: it ended while the others were still running"]
+    assert ours(done.stderr) == [f"nn: rank {rank} of 3 ended while the others were still running"]
 
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
@@ -172,6 +174,51 @@ def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
     done = mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
     assert done.returncode == 1 and time.monotonic() - began < 20
     assert ours(done.stderr)[0].startswith("nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing")
+
+
+def test_a_signal_to_all_ranks_that_wait_for_each_other_is_told_once(mpich):
+    """As Ctrl-C in a terminal; and rank 2, which has ended, waits for the others."""
+    program = JOIN + HERE + """
+code, text = 0, None
+try:
+    time.sleep(1000) if rank_group.rank == 1 else rank_group.gather(0) if rank_group.rank == 0 else None
+except KeyboardInterrupt:
+    code, text = 130, "stopped"
+sys.exit(cluster.end(code, text))
+"""
+    with mpich.started(3, sys.executable, "-c", program) as launcher:
+        pids = process_ids(launcher, 3)
+        time.sleep(0.5)
+        for pid in pids:
+            os.kill(pid, signal.SIGINT)
+        _, err = launcher.communicate(timeout=30)
+        assert all_end(pids)
+    assert launcher.returncode == 130 and ours(err) == ["nn: stopped"]
+
+
+def test_the_identifier_of_nccl_goes_from_rank_0_to_all(mpich):
+    """The members' communicators, but for NCCL itself; GPUs that are too few are refused as on a machine with them."""
+    program = """
+from nn import cluster
+from nn.backends.cuda import device, group, nccl
+from nn.utils import UsageError
+rank_group = cluster.join()
+nccl.library = lambda: None
+nccl.unique_id = lambda: f"{rank_group.rank} of rank 0 alone" * 8
+nccl.Communicator = lambda *given: given
+expected = "0 of rank 0 alone" * 8, rank_group.rank, 3, 7
+assert group.Member(rank_group, "mirrored", 7).communicator() == expected
+device.device_count, device.place_of = lambda: 2, str
+try:
+    group._device_of_rank((), rank_group)
+except UsageError as error:
+    cluster.end(2, str(error))
+"""
+    done = mpich.run(3, program)
+    assert ours(done.stderr) == [
+        "nn: rank 2: its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each host with "
+        "--gpus"
+    ]
 
 
 def test_two_versions_are_refused(mpich, folder):

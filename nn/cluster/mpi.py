@@ -15,13 +15,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import NoReturn
 
 import numpy as np
 from cffi import FFI
 
 from ..utils import NnError, UsageError
 from .launch import Launch, limit_seconds
-from .rank_group import RankGroup, say, told_by_rank_0
+from .rank_group import RANK_0_SECONDS, RankGroup, say, told_by_rank_0
 
 GRACE_SECONDS = 2.0  # a rank that fails waits so long for the others: what is wrong mostly is so for all
 SPINS, PAUSE_SECONDS = 500, 0.0005  # a rank that waits gives its core away, first for a moment, then for longer
@@ -206,7 +207,7 @@ class MpiGroup(RankGroup):
         ended = {rank: rest for rank, (word, *rest) in enumerate(said) if word == "end"}
         rank, (code, text) = next(((rank, end) for rank, end in ended.items() if end[0]), next(iter(ended.items())))
         if not code and len(ended) < self.size:
-            code, text = 1, "it ended while the others were still running"
+            return RankEnded(f"rank {rank} of {self.size} ended while the others were still running", 1)
         return RankEnded(self._of(rank, text), code)
 
     def _of(self, rank: int, text: str | None) -> str:
@@ -217,10 +218,7 @@ class MpiGroup(RankGroup):
     def end(self, code: int, text: str | None) -> int:
         """See RankGroup. Wait for the others; MPI_Abort ends them if this rank has failed and they do not come."""
         if self._outcome is None:
-            said = None if self._is_broken else self._exchange(["end", code, text], GRACE_SECONDS if code else None)
-            if said is None:
-                self._abort(code or 1, text)
-            self._outcome = self._outcome_of(said)
+            self._outcome = self._last_exchange(code, text)
         with contextlib.suppress(ValueError):  # not the main thread
             # all end by themselves now: a launcher that sees the first one fail is not to end the others
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -231,7 +229,22 @@ class MpiGroup(RankGroup):
             self.mpi.Finalize()
         return self._outcome.exit_code
 
-    def _abort(self, code: int, text: str | None) -> None:
+    def _last_exchange(self, code: int, text: str | None) -> RankEnded:
+        """Tell the others how this rank ends; return how all end. Where they do not come, all are ended at once."""
+        try:
+            if not self._is_broken:
+                said = self._exchange(["end", code, text], GRACE_SECONDS if code else None)
+                if said:
+                    return self._outcome_of(said)
+        except NnError as error:
+            code, text = code or error.exit_code, text or str(error)
+        except KeyboardInterrupt:
+            code, text = 128 + signal.SIGINT, "stopped by SIGINT"
+        if self._is_broken and self.rank:  # most often by a signal to all ranks, of which rank 0 tells
+            time.sleep(RANK_0_SECONDS)
+        self._abort(code or 1, text)
+
+    def _abort(self, code: int, text: str | None) -> NoReturn:
         """End all ranks at once: the others are in the midst of something that waits for this one."""
         say(self._of(self.rank, text))
         for stream in (sys.stdout, sys.stderr):

@@ -8,6 +8,8 @@ import time
 from .. import utils
 from ..utils import NnError, UsageError
 
+RANK_0_SECONDS = 1.0  # for rank 0 to speak: a launcher that sees another end may end it
+
 
 class RankGroup:
     """The ranks that train together; this class itself is the group of a process that trains alone.
@@ -89,6 +91,3 @@ def told_by_rank_0(error: NnError, rank: int) -> NnError:
         return error
     time.sleep(RANK_0_SECONDS)
     return AlreadyReported(str(error), error.exit_code)
-
-
-RANK_0_SECONDS = 1.0  # for rank 0 to speak: a launcher that sees another end may end it
