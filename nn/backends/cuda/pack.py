@@ -18,10 +18,10 @@ from ..turns import Turns
 from .abi import CONTROL_TYPE, MOMENTS, THREADS, update_rule
 from .data import CudaData, check_numbers
 from .device import cupy
-from .epoch import advance, batch_weights, mean_loss, update_table
+from .epoch import batch_weights, mean_loss, update_table
 from .memory import whole_lines
 from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, sources
-from .runner import compiled
+from .runner import batch_losses, compiled
 from .small import LEAST_SHARED, Plan
 
 # Parts of a batch that a block of a pack computes in the time in which the network alone, a part a block, computes all.
@@ -42,7 +42,7 @@ class CudaPack(Turns):
 
     def __init__(self, engine, count: int, rows: int):
         super().__init__(engine, count)
-        self._rows, self._plans, self._kernels, self._chunks = rows, {}, {}, {}
+        self._rows, self._purposes, self._plans, self._kernels, self._chunks = rows, {}, {}, {}, {}
         self._on_gpu: dict[str, object] = {}  # (members, parameters) of each vector that is there
         with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
             self._matrix("parameters")
@@ -126,8 +126,8 @@ class CudaPack(Turns):
         """Train every job's member; see Pack.epoch. Jobs whose batches are alike train together."""
         self._check_members([job.member for job in jobs])
         engine, alike = self._engine, {}
+        check_rows(jobs)
         for job in jobs:
-            check_numbers(job.rows, job.data.rows)
             if job.progress.row < len(job.rows):
                 alike.setdefault(self._purpose(job), []).append(job)
         for purpose, own in alike.items():
@@ -144,7 +144,10 @@ class CudaPack(Turns):
         settings, data = job.settings, job.data
         rows = min(settings.batch, len(job.rows) - job.progress.row)
         rule = update_rule(settings.optimizer, settings.momentum)
-        return self._engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
+        key = rows, data.labels, data.rows_as, data.weights is not None, rule
+        if key not in self._purposes:
+            self._purposes[key] = self._engine.train_purpose(*key)
+        return self._purposes[key]
 
     # ---- training side by side
 
@@ -162,13 +165,14 @@ class CudaPack(Turns):
                 active, on_gpu = going, cupy().asarray(control[going].view(np.uint8))
             chunk = min(self._chunks.get(purpose, FIRST_BATCHES), max(batches[k] for k in active) - done)
             began = time.perf_counter()
-            losses = kernel.run(on_gpu, len(active), done, chunk, arrivals)
+            losses = kernel.run(on_gpu, [jobs[k].progress.loss for k in active], done, chunk, arrivals)
             if time.perf_counter() - began < LONGEST_WAIT / 2:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
-            for k, own in zip(active, losses, strict=True):
-                count = min(chunk, batches[k] - done)
-                rows = min(count * jobs[k].settings.batch, len(jobs[k].rows) - jobs[k].progress.row)
-                advance(jobs[k].progress, own[:count], rows)
+            for k, loss in zip(active, losses, strict=True):
+                count, progress = min(chunk, batches[k] - done), jobs[k].progress
+                progress.row = min(progress.row + count * jobs[k].settings.batch, len(jobs[k].rows))
+                progress.step += count
+                progress.loss = loss
             done += chunk
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
@@ -200,11 +204,12 @@ class CudaPack(Turns):
     def _updates(self, jobs: list[PackJob], orders: Orders):
         """Return the optimisers' numbers on the GPU, and at which batch each job's begin; jobs alike share them."""
         tables, places, at, end = [], {}, [], 0
+        rates = {id(job.settings.rates): tuple(job.settings.rates) for job in jobs}
         for k, job in enumerate(jobs):
             s, progress, weights = job.settings, job.progress, None
             key = (
-                len(job.rows), progress.row, progress.step, s.optimizer, s.batch, tuple(s.rates), s.momentum, s.beta1,
-                s.beta2, s.epsilon, s.weight_decay, k if job.data.weights is not None else None,
+                len(job.rows), progress.row, progress.step, s.optimizer, s.batch, rates[id(s.rates)], s.momentum,
+                s.beta1, s.beta2, s.epsilon, s.weight_decay, k if job.data.weights is not None else None,
             )  # fmt: skip
             if key not in places:
                 if job.data.weights is not None:
@@ -230,8 +235,8 @@ class CudaPack(Turns):
     def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         """Return what a forward pass gives for each job. Those whose passes are alike are in a launch together."""
         engine, alike, found = self._engine, {}, {}
+        check_rows(jobs)
         for job in jobs:
-            check_numbers(job.rows, job.data.rows)
             purpose = engine.forward_purpose(kind, job.data, len(job.rows))
             alike.setdefault((purpose, -(-len(job.rows) // purpose.rows)), []).append(job)
         for (purpose, batches), own in alike.items():
@@ -265,9 +270,15 @@ class CudaPack(Turns):
         return self._engine
 
 
-def _address(data: CudaData, column: int) -> int:
-    array = data.on_gpu[column]
-    return 0 if array is None else array.data.ptr
+def check_rows(jobs: Sequence[PackJob]) -> None:
+    """Raise ValueError for row numbers that a data set has not."""
+    for job in {(id(job.rows), id(job.data)): job for job in jobs}.values():
+        check_numbers(job.rows, job.data.rows)
+
+
+def _addresses(data: CudaData) -> list[int]:
+    """Return where inputs, targets and weights are; 0: nowhere."""
+    return [0 if array is None else array.data.ptr for array in data.on_gpu]
 
 
 def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
@@ -293,16 +304,19 @@ class SideBySide:
         self.memory = Memory(None if small else plan, dtype)
         self.kernel = compiled(code, dtype.name, True).get_function("epoch")
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
-        self.losses = compiled(losses_source(purpose), "float64", False).get_function("batch_losses")
+        self.purpose = purpose
+        self.add = compiled(losses_source(purpose), "float64", False).get_function("add_batch_losses")
 
-    def run(self, control, networks: int, first: int, batches: int, arrivals) -> np.ndarray:
-        """Train networks on batches from `first` on; return the sums of their rows' losses (networks, batches)."""
+    def run(self, control, losses: list[float], first: int, batches: int, arrivals) -> list[float]:
+        """Train networks on batches from `first` on; return their sums of losses, which `losses` were before."""
+        networks, totals = len(losses), cupy().asarray(np.array(losses))
         arguments = (control, np.int64(first), np.int64(batches))
         arrivals.data.memset_async(0, arrivals.nbytes)
         start(self.kernel, networks, arguments, self.shared_bytes)
-        sums = cupy().empty((networks, batches))
-        self.losses((batches, networks), (THREADS,), (sums, control, np.int64(first)), shared_mem=THREADS * 8)
-        return sums.get()
+        sums = batch_losses(self.purpose, control, networks, first, batches)
+        arguments = (totals, sums, np.int64(networks), np.int64(batches))
+        self.add((-(-networks // THREADS),), (THREADS,), arguments)
+        return totals.get().tolist()
 
 
 class Memory:
@@ -366,8 +380,9 @@ def controls(jobs: list[PackJob], parameters) -> np.ndarray:
     """Return the jobs' control structures, with their parameters and data."""
     control = np.zeros(len(jobs), CONTROL_TYPE)
     control["parameters"] = parameters.data.ptr + np.array([job.member for job in jobs]) * parameters[:1].nbytes
-    for name, column in (("x", 0), ("y", 1), ("weights", 2)):
-        control[name] = [_address(job.data, column) for job in jobs]
+    data = {id(job.data): job.data for job in jobs}
+    addresses = {key: _addresses(own) for key, own in data.items()}
+    control["x"], control["y"], control["weights"] = np.array([addresses[id(job.data)] for job in jobs]).T
     control["size"] = 1
     return control
 

@@ -212,8 +212,9 @@ def switches(purpose: Purpose) -> str:
 
 
 def losses_source(purpose: Purpose) -> str:
-    """Return CUDA source of batch_losses."""
-    return switches(purpose) + PRELUDE + sources("common", "batch_loss")
+    """Return CUDA source of the kernels that add up losses."""
+    narrow = "#define NARROW\n" if purpose.rows <= 32 else ""
+    return switches(purpose) + narrow + PRELUDE + sources("common", "batch_loss")
 
 
 def epoch_source(program: Program) -> str:
