@@ -31,6 +31,7 @@ SHARED_MEMORY = {"all": 227 << 10, "several": 14 << 10, "one": 11 << 10}  # part
 
 @pytest.fixture
 def gpu(monkeypatch):
+    monkeypatch.setattr(packs, "TOGETHER", True)
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1000)
     with emulated_gpu(monkeypatch) as cupy:
         yield cupy

@@ -24,6 +24,7 @@ HOW = [  # what members do otherwise than the others
 @pytest.fixture(autouse=True)
 def always_together(gpu, monkeypatch):
     require("cuda")
+    monkeypatch.setattr(packs, "TOGETHER", True)
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1000)
 
 
