@@ -10,6 +10,7 @@ A new kind of column is a class with the methods of ColumnEncoder and a line in 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from .table_rows import TableRows
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 MOST_WIDTH = 8  # of an embedding
 RARE = 5  # rows below which a value shares a slot with those never seen
+_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
 
@@ -171,8 +173,8 @@ class CategoryEncoder:
         return [self._codes(words)[values].astype(smallest_code(self.slots + 1))]
 
     def unknown(self, values: np.ndarray, words: list[str]) -> float:
-        known = set(self.values)
-        is_unknown = np.array([*(word not in known for word in words), True])
+        known = self._places()
+        is_unknown = np.array([*(_found(known, word) is None for word in words), True])
         return float(is_unknown[values].mean()) if len(values) else 0.0
 
     def summary(self) -> str:
@@ -181,8 +183,24 @@ class CategoryEncoder:
     def _codes(self, words: list[str]) -> np.ndarray:
         """Return the code of each word, and of a gap at the end, where code -1 finds it."""
         other = 0 if self.shared else self.slots  # beyond all slots: no input
-        code = {value: index + self.shared for index, value in enumerate(self.values)}
-        return np.array([code.get(word, other) for word in [*words, None]], np.int64)
+        known = self._places()
+        found = [_found(known, word) for word in [*words, None]]
+        return np.array([other if place is None else place + self.shared for place in found], np.int64)
+
+    def _places(self) -> dict[str | None, int]:
+        """Return the place of each value, and of decimals as other formats write them."""
+        places = {value: index for index, value in enumerate(self.values)}
+        return {_shortest(value): index for value, index in places.items() if value is not None} | places
+
+
+def _found(places: dict[str | None, int], word: str | None) -> int | None:
+    place = places.get(word)
+    return places.get(_shortest(word)) if place is None and word is not None else place
+
+
+def _shortest(word: str) -> str:
+    """Return a decimal without zeros at its end, as formats with typed columns have it: 1 for 1.0; else the word."""
+    return word.rstrip("0").removesuffix(".") if _DECIMAL.fullmatch(word) else word
 
 
 @dataclass(frozen=True)
