@@ -280,9 +280,10 @@ def _of_column(cell: Cell, below: list[Cell]) -> float:
     if cell.text in GAPS or not re.search(r"\w", cell.text) or not below:
         return 0.0
     evidence = 0.0
-    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not any(other.quoted for other in below):
-        evidence = -_UNLIKELY
     kind, own = _kind_of(below), _kind(cell.text)
+    is_name = own != "number" and re.fullmatch(r"[\w .-]+", cell.text)  # a writer may quote one number, not another
+    if cell.quoted and is_name and not any(other.quoted for other in below):
+        evidence = -_UNLIKELY
     if kind == "text":
         return evidence + _of_texts(cell.text, [other.text for other in below])
     if kind == own:

@@ -20,7 +20,7 @@ from ..core.records import record_type
 from ..layers import InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..utils import DataError, log
-from .scaling import Scaling
+from .scaling import constants
 from .statistics import DateStatistics, NumberStatistics, TextStatistics, phase
 from .table_files import TRUTHS
 from .table_rows import TableRows
@@ -74,9 +74,9 @@ class NumberEncoder:
     reads = "number"
 
     @classmethod
-    def fit(cls, found: NumberStatistics, scaling: str) -> NumberEncoder:
-        """Return the encoder of a column; scaling: a name of SCALINGS."""
-        shift, scale = _scaling_constants(scaling, found)
+    def fit(cls, found: NumberStatistics, scaling: str, name: str = "a column") -> NumberEncoder:
+        """Return the encoder of a column; scaling: a name of SCALINGS. name: of the column in messages."""
+        shift, scale = _scaling_constants(scaling, found, name)
         edges = found.edges() if scale else []
         return cls(shift, scale, found.median, found.gaps / max(1, found.rows), edges)
 
@@ -217,7 +217,7 @@ class DateEncoder:
     @classmethod
     def fit(cls, found: DateStatistics) -> DateEncoder:
         """Return the encoder of a column."""
-        shift, scale = _scaling_constants("standardization", found)
+        shift, scale = _scaling_constants("standardization", found, "a column of dates")
         return cls(shift, scale, found.cycles, found.gaps / max(1, found.rows))
 
     def inputs(self) -> list[InputColumn]:
@@ -267,10 +267,10 @@ class TableStatistics:
 _STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
 
 
-def _encoder_for(found, scaling: str, is_category: bool) -> ColumnEncoder:
+def _encoder_for(found, scaling: str, is_category: bool, name: str) -> ColumnEncoder:
     """Return the encoder of a column with these statistics."""
     if isinstance(found, NumberStatistics):
-        return NumberEncoder.fit(found, scaling)
+        return NumberEncoder.fit(found, scaling, name)
     if isinstance(found, DateStatistics):
         return DateEncoder.fit(found)
     counts = found.counts()
@@ -307,7 +307,8 @@ class Encoding:
         categories though they hold yes/no words.
         """
         encoders = (
-            _encoder_for(column, scaling, index in categories) for index, column in enumerate(found.columns)
+            _encoder_for(column, scaling, index in categories, f"column {names[index] if names else index}")
+            for index, column in enumerate(found.columns)
         )
         return cls(tuple(encoders), names, places)
 
@@ -444,19 +445,13 @@ def _code_bytes(column: InputColumn) -> int:
     return 0 if column.kind in ("number", "gap") else np.dtype(smallest_code(column.values + 1)).itemsize
 
 
-def _scaling_constants(kind: str, found: NumberStatistics | DateStatistics) -> tuple[float, float]:
-    """Return (shift, scale) of a column, scale 0 for one of a single value."""
+def _scaling_constants(kind: str, found: NumberStatistics | DateStatistics, name: str) -> tuple[float, float]:
+    """Return (shift, scale) of a column, scale 0 for one of a single value. name: of the column in messages."""
     kind = SCALING_ALIASES.get(kind, kind)
     moments = found.moments
     if kind in ("none", "pixel"):
         return 0.0, 1.0
     if not moments.count or moments.low[0] == moments.high[0]:
         return float(moments.low[0]) if moments.count else 0.0, 0.0
-    scaling = Scaling(kind, *_constants(kind, moments))
-    return float(scaling.shift[0]), float(scaling.scale[0])
-
-
-def _constants(kind: str, moments) -> tuple[np.ndarray, np.ndarray]:
-    if kind == "normalization":
-        return moments.low, moments.high - moments.low
-    return moments.mean, moments.deviation
+    shift, scale = constants(kind, moments, lambda _: name)
+    return float(shift[0]), float(scale[0])

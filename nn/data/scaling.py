@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,11 +54,14 @@ class Scaling:
             return cls(kind)
         low, high = moments.low, moments.high
         constant = low == high
+
+        def name(feature: int) -> str:
+            return f"column {columns[feature] if columns else f'{feature + 1} of {len(low)}'}"
+
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
-            name = columns[first] if columns else f"{first + 1} of {len(low)}"
             raise DataError(
-                f"column {name} holds only the value {low[first]:g}, expected two or more for {kind}; "
+                f"{name(first)} holds only the value {low[first]:g}, expected two or more for {kind}; "
                 f"remove the column or use --scaling none"
             )
         if constant.any():
@@ -66,10 +70,7 @@ class Scaling:
                 np.count_nonzero(constant),
                 len(constant),
             )
-        if kind == "normalization":
-            shift, scale = low, high - low
-        else:
-            shift, scale = moments.mean, moments.deviation
+        shift, scale = constants(kind, moments, name)
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
     def apply(
@@ -144,6 +145,34 @@ class Scaling:
         return _beside(self.shift, x), _beside(self.scale, x)
 
 
+def constants(
+    kind: str, moments: Moments | StreamedMoments, name: Callable[[int], str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (shift, scale) of normalization or standardization; a feature of one value has that one as its shift.
+
+    name: of a feature in messages. Raises DataError for numbers that are too large, or differ by too little, for them.
+    """
+    low, high = moments.low, moments.high
+    with np.errstate(over="ignore"):
+        if kind == "normalization":
+            shift, scale = low, high - low
+        else:
+            shift, scale = moments.mean, moments.deviation
+    check_spread(low, high, shift, scale, name)
+    return np.where(np.isfinite(shift), shift, low), scale
+
+
+def check_spread(low, high, shift, scale, name: Callable[[int], str]) -> None:
+    """Raise DataError for a feature between these bounds whose constants are lost to overflow or underflow."""
+    is_lost = (low < high) & ~(np.isfinite(shift) & np.isfinite(scale) & (scale != 0))
+    if is_lost.any():
+        first = int(np.argmax(is_lost))
+        raise DataError(
+            f"{name(first)}: numbers from {low[first]:g} to {high[first]:g}, expected differences between 1e-150 and "
+            f"1e150, whose squares float64 can hold; multiply or divide the column by a power of 10"
+        )
+
+
 @dataclass(frozen=True)
 class Moments:
     """Smallest and largest value, mean and standard deviation (of the population) of each feature of rows in memory."""
@@ -160,6 +189,11 @@ class Moments:
         deviation: False leaves it out, and with it a second pass. block_values: added up at a time, which decides
         how sums are rounded. Raises UsageError if there are no rows.
         """
+        with np.errstate(over="ignore", invalid="ignore"):  # constants() refuses what is no number then
+            return cls._of(x, rows, deviation, block_values)
+
+    @classmethod
+    def _of(cls, x: np.ndarray, rows, deviation: bool, block_values: int) -> Moments:
         axes = _feature_axes(x)
         low, high, total, count = np.inf, -np.inf, 0.0, 0
         for block in _row_blocks(x, rows, block_values):
@@ -189,17 +223,19 @@ class StreamedMoments:
 
     def add(self, x: np.ndarray) -> None:
         """Take in rows, (rows, features) or (rows, channels, height, width)."""
-        axes = _feature_axes(x)
-        for block in _row_blocks(x):
-            block = block.astype(np.float64)
-            self.low = np.minimum(self.low, block.min(axis=axes))
-            self.high = np.maximum(self.high, block.max(axis=axes))
-            count, mean = block.size // block.shape[1], block.mean(axis=axes)
-            block -= _beside(mean, block)
-            step, total = mean - self.mean, self.count + count
-            self._squares += np.square(block, out=block).sum(axis=axes) + step * step * (self.count * count / total)
-            self.mean = self.mean + step * (count / total)
-            self.count = total
+        with np.errstate(over="ignore", invalid="ignore"):  # constants() refuses what is no number then
+            for block in _row_blocks(x):
+                self._add(block.astype(np.float64), _feature_axes(x))
+
+    def _add(self, block: np.ndarray, axes: tuple[int, ...]) -> None:
+        self.low = np.minimum(self.low, block.min(axis=axes))
+        self.high = np.maximum(self.high, block.max(axis=axes))
+        count, mean = block.size // block.shape[1], block.mean(axis=axes)
+        block -= _beside(mean, block)
+        step, total = mean - self.mean, self.count + count
+        self._squares += np.square(block, out=block).sum(axis=axes) + step * step * (self.count * count / total)
+        self.mean = self.mean + step * (count / total)
+        self.count = total
 
     @property
     def deviation(self) -> np.ndarray:

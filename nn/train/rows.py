@@ -13,7 +13,7 @@ from ..data.encoding import Encoding, TableStatistics
 from ..data.memory import window_rows
 from ..data.model_data import load_for
 from ..data.row_windows import RowWindow, RowWindows
-from ..data.scaling import Moments, Scaling, StreamedMoments
+from ..data.scaling import Moments, Scaling, StreamedMoments, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..data.stream import StreamedDataset
 from ..data.table_rows import TableRows
@@ -329,10 +329,12 @@ def target_scaling(activation: str, y: Moments | StreamedMoments) -> Scaling:
     """
     low, high = ACTIVATIONS[activation].low, ACTIVATIONS[activation].high
     if math.isfinite(low) and math.isfinite(high):
-        shift, scale = (y.low * high - y.high * low) / (high - low), (y.high - y.low) / (high - low)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift, scale = (y.low * high - y.high * low) / (high - low), (y.high - y.low) / (high - low)
     else:
         scale = y.deviation
         shift = np.zeros_like(scale) if math.isfinite(low) else y.mean
+    check_spread(y.low, y.high, shift, scale, lambda target: f"target {target + 1}")
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
 
 
