@@ -1,4 +1,11 @@
-"""Tables that no person writes: numbers at the ends of float64, small files that would fill the memory, odd headers."""
+"""Files that no person writes: numbers at the ends of float64, small files that would fill the memory, odd headers."""
+
+import gzip
+import struct
+import subprocess
+import sys
+import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -36,3 +43,124 @@ def test_a_column_of_one_huge_number_is_constant(tmp_path):
     ds = nn.load(write(tmp_path / "a.csv", [f"1.7e308,{i % 7},{i % 2}" for i in range(100)]), dtype="float64")
     scaled = nn.Scaling.fit("standardization", ds.x).apply(ds.x, "float64")
     assert (scaled[:, 0] == 0).all() and np.isfinite(scaled).all()
+
+
+# -- small files that would fill the memory ------------------------------------------------------------------
+
+PEAK = """
+import resource, sys
+import nn
+nn.load(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    nn.load(sys.argv[2])
+except nn.utils.DataError as error:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
+"""
+SMALL = {  # content, packed or not -> what is told
+    "fields.csv.gz": (b"1," * 8_000_000 + b"1\n1,2\n", "row 1: 8000001 columns, expected at most 131072"),
+    "fields.csv": (b'"1",' * 4_000_000 + b"1\n1,2\n", "row 1: 4000001 columns, expected at most 131072"),
+    "line.csv": (b"1,2" * 6_000_000, "a line longer than 16777216 bytes, expected rows of numbers"),
+    "quote.csv": (b'a,b\n1,2\n3,4\n5,6\n"' + b"1,2\n" * 5_000_000, 'row 5: a field begins with " and no other "'),
+    "pairs.csv": (b'a,b\n1,2\n3,4\n5,6\n"' + b'x""' * 6_000_000, "a line longer than 16777216 bytes"),
+    "blank.csv.gz": (b"a,b\n" + b"\n" * 20_000_000, "only a header"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_file_takes_little_memory_and_time(tmp_path, name):
+    text, told = SMALL[name]
+    (tmp_path / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
+    small = write(tmp_path / "small.csv", ["1,2,0", "3,4,1"])
+    command = [sys.executable, "-c", PEAK, small, str(tmp_path / name)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    peak, message = ended.stdout.split(" ", 1)
+    assert told in message and int(peak) < 200_000  # kB, a dozen of the file's longest line
+
+
+def test_the_time_for_many_columns_grows_with_their_number(tmp_path):
+    """20,000 columns with gaps take at most 20 times the time of 2,000; where it grows with the square it is 100."""
+    seconds = []
+    for columns in (2_000, 2_000, 20_000):
+        path = tmp_path / "wide.csv"
+        rows = [",".join([value] * columns) for value in "1?2"] * 3
+        path.write_text("\n".join([",".join(f"c{i}" for i in range(columns)), *rows]) + "\n")
+        start = time.process_time()
+        assert nn.load(str(path)).inputs == columns - 1
+        seconds.append(time.process_time() - start)
+    assert seconds[2] < 20 * seconds[1] + 1
+
+
+# -- headers of NPY and NPZ files ----------------------------------------------------------------------------
+
+HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"
+DAMAGED = {
+    "open": HEADER.replace("3)", "3"),
+    "brackets": "(" * 5000,
+    "truth": HEADER.replace("2, 3", "True, 3"),
+    "negative": HEADER.replace("2, 3", "-2, -3"),
+    "digits": HEADER.replace("2", "2" * 5000),
+    "large": HEADER.replace("2", "2" * 400),
+    "type": HEADER.replace("<f8", "<q99"),
+    "list": HEADER.replace("'<f8'", "['a', 3]"),
+    "keys": HEADER.replace("descr", "desc"),
+    "text": "import os",
+    "nul": HEADER.replace("2", "\0"),
+    "none": "",
+}
+
+
+def npy(header):
+    data = header.encode("latin-1")
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(data)) + data + np.zeros(6).tobytes()
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_headers_are_one_line(tmp_path, name):
+    (tmp_path / "a.npy").write_bytes(npy(DAMAGED[name]))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", npy(DAMAGED[name]))
+        archive.writestr("y.npy", npy(HEADER))
+    for file, what in (("a.npy", "damaged NPY file"), ("a.npz", "damaged or not an NPZ file")):
+        with pytest.raises(DataError) as caught:
+            nn.load(str(tmp_path / file))
+        message = str(caught.value)
+        assert message.startswith(f"{tmp_path / file}: {what}") and "\n" not in message and len(message) < 400
+
+
+def test_a_sound_header_is_read(tmp_path):
+    (tmp_path / "a.npy").write_bytes(npy(HEADER))
+    assert nn.load(str(tmp_path / "a.npy"), task="regression").rows == 2
+
+
+# -- configuration files -------------------------------------------------------------------------------------
+
+CONFIGS = {
+    "digits": '{"epochs": ' + "1" * 5000 + "}",
+    "toml digits": "epochs = " + "1" * 5000,
+    "nested": "[" * 100_000,
+    "json nested": '{"epochs": ' + "[" * 100_000,
+    "toml nested": "epochs = " + "[" * 100_000,
+    "nul": '{"dataset": "a\\u0000b"}',
+    "surrogate": '{"dataset": "a\\ud800b"}',
+    "toml nul": 'dataset = "a\\u0000b"',
+    "large": "#" * 2_000_000,
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_hostile_configuration_is_one_line(tmp_path, name):
+    (tmp_path / "c").write_text(CONFIGS[name])
+    assert_refused(tmp_path / "c")
+
+
+def test_an_endless_configuration_is_refused():
+    assert_refused("/dev/zero")
+
+
+def assert_refused(path):
+    flags = ["--train", "--layers", "auto,1", "--model", "m.bin", "--config", str(path)]
+    ended = subprocess.run([sys.executable, "-m", "nn", *flags], capture_output=True, text=True, timeout=60)
+    lines = ended.stderr.splitlines()
+    assert ended.returncode in (2, 65) and len(lines) == 1 and lines[0].startswith(f"nn: {path}"), ended.stderr
+    assert len(lines[0]) < 400

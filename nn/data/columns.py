@@ -24,6 +24,7 @@ from .table_rows import TableRows
 from .targets import Targets, dataset_of, resolve
 
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
+_MOST_TOLD = 20  # columns in a message
 _GLANCE_ROWS = 1000  # enough to see that a table is not all numbers, nearly always
 
 Result = TypeVar("Result")
@@ -174,7 +175,9 @@ class Columns:
         choices = [ColumnChoice(column, chosen.get(column)) for column in self.features]
         reads = reads_of(self.files.path, self.files.column, choices, facts)
         kept = [(column, kind) for column, kind in zip(self.features, reads, strict=True) if kind != "nothing"]
-        empty = tuple((column, "gaps only") for column in self.features if column not in dict(kept))
+        empty = tuple(
+            (column, "gaps only") for column, kind in zip(self.features, reads, strict=True) if kind == "nothing"
+        )
         if not kept:
             raise DataError(f"{self.files.path}: every input column holds gaps only; add data")
         any_gap = any(facts[column].gaps for column in [*self.features, *self.targets])
@@ -290,7 +293,9 @@ class Columns:
         if not useless:
             return self
         if len(useless) == len(self.features):
-            told = ", ".join(f"{self.files.column(self.features[i])} ({why})" for i, why in useless.items())
+            some = list(useless.items())[:_MOST_TOLD]
+            told = ", ".join(f"{self.files.column(self.features[i])} ({why})" for i, why in some)
+            told += f" and {len(useless) - len(some)} more" if len(useless) > len(some) else ""
             raise DataError(f"{self.files.path}: no input columns left, expected features; left out: {told}")
         kept = [i for i in range(len(self.features)) if i not in useless]
         return replace(

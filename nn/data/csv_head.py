@@ -19,7 +19,8 @@ from .table_files import AS_FOUND, GAPS, TRUTHS, ReadOptions
 ffi, lib = extension("seq")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LONGEST_LINE = 1 << 26
+LONGEST_LINE = 1 << 24  # bytes
+MOST_COLUMNS = 1 << 17
 _SEPARATORS = (",", ";", "\t", "|")
 _OTHER_SEPARATORS = (" ", ":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _HEAD_BYTES = 1 << 16  # read at first
@@ -67,6 +68,7 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if not text.strip():
         raise DataError(f"{path}: the file is empty, expected rows of numbers separated by commas")
     separator = _separator(path, text, options)
+    _check_width(path, text, separator)
     rows = list(_rows(text, separator, _HEAD_ROWS, _HEAD_FIELDS))
     if rows[-1].is_open and len(rows) <= 2:
         raise open_quote(path, rows[-1].line)
@@ -82,6 +84,16 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if head.columns == 1 and options.separator is None:
         _check_one_column(path, text)
     return head
+
+
+def _check_width(path: str, text: bytes, separator: str) -> None:
+    """Raise DataError for too many columns, before a line is taken apart."""
+    first = next(_rows(text, separator, 1))
+    if first.fields > MOST_COLUMNS:
+        raise DataError(
+            f"{path}, row {first.line}: {first.fields} columns, expected at most {MOST_COLUMNS}; write it with a line "
+            f"for each row, or as NPY, which has no such limit"
+        )
 
 
 def open_quote(path: str, line: int) -> DataError:
@@ -119,6 +131,8 @@ def _first_text(path: str) -> bytes:
     with Source(path) as source:
         while block := source.read(max(_HEAD_BYTES, len(text))):
             text += block
+            if len(text) > LONGEST_LINE and text.find(b"\n", len(text) - LONGEST_LINE) < 0:
+                raise too_long(path)
             filled = sum(1 for line in text.split(b"\n", 64)[:-1] if line.strip())
             if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
                 return text[: text.rfind(b"\n") + 1].removeprefix(BYTE_ORDER_MARK)
@@ -129,13 +143,14 @@ def _rows(text: bytes, separator: str, most: int, most_fields: int = 0) -> Itera
     """Yield rows that are not blank, the first two whole, further ones up to `most_fields`; 0: without cells."""
     csv, place = ffi.new("struct csv *"), ffi.new("struct csv_place[]", min(1, most_fields))
     csv.separator = separator.encode()
-    buffer, blanks = ffi.from_buffer(text + b"\0"), b" \t\r".replace(csv.separator, b"")
+    buffer, filled = ffi.from_buffer(text + b"\0"), re.compile(rb"[^%b]" % b" \t\r\n".replace(csv.separator, b""))
     at, line, fields, number = 0, 1, 0, 0
     while at < len(text) and number < most:
-        end = text.find(b"\n", at)
-        if not text[at : end if end >= 0 else len(text)].strip(blanks):
-            at, line = (end + 1 if end >= 0 else len(text)), line + 1
-            continue
+        found = filled.search(text, at)
+        if not found:
+            return
+        start = text.rfind(b"\n", at, found.start()) + 1 or at
+        at, line = start, line + text.count(b"\n", at, start)
         count = lib.csv_split(csv, place, len(place), buffer + at, len(text) - at)
         if count > len(place) and most_fields:
             place = ffi.new("struct csv_place[]", count)
@@ -163,7 +178,7 @@ def _separator(path: str, text: bytes, options: ReadOptions) -> str:
     if options.separator is not None:
         return _given_separator(path, text, options.separator)
     counts = {separator: [row.fields for row in _rows(text, separator, _SPLIT_ROWS)] for separator in _SEPARATORS}
-    even = [separator for separator in _SEPARATORS if min(counts[separator]) == max(counts[separator]) > 1]
+    even = [one for one in _SEPARATORS if MOST_COLUMNS >= min(counts[one]) == max(counts[one]) > 1]
     if len(even) == 1:
         return even[0]
     if even:
@@ -222,6 +237,14 @@ def _point(path: str) -> str:
     return "."
 
 
+def too_long(path: str) -> DataError:
+    """Return the error for a line that is too long."""
+    return DataError(
+        f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers; write the table with a line for "
+        f"each row"
+    )
+
+
 def whole_lines(blocks, path: str) -> Iterator[memoryview]:
     """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
     rest = b""
@@ -230,7 +253,7 @@ def whole_lines(blocks, path: str) -> Iterator[memoryview]:
         if rest or not first:
             rest += block[:first] if first else block
             if len(rest) > LONGEST_LINE:
-                raise DataError(f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers")
+                raise too_long(path)
             if not first:
                 continue
             yield memoryview(rest)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +13,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..utils import DataError, NnError, sha256_file
+from ..utils import DataError, sha256_file
 from .kinds import NotBytes
 from .source import Extents, Source, joint_digest
 from .table import Span, Table
 from .table_files import AS_FOUND, ColumnFacts, Fields, Place, ReadOptions, RowIndex
 
 MAGIC = b"\x93NUMPY"
+_HEADER_BYTES = 1 << 16  # NumPy's own headers have some hundred
 _BLOCK_VALUES = 1 << 18  # read at a time
 
 
@@ -181,22 +184,39 @@ def _count(facts: ColumnFacts, values: np.ndarray, has_gaps: bool, table: Table)
 def read_npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Return (shape, whether it is kept column after column, type) of an array in the NPY format.
 
-    Leaves `file` where the numbers begin. Raises ValueError, or whatever a damaged header leads NumPy's reader to.
+    Leaves `file` where the numbers begin. Raises ValueError for a damaged header, and what reading the file raises.
     """
     version = np.lib.format.read_magic(file)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
+    if version not in ((1, 0), (2, 0)):
         raise ValueError(f"unknown version {version}")
-    return readers[version](file)
+    size_bytes = 2 if version == (1, 0) else 4
+    size = int.from_bytes(file.read(size_bytes), "little")
+    text = file.read(min(size, _HEADER_BYTES + 1))
+    if not len(text) == size <= _HEADER_BYTES:
+        raise ValueError("a header that is cut, or too long")
+    return _header_of(text)
+
+
+def _header_of(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return what read_npy_header says from the text of a header. Raises ValueError."""
+    try:
+        text = re.sub(rb"(\d)L\b", rb"\1", text)  # whole numbers as Python 2 wrote them
+        header = ast.literal_eval(text.decode("latin-1").strip())
+        shape, in_columns, dtype = header["shape"], header["fortran_order"], np.dtype(header["descr"])
+        are_sizes = all(type(size) is int and 0 <= size < 1 << 63 for size in shape)
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        raise ValueError("a header that is none") from error
+    is_typed = header["descr"] is not None and type(shape) is tuple and type(in_columns) is bool
+    if len(header) != 3 or not is_typed or not are_sizes:
+        raise ValueError("a header that is none")
+    return shape, in_columns, dtype
 
 
 def _read_header(path: str) -> _Header:
     with Source(path) as source:
         try:
             shape, in_columns, dtype = read_npy_header(source)
-        except NnError:
-            raise
-        except Exception as error:  # NumPy's reader raises anything for a damaged header
+        except ValueError as error:
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
         offset = source.tell()
     if len(shape) != 2 or dtype.kind not in "biuf":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -46,7 +48,16 @@ class TableRows:
 
     def place(self, index: int) -> int:
         """Return the place of feature column `index` in its group."""
-        return self.kinds[:index].count(self.kinds[index])
+        return self._places[index]
+
+    @cached_property
+    def _places(self) -> list[int]:
+        counts: Counter[str] = Counter()
+        places = []
+        for kind in self.kinds:
+            places.append(counts[kind])
+            counts[kind] += 1
+        return places
 
     def words_of(self, index: int) -> list[str]:
         """Return the different texts of a text column, which its codes count."""

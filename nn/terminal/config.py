@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from collections.abc import Iterable
 from types import SimpleNamespace
 
 from ..utils import DataError, InputNotFound, UsageError, closest, os_reason
 
+MOST_BYTES = 1 << 20
 REFUSED = "config"  # a file that names a file: whose flags would win?
 
 
@@ -20,7 +23,10 @@ def read_config(path: str, flag: str = "--config") -> dict:
     """
     try:
         with open(path, "rb") as file:
-            text = file.read().decode()
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise DataError(f"{path}: more than {MOST_BYTES} bytes, expected JSON or TOML with flags; check {flag}")
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: byte {error.start} is not UTF-8 text, expected JSON or TOML") from error
     except OSError as error:
@@ -31,9 +37,8 @@ def read_config(path: str, flag: str = "--config") -> dict:
 
 def _read_json(path: str, text: str) -> dict:
     def once(pairs):
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(name for name, _ in pairs).items():
+            if count > 1:
                 raise UsageError(f"{path}: key {name} appears twice; remove one")
         return dict(pairs)
 
@@ -44,8 +49,10 @@ def _read_json(path: str, text: str) -> dict:
         raise DataError(
             f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON"
         ) from error
+    except ValueError as error:
+        raise DataError(f"{path}: a number of thousands of digits, expected the values of flags") from error
     except RecursionError as error:
-        raise DataError(f"{path}: nested too deeply, expected an object of flags") from error
+        raise _too_deep(path) from error
 
 
 def _read_toml(path: str, text: str) -> dict:
@@ -58,6 +65,14 @@ def _read_toml(path: str, text: str) -> dict:
     except tomllib.TOMLDecodeError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
         raise DataError(f"{path}: {reason}, expected JSON or TOML such as epochs = 20") from error
+    except ValueError as error:
+        raise DataError(f"{path}: a number of thousands of digits, expected the values of flags") from error
+    except RecursionError as error:
+        raise _too_deep(path) from error
+
+
+def _too_deep(path: str) -> DataError:
+    return DataError(f"{path}: nested too deeply, expected flags and their values")
 
 
 def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) -> None:
@@ -129,10 +144,20 @@ def flag_value(path: str, flag, value):
     else:
         found = json.dumps(value, default=str)
         raise UsageError(f"{path}: {flag.name}: found {found}, expected {flag.value.expected}")
+    if not _is_text(text):
+        raise UsageError(f"{path}: {flag.name}: found a character that no name has, expected {flag.value.expected}")
     try:
         return flag.value(flag.name, text)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
+
+
+def _is_text(text: str) -> bool:
+    """Return whether a text may be a file's name: no NUL, and no half of a pair of surrogates."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
