@@ -568,7 +568,8 @@ def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
     ("smokes,y\nyes,1\nno,0\n", True), ("yes,1\nno,0\n", False), ("?,?,red\n1,2,red\n3,4,blue\n", False),
     ("x,y,t\n1,2,3\n", True), ("7,abc,3,0\n1,2,3,1\n", False), ("-,5,2\n1,2,3\n4,5,6\n", False),
     ('"x","g"\n"a",1\n"b",2\n', True), ("a,a,b\n1,2,3\n", True),
-    ('"594",-200,1\n1,2,0\n', False), ('"0","1","2"\n1,2,0\n3,4,1\n', False),
+    ('"594",-200,1\n1,2,0\n', False), ('"0",1,"2"\n1,2,0\n3,4,1\n', False),
+    ('"0","1","2"\n1,2,0\n3,4,1\n', True),
 ])  # fmt: skip
 def test_a_header_is_told_by_the_columns(write, text, has_header):
     assert (head_of(write(text)).names is not None) == has_header

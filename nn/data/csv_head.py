@@ -287,6 +287,8 @@ def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:
     not come again below where others do, or in quotes where no data are. Numbers are names where they ascend
     (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories).
     """
+    if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
+        first = [cell._replace(quoted=cell.quoted and not is_number(cell.text)) for cell in first]
     columns = [[row[i] for row in below if i < len(row) and row[i].text not in GAPS] for i in range(len(first))]
     filled = [cell.text for cell in first if cell.text]
     numbers = [text for text in filled if is_number(text)]
@@ -303,10 +305,9 @@ def _of_column(cell: Cell, below: list[Cell]) -> float:
     if cell.text in GAPS or not re.search(r"\w", cell.text) or not below:
         return 0.0
     evidence = 0.0
-    kind, own = _kind_of(below), _kind(cell.text)
-    is_name = own != "number" and re.fullmatch(r"[\w .-]+", cell.text)  # a writer may quote one number, not another
-    if cell.quoted and is_name and not any(other.quoted for other in below):
+    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not any(other.quoted for other in below):
         evidence = -_UNLIKELY
+    kind, own = _kind_of(below), _kind(cell.text)
     if kind == "text":
         return evidence + _of_texts(cell.text, [other.text for other in below])
     if kind == own:
