@@ -492,6 +492,22 @@ def test_the_row_numbers_of_pandas_are_no_column(tmp_path):
     assert opened(tmp_path / "a.parquet").read(Fields([0], [1], NUMBER, TARGET))[0].targets[1] == 1
 
 
+def test_the_digest_of_a_table_is_the_same_for_every_format_and_window(tmp_path):
+    """The SHA-256 that a model keeps; another word, or another number, makes another one."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": rng.normal(size=3000), "t": rng.choice(["x", "y", "z", None], 3000)})
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 999, 3000), unit="D")
+    frame["word"], frame["y"] = [f"w{i % 700}" for i in range(3000)], rng.choice(["up", "down"], 3000)
+    changed = [frame.assign(t=frame["t"].replace("x", "u")), frame.assign(a=frame["a"] + (frame.index == 2999))]
+    found = []
+    for table in (frame, *changed):
+        written(table, tmp_path)
+        names, windows = ("csv", "parquet", "feather", "db"), (None, 512)
+        digests = {nn.load(str(tmp_path / f"a.{name}"), window=window).sha256 for name in names for window in windows}
+        found.append(digests | {nn.load(table).sha256})
+    assert [len(digests) for digests in found] == [1, 1, 1] and len(set.union(*found)) == 3
+
+
 # -- training ------------------------------------------------------------------------------------------------
 
 

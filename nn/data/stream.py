@@ -18,6 +18,7 @@ from ..core.random import STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import UsageError
 from .columns import Columns, any_gap
 from .dataset import Dataset, outputs_needed
+from .digest import ColumnsDigest
 from .encoding import TableStatistics
 from .scaling import StreamedMoments
 from .source import joint_digest
@@ -89,9 +90,11 @@ def survey(
 
     def read(fields: Fields):
         index, labels, count, gaps = RowIndex(), _Labels(), 0, False
-        moments = new_moments() if new_moments else None
+        moments, digest = new_moments() if new_moments else None, ColumnsDigest()
         for table in columns.files.blocks(fields, rows, index=index, step=step):
             count += len(table.inputs)
+            if moments and columns.reads is not None:
+                digest.add(table)
             if moments:
                 moments.add(table, columns.inputs_of(table))
             if columns.targets and any_gap(table):
@@ -103,6 +106,8 @@ def survey(
             if columns.targets and schema.task != "regression":
                 labels.add(table)
         fields.check_all(table)
+        if moments and columns.reads is not None:
+            index.digests = [digest.digest()]
         facts = (index, moments, gaps, table.unlabelled)
         return Survey(fields, schema.task, schema.classes, None, count, *facts), table, labels
 
