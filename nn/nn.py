@@ -188,12 +188,32 @@ class Network:
         if not members or len(members) != len(weights) or not all(0 < weight < math.inf for weight in weights):
             raise ValueError(f"{len(members)} members with weights {list(weights)}: expected as many, above 0")
         self._members, self.member_weights = list(members), [float(weight) for weight in weights]
+        first = members[0]
+        if first.layers != self.layers:
+            self._written, self.layers, self._vector = first._written, first.layers, first._vector.copy()
+            self._engine = None
 
-    def sibling(self, seed: int) -> Network:
-        """Return a network like this one with the initial parameters of another seed, nothing trained."""
+    @property
+    def written_layers(self) -> str:
+        """The layers as they were given."""
+        return self._written["spec"]
+
+    def sibling(self, seed: int, layers: str | None = None) -> Network:
+        """Return a network like this one with the initial parameters of another seed, nothing trained.
+
+        layers: other ones, for the same inputs and outputs. Raises UsageError.
+        """
         net = self._copy(seed)
+        if layers is not None:
+            net._relayer(layers)
         net._vector = net._initial_vector()
         return net
+
+    def _relayer(self, layers: str) -> None:
+        """Take other layers for the same inputs; the parameters are 0 then."""
+        self._written = {**self._written, "spec": layers}
+        self._set_layers(**self._written, columns=self.layers[0].columns)
+        self._vector = np.zeros(self.parameter_count, self.dtype)
 
     def _copy(self, seed: int) -> Network:
         """Return a network like this one that computes on an engine of its own; its parameters are to be set."""
@@ -626,6 +646,7 @@ class Network:
         net = cls._of_file(path, *parts[0], dtype, engine)
         if "members" in meta:
             members = [net._member_of(*part, meta) for part in parts]
+            net.seed = meta["seed"]
             net._describe_by(meta)
             net.combine(members, [member["weight"] for member in meta["members"]])
         return net
@@ -656,6 +677,8 @@ class Network:
     def _member_of(self, tensors: dict[str, np.ndarray], meta: dict, shared: dict) -> Network:
         """Return a member of this network's file; what it shares with the others, it shares as an object."""
         net = self._copy(meta["seed"])
+        if meta["layers"] != self.spec:
+            net._relayer(meta["layers"])
         if meta.get("encoding") != shared.get("encoding"):
             net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
         net._describe_by(meta)

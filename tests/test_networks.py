@@ -260,8 +260,8 @@ def test_a_checkpoint_of_another_number_of_networks_is_refused(folder):
 def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     usual = Network.sibling
 
-    def some_are_infinite(self, seed):
-        net = usual(self, seed)
+    def some_are_infinite(self, seed, layers=None):
+        net = usual(self, seed, layers)
         if seed in broken:
             net.set_parameters({"layer1.weight": np.full((1, 12), np.inf, np.float32)})
         return net

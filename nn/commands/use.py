@@ -152,8 +152,8 @@ def info_command(flags) -> None:
         if net is not None:
             tables.model_report(net, flags.model)
         return
-    networks = 1 if net is None else len(net.members)
-    parameters = networks * sum(layer.parameters for layer in layers)
+    networks = [layers] if net is None else [member.layers for member in net.members]
+    parameters = sum(layer.parameters for own in networks for layer in own)
     print_json({"model": flags.model, "parameters": parameters, "network": describe(layers), **facts})
 
 

@@ -20,6 +20,7 @@ STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + numb
 STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
 STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (data/stream.py)
+STREAM_VARY = 0x54000000  # + place of the setting
 STREAM_VALIDATION = 0x56000000  # the same of the rows that are not held out
 
 
@@ -29,6 +30,14 @@ def shuffled(n: int, seed: int, stream: int, lane: int = 0):
     order = np.arange(n, dtype=np.int64)
     lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, lane)
     return order
+
+
+def uniform(n: int, seed: int, stream: int):
+    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed and stream."""
+    ffi, lib = extension("seq")
+    out = np.empty(n)
+    lib.nn_uniform(ffi.cast("double *", out.ctypes.data), n, seed, stream)
+    return out
 
 
 class PhiloxOrder:

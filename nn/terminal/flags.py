@@ -271,6 +271,11 @@ FLAGS = [
         _whole(1, MOST_NETWORKS), "K", keyword_of="train",
     ),
     Flag(
+        "vary", TRAINING,
+        "Draw settings of each of --networks: 'learning_rate=1e-4..1e-2,dropout=0..0.5,hidden=32|64|128-64'.", TEXT,
+        "SPEC", keyword_of="train",
+    ),
+    Flag(
         "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),

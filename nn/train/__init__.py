@@ -9,6 +9,7 @@
     asks.py        Ask: what a training wants its engine to compute next
     loop.py        Training: epoch after epoch, stops, checkpoints, figures
     pack.py        PackTraining: several networks together, each as in a Training
+    vary.py        Variation: how the settings of each are drawn; trials.py: what each is trained with
     folds.py       figures of a cross-validation
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 

@@ -18,6 +18,7 @@ from .loop import Training, prepared
 from .options import Options, options_of
 from .pack import PackTraining
 from .rows import ReadValidation, TrainingRows, split_of, split_seed
+from .trials import Trials
 
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
@@ -44,6 +45,7 @@ def train(
     refit: bool | None = None,
     split_seed: int | None = None,
     networks: int | None = None,
+    vary: str | None = None,
     folds: int | None = None,
     rows: np.ndarray | None = None,
     checkpoint: str | Checkpoint | None = None,
@@ -80,6 +82,8 @@ def train(
     network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the
     network that is trained alone with its seed and split_seed=net.seed.
 
+    vary: settings that are drawn for each of them, "learning_rate=1e-4..1e-2,hidden=32|64"; see train.vary.
+
     folds: cross-validation. The training rows are divided into as many folds (data.splits.fold_rows), and a network for
     each, seeded as those of `networks` are, is trained on the others' rows and tested by the fold's. The figures have
     `folds`, `mean` and `std`, and the networks become the members. rows: train on these rows alone, and hold none out;
@@ -99,7 +103,8 @@ def train(
     validation_rows = validation if isinstance(validation, Dataset) or callable(validation) else None
     if validation_rows is not None:
         given["validation"] = getattr(validation, "path", None) or GIVEN_ROWS
-    options = options_of(net, ds, {option.name: given[option.name] for option in fields(Options)})
+    named = {option.name: given[option.name] for option in fields(Options)}
+    options = options_of(net, ds, named)
     net.expect_batches(options.batch_number)
     saving = checkpoint
     if not isinstance(checkpoint, Checkpoint):
@@ -109,23 +114,30 @@ def train(
     stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
+    if vary is not None and (networks or 1) < 2:
+        raise UsageError(f"--vary {vary}: draws the settings of several networks; give --networks K")
+    if vary is not None and folds is not None:
+        raise UsageError("--vary: compares networks on the same rows; leave out --folds and give --validation")
+    trials = None if vary is None else Trials.drawn(net, ds, named, networks, vary)
     if folds is not None:
         result = _cross_validation(net, ds, options, folds, networks, told, stop, saving, validation_rows)
     elif rows is not None:
         result = _on_rows(net, ds, options, rows, networks, told, stop, saving, validation_rows)
     else:
-        result = _on_all(net, ds, options, networks, told, stop, saving, validation_rows)
+        result = _on_all(net, ds, options, networks, told, stop, saving, validation_rows, trials)
     failures = [*told.failures, *filter(None, [saving.failure])]
     if failures:
         raise SideFileError(failures, result)
     return result
 
 
-def _on_all(net, ds, options: Options, networks, callback, stop, saving: Checkpoint, given) -> dict:
+def _on_all(
+    net, ds, options: Options, networks, callback, stop, saving: Checkpoint, given, trials: Trials | None
+) -> dict:
     """Train one network, or several, on the rows that the options leave."""
     ds, window = prepared(net, ds, options)
     if (networks or 1) > 1:
-        return PackTraining(net, ds, window, options, networks, callback, stop, saving, given).run()
+        return PackTraining(net, ds, window, options, networks, callback, stop, saving, given, trials=trials).run()
     return Training(net, ds, options, callback, stop, saving, given, window).run()
 
 

@@ -4,7 +4,7 @@ that of a Training alone."""
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
@@ -12,12 +12,14 @@ from functools import partial
 
 import numpy as np
 
+from ..backends.engine import Engine, Pack, PackJob
 from ..backends.member import MemberEngine
 from ..data.splits import Fold, Split, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
+from ..layers import parse
 from ..nn import Network
 from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, moment_names
 from ..test import test
@@ -29,6 +31,7 @@ from .folds import summary
 from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
 from .options import Options, is_decided_later
 from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
+from .trials import Trial, Trials
 
 
 class PackTraining:
@@ -49,21 +52,30 @@ class PackTraining:
         checkpoint: Checkpoint,
         validation: Dataset | None = None,
         folds: Sequence[Fold] = (),
+        trials: Trials | None = None,
     ):
-        """folds: the rows of each network, of a cross-validation."""
+        """folds: the rows of each network, of a cross-validation. trials: what each is trained with, by --vary."""
         flag = f"--folds {count}" if folds else f"--networks {count}"
         check_pack(net, options, count, flag, bool(folds))
-        check_memory_for([net.parameter_count] * count, net.dtype, options, flag)
+        self._trials = trials or Trials.alike(count, options)
+        if trials is not None:
+            if window:
+                raise UsageError("--vary: needs all rows in memory; leave out --memory and --window")
+            options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._data, self._validation = (ds, window), validation
         self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
         self._split_seed = split_seed(options, net.seed)
-        self._networks = [net.sibling(net.seed + number) for number in range(count)]
+        check_memory_for(net, self._trials, flag)
+        self._networks = [
+            net.sibling(net.seed + number, trial.layers) for number, trial in enumerate(self._trials.each)
+        ]
         self._folds = list(folds)
         self._splits = [self._split_of(fold) for fold in folds]
         for member, split in zip(self._networks, self._splits, strict=False):
             fit_encoding(member, ds, options, split)  # by its own rows
         self.engine = net.engine
+        self._at_once: list[Pack] = []  # of few members each, on one thread
         self._engines = {} if window else self._pack_engines()
         if folds:
             split = split_of(ds, options, net.seed)
@@ -72,7 +84,7 @@ class PackTraining:
             self._held_out = len(split.holdout)
         else:
             self._facts = self._shared_rows(False).facts
-        self._config = {**self._facts["config"], "folds" if folds else "networks": count}
+        self._config = {**self._facts["config"], "folds" if folds else "networks": count, **self._trials.config}
         if is_decided_later(options):
             check_decision(net, options, self._shared_rows(False).decisive()[2])
         self.checkpoint = self._checkpoint(ds, checkpoint, count)
@@ -90,6 +102,24 @@ class PackTraining:
 
     def _pack_engines(self) -> dict[int, MemberEngine]:
         """Return the engine of each member. Members whose layers are alike are a pack."""
+        alike = self._alike()
+        small = [numbers for numbers in alike if len(numbers) < self.engine.threads]
+        at_once = self.net.traits.on_host and len(small) > 1 and sum(map(len, small)) >= self.engine.threads
+        engines = {}
+        for numbers in alike:
+            first = self._networks[numbers[0]]
+            if at_once and numbers in small:
+                engine = on_one_thread(first)
+            else:
+                engine = self.engine if first.layers == self.net.layers else first.engine
+            pack = engine.pack(len(numbers), self.options.batch_number)
+            if at_once and numbers in small:
+                self._at_once.append(pack)
+            engines |= {number: MemberEngine(engine, pack, place) for place, number in enumerate(numbers)}
+        return engines
+
+    def _alike(self) -> list[list[int]]:
+        """Return the numbers of the members by their layers."""
         alike: list[list[int]] = []
         for number, member in enumerate(self._networks):
             own = next((numbers for numbers in alike if self._networks[numbers[0]].layers == member.layers), None)
@@ -97,13 +127,7 @@ class PackTraining:
                 alike.append([number])
             else:
                 own.append(number)
-        engines = {}
-        for numbers in alike:
-            first = self._networks[numbers[0]]
-            engine = self.engine if first.layers == self.net.layers else first.engine
-            pack = engine.pack(len(numbers), self.options.batch_number)
-            engines |= {number: MemberEngine(engine, pack, place) for place, number in enumerate(numbers)}
-        return engines
+        return alike
 
     def _shared_rows(self, refit: bool) -> TrainingRows:
         """Return the rows that all networks train on, or those of their refit."""
@@ -118,23 +142,26 @@ class PackTraining:
         if self._folds:
             given, split = None if refit else self._validation, self._splits[net.seed - self.net.seed]
             rank_group = self.engine.rank_group
-            rows = TrainingRows(net, self._data[0], None, self._member_options(), rank_group, given, refit, split)
+            rows = TrainingRows(net, self._data[0], None, self._member_options(net), rank_group, given, refit, split)
         elif not self._engines:
             ds, window = self._data
             ds.split(self.options.holdout, self._split_seed, 0.0 if refit else self.options.validation_share)
             given = None if refit else self._validation
-            rows = TrainingRows(net, ds, window, self._member_options(), net.engine.rank_group, given, refit)
+            rows = TrainingRows(net, ds, window, self._member_options(net), net.engine.rank_group, given, refit)
         else:
             rows = self._shared_rows(refit)
-        config = {**rows.facts["config"], "seed": net.seed, "split_seed": self._split_seed}
+        trial = self._trials.each[net.seed - self.net.seed]
+        own = {"seed": net.seed, "split_seed": self._split_seed, "layers": net.spec, **trial.own_options}
+        config = {**rows.facts["config"], **own}
         net.describe(**{**rows.facts, "config": config})
         return rows
 
-    def _member_options(self) -> Options:
+    def _member_options(self, net: Network) -> Options:
         """Return the options of a member: thresholds and temperatures are found for all together."""
+        options = self._trials.each[net.seed - self.net.seed].options
         threshold = DEFAULTS["threshold"] if isinstance(self.options.threshold, str) else self.options.threshold
         return replace(
-            self.options, threshold=threshold, calibrate=DEFAULT_CALIBRATION, split_seed=self._split_seed
+            options, threshold=threshold, calibrate=DEFAULT_CALIBRATION, split_seed=self._split_seed
         )
 
     def _checkpoint(self, ds, checkpoint: Checkpoint, count: int) -> PackCheckpoint:
@@ -148,7 +175,7 @@ class PackTraining:
         if self._engines:
             net.compute_with(self._engines[number])
         training = Training(
-            net, ds, self._member_options(), Callback(), self.stop, self.checkpoint.member(number), self._validation,
+            net, ds, self._member_options(net), Callback(), self.stop, self.checkpoint.member(number), self._validation,
             window, self._rows_of,
         )  # fmt: skip
         self.trainings[number], self._steps[number] = training, training.steps()
@@ -241,12 +268,27 @@ class PackTraining:
     def _compute(self, what: str, asks: dict[int, Ask]):
         if not self._engines:
             return [ask.of(self._networks[number].engine) for number, ask in asks.items()]
-        found = {}
-        for pack in dict.fromkeys(self._engines[number].pack_of_member for number in asks):
-            own = [number for number in asks if self._engines[number].pack_of_member is pack]
-            jobs = {number: self._engines[number].job(asks[number].job) for number in own}
-            found |= zip(jobs, getattr(pack, what)(list(jobs.values())) or [None] * len(jobs), strict=True)
+        jobs: dict[Pack, dict[int, PackJob]] = {}
+        for number, ask in asks.items():
+            engine = self._engines[number]
+            jobs.setdefault(engine.pack_of_member, {})[number] = engine.job(ask.job)
+        found: dict[int, object] = {}
+        for own in self._of_packs(what, jobs):
+            found |= own
         return [found[number] for number in asks]
+
+    def _of_packs(self, what: str, jobs: dict[Pack, dict[int, PackJob]]) -> Iterator[dict[int, object]]:
+        """Yield what the jobs of each pack give: of one after the other, but for those that are small."""
+
+        def of(pack: Pack) -> dict[int, object]:
+            own = jobs[pack]
+            return dict(zip(own, getattr(pack, what)(list(own.values())) or [None] * len(own), strict=True))
+
+        yield from (of(pack) for pack in jobs if pack not in self._at_once)
+        small = [pack for pack in jobs if pack in self._at_once]
+        if small:
+            with ThreadPoolExecutor(self.engine.threads) as workers:
+                yield from workers.map(of, small)
 
     def _show(self, asks: dict[int, Ask]) -> None:
         """Tell how far the networks are with the epoch at hand."""
@@ -366,7 +408,7 @@ class PackTraining:
             {
                 "seed": left[number].net.seed,
                 "weight": weight,
-                "settings": {},
+                "settings": self._trials.each[number].settings,
                 "best_epoch": figures[number].get("best_epoch"),
             }
             for number, weight in zip(left, self.net.member_weights, strict=True)
@@ -374,6 +416,7 @@ class PackTraining:
         return {
             **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
             **({"holdout": self._held_out} if self._folds else {}),
+            "epochs": self.options.epochs,
             "threads": self._threads(),
             "networks": len(left),
             "parameters": sum(net.parameter_count for net in self.net.members),
@@ -398,12 +441,9 @@ def check_pack(net: Network, options: Options, count: int, flag: str, are_folds:
         raise UsageError(f"{flag}: --refit leaves no rows to find a threshold or temperature by; leave one of them out")
 
 
-def check_memory_for(parameters: Sequence[int], dtype: str, options: Options, flag: str) -> None:
-    """Raise NnError, which says how many fit, if networks of so many parameters do not fit the free memory."""
-    vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
-    vectors += options.monitored is not None  # those of the best epoch
-    vectors += options.refit  # those to begin with
-    needed = np.cumsum(np.array(parameters, np.int64)) * (vectors * np.dtype(dtype).itemsize)
+def check_memory_for(net: Network, trials: Trials, flag: str) -> None:
+    """Raise NnError, which says how many fit, if the networks of so many trials do not fit the free memory."""
+    needed = np.cumsum([bytes_for(net, trial) for trial in trials.each])
     there = available_memory()
     if there is not None and needed[-1] > there:
         fit = int(np.searchsorted(needed, there, side="right"))
@@ -413,6 +453,26 @@ def check_memory_for(parameters: Sequence[int], dtype: str, options: Options, fl
             f"{flag}: {len(needed)} networks need {needed[-1] / 1e9:.1f} GB, but only {there / 1e9:.1f} GB are free; "
             f"{cure}"
         )
+
+
+def bytes_for(net: Network, trial: Trial) -> int:
+    """Return the memory of the vectors of one network."""
+    options, parameters = trial.options, net.parameter_count
+    if trial.layers is not None:
+        parameters = sum(layer.parameters for layer in parse(trial.layers, columns=net.layers[0].columns))
+    vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
+    vectors += options.monitored is not None  # those of the best epoch
+    vectors += options.refit  # those to begin with
+    return vectors * parameters * np.dtype(net.dtype).itemsize
+
+
+def on_one_thread(net: Network) -> Engine:
+    """Return a network's engine, made for one thread; the network's own setting stays."""
+    threads, net.threads = net.threads, 1
+    try:
+        return net.engine
+    finally:
+        net.threads = threads
 
 
 def training_rows(training: Training) -> int:

@@ -1,0 +1,54 @@
+"""Trials: what each of several networks is trained with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ds import Dataset
+from ..nn import Network
+from .options import Options, options_of
+from .vary import SETTINGS, Variation, layers_with
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One network's options and layers (None: those of all), and the settings that were drawn for it, by name.
+
+    own_options: the options that may not be those of all, as a model file keeps them.
+    """
+
+    options: Options
+    layers: str | None = None
+    settings: dict = field(default_factory=dict)
+    own_options: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of all networks, in their order. config: what the model file keeps of where they come from."""
+
+    each: list[Trial]
+    config: dict
+
+    @classmethod
+    def alike(cls, count: int, options: Options) -> Trials:
+        """Return those of networks that differ by their seeds alone."""
+        return cls([Trial(options)] * count, {})
+
+    @classmethod
+    def drawn(cls, net: Network, ds: Dataset, given: dict, count: int, text: str) -> Trials:
+        """Draw what --vary says for networks with the seeds net.seed, net.seed + 1, ...
+
+        given: as options_of takes it. Raises UsageError for what --vary cannot be.
+        """
+        variation, options = Variation.parse(text), options_of(net, ds, given)
+        variation.check(given, options.optimizer, net.written_layers)
+        each = []
+        for number in range(count):
+            drawn = variation.draw(net.seed + number)
+            own = variation.options(drawn, options.optimizer)
+            layers = layers_with(net.written_layers, drawn) if {"hidden", "dropout"} & {*drawn} else None
+            used = options_of(net, ds, {**given, **own})
+            own_options = {name: value for name, value in used.config().items() if name in SETTINGS}
+            each.append(Trial(used, layers, variation.settings(drawn, own), own_options))
+        return cls(each, {"vary": text})

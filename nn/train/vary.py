@@ -1,0 +1,201 @@
+"""--vary: the settings in which networks that are trained together differ, and how each one's are drawn."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ..core.random import STREAM_VARY, uniform
+from ..nn_aux import OPTIMIZERS
+from ..utils import UsageError, closest, listed
+from .options import Options
+
+DIGITS = 4  # of a number that is drawn: what is printed is what was trained with
+DROPOUT_DECIMALS = 3
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that may be varied: how its text is read, and on which scale a range of it is drawn."""
+
+    read: Callable[[str], object]
+    has_range: bool = True
+    log: bool = False  # a range above 0 is drawn on a logarithmic scale
+
+
+SETTINGS = {  # by name; the place of a name decides the random numbers that it is drawn from
+    "learning_rate": Setting(float, log=True),
+    "weight_decay": Setting(float, log=True),
+    "momentum": Setting(float),
+    "batch_number": Setting(int, log=True),
+    "epochs": Setting(int),
+    "optimizer": Setting(str, has_range=False),
+    "schedule": Setting(str, has_range=False),
+    "dropout": Setting(float),
+    "hidden": Setting(str, has_range=False),
+}
+ALIASES = {"batch_size": "batch_number"}
+_OF_LAYERS = ("dropout", "hidden")  # settings that are no Options
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from low to high."""
+
+    low: float
+    high: float
+    log: bool
+
+    def at(self, share: float) -> float:
+        """Return the number at a share, 0 to below 1, of the range; whole where the ends are."""
+        low, high = self.low, self.high
+        is_whole = isinstance(low, int)
+        if self.log:
+            value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+            value = round(value) if is_whole else value
+        else:
+            value = math.floor(low + share * (high - low + 1)) if is_whole else low + share * (high - low)
+        return min(max(value if is_whole else float(f"{value:.{DIGITS}g}"), low), high)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values of which each is as likely as another."""
+
+    values: tuple
+
+    def at(self, share: float):
+        """Return the value at a share, 0 to below 1."""
+        return self.values[int(share * len(self.values))]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What --vary says: the Range or Choice of each setting by its name."""
+
+    text: str
+    of: dict[str, Range | Choice]
+
+    @classmethod
+    def parse(cls, text: str) -> Variation:
+        """Read NAME=LOW..HIGH or NAME=A|B|C, with commas between them. Raises UsageError that shows the item."""
+        found: dict[str, Range | Choice] = {}
+        for item in text.split(","):
+            name, equals, values = (part.strip() for part in item.partition("="))
+            name = ALIASES.get(name, name)
+            if not equals or not values:
+                raise UsageError(f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B")
+            if name not in SETTINGS:
+                close = closest(name, SETTINGS)
+                cure = f"did you mean {close}?" if close else f"choose from {listed(list(SETTINGS))}"
+                raise UsageError(f"--vary {item.strip()}: no such setting; {cure}")
+            if name in found:
+                raise UsageError(f"--vary {text}: {name} stands there twice; leave one out")
+            found[name] = _values(item.strip(), name, values)
+        return cls(text, found)
+
+    def draw(self, seed: int) -> dict:
+        """Return a network's settings; they depend on its seed alone, and on what is said of each of them."""
+        places = list(SETTINGS)
+        return {name: of.at(uniform(1, seed, STREAM_VARY + places.index(name))[0]) for name, of in self.of.items()}
+
+    def options(self, drawn: dict, optimizer: str) -> dict:
+        """Return those of the drawn settings that are Options. optimizer: that of networks where it is not varied."""
+        own = {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
+        if not OPTIMIZERS[own.get("optimizer", optimizer)].takes_momentum:
+            own.pop("momentum", None)
+        return own
+
+    def settings(self, drawn: dict, own: dict) -> dict:
+        """Return the drawn settings that are used, in the order of --vary. own: what `options` made of them."""
+        return {name: drawn[name] for name in self.of if name in own or name in _OF_LAYERS}
+
+    def check(self, given: dict, optimizer: str, layers: str) -> None:
+        """Raise UsageError for what goes neither with the flags that are given nor with the layers."""
+        for name in self.of:
+            if name != "epochs" and given.get(name):  # epochs always have a value
+                raise UsageError(f"--vary {name}: --{name} {given[name]} is given too; leave one out")
+        optimizers = self.of["optimizer"].values if "optimizer" in self.of else (optimizer,)
+        if "momentum" in self.of and not any(OPTIMIZERS[name].takes_momentum for name in optimizers):
+            takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
+            raise UsageError(f"--vary momentum: is for --optimizer {takers}, not {' or '.join(optimizers)}")
+        if "dropout" in self.of and "hidden" not in self.of and layers == layers_with(layers, {"dropout": 0.5}):
+            raise UsageError(f"--vary dropout: --layers {layers} has no hidden layer to drop outputs of")
+
+
+def _values(item: str, name: str, text: str) -> Range | Choice:
+    """Return what stands behind NAME=. Raises UsageError."""
+    low, dots, high = text.partition("..")
+    if dots and not SETTINGS[name].has_range:
+        raise UsageError(f"--vary {item}: {name} has no range; expected {name}=A|B")
+    if not dots:
+        return Choice(tuple(_value(item, name, one.strip()) for one in text.split("|")))
+    ends = [_value(item, name, end.strip()) for end in (low, high)]
+    if not ends[0] < ends[1]:
+        raise UsageError(f"--vary {item}: expected the lower bound first, then a higher one")
+    return Range(*ends, log=SETTINGS[name].log and ends[0] > 0)
+
+
+def _value(item: str, name: str, text: str):
+    """Return one value of a setting, checked. Raises UsageError."""
+    try:
+        value = SETTINGS[name].read(text)
+    except ValueError:
+        value = None
+    expected, holds = _bounds(name)
+    if value is None or not holds(value):
+        raise UsageError(f"--vary {item}: {name} {text}: must be {expected}")
+    return round(value, DROPOUT_DECIMALS) if name == "dropout" else value
+
+
+def _bounds(name: str) -> tuple[str, Callable]:
+    """Return the words for the values that a setting may have, and what tells them."""
+    if name == "dropout":
+        return "at least 0 and below 1", lambda value: 0 <= value < 1
+    if name == "hidden":
+        form = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
+        return "the sizes of hidden layers with - between them, 128-64", lambda value: form.fullmatch(value)
+    return next((f.metadata["expected"], f.metadata["holds"]) for f in fields(Options) if f.name == name)
+
+
+def layers_with(layers: str, settings: dict) -> str:
+    """Return --layers with the hidden layers and the dropout of drawn settings; as they are without any.
+
+    hidden: in the place of the dense layers, and of dropout among them, before the last layer. dropout: the rate of all
+    dropout layers; a network without any gets one behind each dense layer before the last.
+    """
+    items = [item.strip() for item in layers.split(",")]
+    if "hidden" in settings:
+        items = _with_hidden(items, settings["hidden"].split("-"))
+    if "dropout" in settings:
+        items = _with_dropout(items, f"dropout{round(settings['dropout'], DROPOUT_DECIMALS)}")
+    return ",".join(items)
+
+
+def _with_hidden(items: list[str], hidden: list[str]) -> list[str]:
+    first = len(items) - 1
+    while first > 1 and (_is_dense(items[first - 1]) or _is_dropout(items[first - 1])):
+        first -= 1
+    dropout = [item for item in items[first:-1] if _is_dropout(item)][:1]
+    return [*items[:first], *(item for one in hidden for item in (one, *dropout)), items[-1]]
+
+
+def _with_dropout(items: list[str], dropout: str) -> list[str]:
+    if any(map(_is_dropout, items)):
+        return [dropout if _is_dropout(item) else item for item in items]
+    last = len(items) - 1
+    return [
+        word
+        for place, item in enumerate(items)
+        for word in ([item, dropout] if 0 < place < last and _is_dense(item) else [item])
+    ]
+
+
+def _is_dense(item: str) -> bool:
+    return item.partition(":")[0].isdigit()
+
+
+def _is_dropout(item: str) -> bool:
+    return item.startswith("dropout")
