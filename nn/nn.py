@@ -477,16 +477,16 @@ class Network:
         x = self._rows_of_frame(x)
         out, step = np.zeros((len(x), self.outputs), self.dtype), max(1, PREDICT_BLOCK // len(self.members))
         for at in range(0, len(x) if self._members else 0, step):
-            each = np.stack(list(self._member_outputs(x[at : at + step]))).astype(np.float64)
+            each = np.stack(list(self.member_outputs(x[at : at + step]))).astype(np.float64)
             mean = np.average(each, axis=0, weights=self.member_weights)
             variance = np.average((each - mean) ** 2, axis=0, weights=self.member_weights)
             out[at : at + step] = np.sqrt(variance)
         return out
 
-    def _member_outputs(self, x) -> Iterator[np.ndarray]:
-        """Yield each member's outputs for some rows. Members that read rows alike take turns on one engine."""
+    def member_outputs(self, x) -> Iterator[np.ndarray]:
+        """Yield each member's outputs (rows, outputs) for some rows; members alike take turns on one engine."""
         engine, data, read_by = self.engine, None, None
-        for member in self._members:
+        for member in self.members:
             if member.layers != self.layers:
                 yield member._outputs(x)
                 continue
@@ -541,7 +541,7 @@ class Network:
     def _outputs(self, x: np.ndarray | TableRows) -> np.ndarray:
         if self._members:
             mean, whole = np.zeros((len(x), self.outputs)), sum(self.member_weights)
-            for weight, out in zip(self.member_weights, self._member_outputs(x), strict=True):
+            for weight, out in zip(self.member_weights, self.member_outputs(x), strict=True):
                 mean += weight / whole * out
             return self.calibrated(mean.astype(self.dtype))
         engine = self.engine

@@ -276,6 +276,11 @@ FLAGS = [
         "SPEC", keyword_of="train",
     ),
     Flag(
+        "keep", TRAINING,
+        "Give up the worse of --networks early, and keep those that do best together on the --validation rows (all).",
+        _whole(1, MOST_NETWORKS), "N", keyword_of="train",
+    ),
+    Flag(
         "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),

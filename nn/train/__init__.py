@@ -10,6 +10,7 @@
     loop.py        Training: epoch after epoch, stops, checkpoints, figures
     pack.py        PackTraining: several networks together, each as in a Training
     vary.py        Variation: how the settings of each are drawn; trials.py: what each is trained with
+    halving.py     SuccessiveHalving: the worse networks are given up early; selection.py: those that go together
     folds.py       figures of a cross-validation
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 

@@ -46,6 +46,7 @@ def train(
     split_seed: int | None = None,
     networks: int | None = None,
     vary: str | None = None,
+    keep: int | None = None,
     folds: int | None = None,
     rows: np.ndarray | None = None,
     checkpoint: str | Checkpoint | None = None,
@@ -83,6 +84,9 @@ def train(
     network that is trained alone with its seed and split_seed=net.seed.
 
     vary: settings that are drawn for each of them, "learning_rate=1e-4..1e-2,hidden=32|64"; see train.vary.
+    keep: the worse half of the networks is given up where validation rows say so, at 1/2, 1/4, ... of the epochs, while
+    twice as many are left; of the others those become members, at most `keep`, that together do best on these rows,
+    counted as often as greedy selection chose them. With vary or keep the figures have `trials`.
 
     folds: cross-validation. The training rows are divided into as many folds (data.splits.fold_rows), and a network for
     each, seeded as those of `networks` are, is trained on the others' rows and tested by the fold's. The figures have
@@ -114,11 +118,7 @@ def train(
     stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
-    if vary is not None and (networks or 1) < 2:
-        raise UsageError(f"--vary {vary}: draws the settings of several networks; give --networks K")
-    if vary is not None and folds is not None:
-        raise UsageError("--vary: compares networks on the same rows; leave out --folds and give --validation")
-    trials = None if vary is None else Trials.drawn(net, ds, named, networks, vary)
+    trials = _trials(net, ds, options, named, networks, vary, keep, folds)
     if folds is not None:
         result = _cross_validation(net, ds, options, folds, networks, told, stop, saving, validation_rows)
     elif rows is not None:
@@ -136,9 +136,37 @@ def _on_all(
 ) -> dict:
     """Train one network, or several, on the rows that the options leave."""
     ds, window = prepared(net, ds, options)
+    if window and trials is not None:
+        flag = "--keep" if vary is None else "--vary"
+        raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
     if (networks or 1) > 1:
         return PackTraining(net, ds, window, options, networks, callback, stop, saving, given, trials=trials).run()
     return Training(net, ds, options, callback, stop, saving, given, window).run()
+
+
+def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds) -> Trials | None:
+    """Return what each of several networks is trained with, if vary or keep ask for it. Raises UsageError."""
+    flags = {f"--vary {vary}": vary, f"--keep {keep}": keep}
+    for flag in (flag for flag, value in flags.items() if value is not None):
+        if folds is not None:
+            raise UsageError(f"{flag}: compares networks on the same rows; leave out --folds and give --validation")
+        if (networks or 1) < 2:
+            raise UsageError(f"{flag}: needs several networks; give --networks K")
+    if keep is not None:
+        _check_keep(options, keep, networks)
+    if vary is not None:
+        return Trials.drawn(net, ds, given, networks, vary, keep)
+    return None if keep is None else Trials.alike(networks, options, keep)
+
+
+def _check_keep(options: Options, keep: int, networks: int) -> None:
+    """Raise UsageError unless so many networks can be chosen."""
+    if not 1 <= keep <= networks:
+        raise UsageError(f"--keep {keep}: must be from 1 to {networks}, the --networks")
+    if options.validation is None:
+        raise UsageError(f"--keep {keep}: chooses by validation rows; give --validation SHARE or FILE")
+    if options.refit:
+        raise UsageError(f"--keep {keep}: --refit leaves no rows to choose by; leave one of them out")
 
 
 def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:

@@ -64,11 +64,11 @@ def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> 
 
 def _judged(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
     """Return (truth (rows,), scores (rows, outputs), weights or None), predicted some rows at a time."""
-    parts = [(y, net.predict(x), weights) for x, y, weights in _blocks(ds, rows)]
+    parts = [(y, net.predict(x), weights) for x, y, weights in blocks_of(ds, rows)]
     return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
 
 
-def _blocks(ds: Dataset | StreamedDataset, rows) -> Iterator[tuple]:
+def blocks_of(ds: Dataset | StreamedDataset, rows) -> Iterator[tuple]:
     """Yield (x, y, weights or None) of some rows at a time."""
     if isinstance(ds, StreamedDataset):
         for block in ds.read(rows, 0, rows.rows):

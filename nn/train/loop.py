@@ -267,6 +267,15 @@ class Training:
         """Return a list of Position for the run that chooses the best epoch."""
         return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
 
+    def score(self) -> float | None:
+        """Return what the training is compared with others by: the best of what is monitored, else the last loss, of
+        held-out rows if there are any. None where it is undefined."""
+        if self.monitor:
+            best = self._best_epoch()
+            return None if best is None else self.chosen("val_metrics")[best - 1]
+        losses = self.chosen("val_losses") or self.chosen("losses")
+        return losses[-1] if losses else None
+
     def _begin_refit(self) -> None:
         """Train once more, on validation rows too: from the first parameters, or from a checkpoint of the refit.
 

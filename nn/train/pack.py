@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends.engine import Engine, Pack, PackJob
 from ..backends.member import MemberEngine
+from ..core.metrics import metric
 from ..data.splits import Fold, Split, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
@@ -26,12 +27,17 @@ from ..test import test
 from ..utils import NnError, Stopped, StopRequest, UsageError, available_memory, log
 from ..watch.callbacks import Callback
 from .asks import Ask
-from .decision import check_decision, decide_on
+from .decision import blocks_of, check_decision, decide_on
 from .folds import summary
+from .halving import SuccessiveHalving
 from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
 from .options import Options, is_decided_later
 from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
+from .selection import greedy_selection
 from .trials import Trial, Trials
+
+# what became of a network
+CHOSEN, NOT_CHOSEN, GIVEN_UP, FAILED = "member", "not chosen", "given up", "failed"
 
 
 class PackTraining:
@@ -59,8 +65,6 @@ class PackTraining:
         check_pack(net, options, count, flag, bool(folds))
         self._trials = trials or Trials.alike(count, options)
         if trials is not None:
-            if window:
-                raise UsageError("--vary: needs all rows in memory; leave out --memory and --window")
             options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._data, self._validation = (ds, window), validation
@@ -91,6 +95,12 @@ class PackTraining:
         self.trainings: dict[int, Training] = {}
         self._steps: dict[int, Generator[Ask]] = {}
         self._dropped: dict[int, NotFinite] = {}
+        self._waiting: dict[int, Ask] = {}  # for the next comparison
+        self._halving = None
+        if self._trials.keep is not None:
+            epochs = [trial.options.epochs for trial in self._trials.each]
+            self._halving = SuccessiveHalving(options.monitored, epochs, self._trials.keep)
+        self._weights: dict[int, float] = {}  # of the members that are chosen
         self._told, self._seconds = 0, 0.0
 
     # ---- before the first epoch
@@ -203,6 +213,7 @@ class PackTraining:
             raise
         finally:
             self._end()
+        self._select()
         return self._result() | self._decided() | self._tested()
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
@@ -227,8 +238,11 @@ class PackTraining:
         and one was stopped, NotFinite when no network is left."""
         asks, stopped = {}, None
         for number, steps in list(self._steps.items()):
+            if number in self._waiting:
+                continue
             try:
-                asks[number] = steps.send(answers.get(number))
+                ask = steps.send(answers.get(number))
+                (self._waiting if self._is_to_wait(number, ask) else asks)[number] = ask
                 continue
             except StopIteration:
                 pass
@@ -239,12 +253,34 @@ class PackTraining:
             del self._steps[number]
         if stopped is not None:
             raise stopped
+        return asks or self._compared()
+
+    def _is_to_wait(self, number: int, ask: Ask) -> bool:
+        """Return whether a network is about to begin an epoch that waits for a comparison of all."""
+        return self._halving is not None and ask.what == "epoch" and self._halving.waits(number, self._done(number))
+
+    def _done(self, number: int) -> int:
+        """Return the epochs that a network has done."""
+        return len(self.trainings[number].chosen("losses"))
+
+    def _compared(self) -> dict[int, Ask]:
+        """Compare the networks, which all wait or have ended, give up the worse; returns what the others ask for."""
+        asks: dict[int, Ask] = {}
+        while self._waiting and not asks:
+            metrics = {number: training.chosen("val_metrics") for number, training in self._alive().items()}
+            for number in self._halving.compare(metrics):
+                self._waiting.pop(number, None)
+                if number in self._steps:
+                    self._steps.pop(number).close()
+            asks = {n: ask for n, ask in self._waiting.items() if not self._halving.waits(n, self._done(n))}
+        for number in asks:
+            del self._waiting[number]
         return asks
 
     def _drop(self, number: int, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last."""
         self._dropped[number] = error
-        if len(self._dropped) == len(self._networks) or self._folds:
+        if not self._alive() or self._folds:
             raise error
         log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
 
@@ -323,7 +359,17 @@ class PackTraining:
         self._told = max(done, self._told)
 
     def _left(self) -> dict[int, Training]:
+        """Return the trainings whose losses are numbers."""
         return {number: training for number, training in self.trainings.items() if number not in self._dropped}
+
+    def _alive(self) -> dict[int, Training]:
+        """Return those that were not given up."""
+        gone = self._halving.given_up if self._halving else ()
+        return {number: training for number, training in self._left().items() if number not in gone}
+
+    def _members(self) -> dict[int, float]:
+        """Return the weight of each member of the model."""
+        return self._weights or dict.fromkeys(self._alive(), 1.0)
 
     def _save(self) -> None:
         for training in self._left().values():
@@ -333,14 +379,39 @@ class PackTraining:
     def _end(self) -> None:
         """Leave the network with what its members have learned, also after an error or a signal."""
         self.callback.close()
-        trained = [training.net for training in self._left().values()]
-        for net in trained:
-            net.compute_with(None)
-        if trained:
-            self.net.describe(**{**self._facts, "config": self._config, "history": self._losses()})
-            self.net.combine(trained, [1.0] * len(trained))
+        for training in self._left().values():
+            training.net.compute_with(None)
+        if self._alive():
+            self.net.describe(**{**self._facts, "config": self._config})
+            self._combine()
         self._engines = {}
         self.checkpoint.finish()
+
+    def _combine(self) -> None:
+        """Make the members those of the network."""
+        weights = self._members()
+        self.net.describe(history=self._losses())
+        self.net.combine([self._networks[number] for number in weights], list(weights.values()))
+
+    def _select(self) -> None:
+        """Choose the members that together do best on the validation rows, if --keep asks for it."""
+        if self._trials.keep is None:
+            return
+        ds, rows, _ = self._shared_rows(False).decisive()
+        ds = self._data[0] if ds is None else ds  # to train, the engine's copy was enough
+        parts = [(y, np.stack([*self.net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
+        truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
+        scores = np.concatenate([part[1] for part in parts], axis=1).astype(np.float64)
+        monitor, threshold = self.options.monitored, self._member_options(self.net).threshold
+
+        def value_of(mean: np.ndarray) -> float:
+            value = metric(monitor.name, self.net.task, truth, mean, weights, threshold=threshold)
+            return np.nan if value is None else value
+
+        counts = greedy_selection(scores, self._trials.keep, monitor, value_of)
+        chosen = zip(self._alive(), counts, strict=True)
+        self._weights = {number: float(count) for number, count in chosen if count}
+        self._combine()
 
     def _tested(self) -> dict:
         """Return the figures of each fold, their means and standard deviations."""
@@ -363,8 +434,11 @@ class PackTraining:
 
     def _losses(self) -> dict:
         """Return the means of the networks' losses; of each epoch of those that did it."""
-        each = [training.losses() for training in self._left().values()]
-        return {name: None if each[0][name] is None else mean_of([own[name] for own in each]) for name in each[0]}
+        members = self._weights or dict.fromkeys(self._left(), 1.0)
+        each, weights = [self.trainings[number].losses() for number in members], list(members.values())
+        return {
+            name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]
+        }
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
@@ -397,9 +471,9 @@ class PackTraining:
         return min(self.engine.threads, max(len(self._networks), self.engine.threads_for(self.options.batch_number)))
 
     def _result(self) -> dict:
-        left = self._left()
+        left, weights = self._left(), self._members()
         figures = {number: training.figures() for number, training in left.items()}
-        first = next(iter(figures.values()))
+        first = figures[next(iter(weights))]
         batches = sum(len(t.chosen("losses")) * t.batches for t in left.values())
         seconds = max(own["seconds"] for own in figures.values())
         if self._data[1]:
@@ -411,20 +485,41 @@ class PackTraining:
                 "settings": self._trials.each[number].settings,
                 "best_epoch": figures[number].get("best_epoch"),
             }
-            for number, weight in zip(left, self.net.member_weights, strict=True)
+            for number, weight in weights.items()
         ]
         return {
             **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
             **({"holdout": self._held_out} if self._folds else {}),
             "epochs": self.options.epochs,
             "threads": self._threads(),
-            "networks": len(left),
+            "networks": len(weights),
             "parameters": sum(net.parameter_count for net in self.net.members),
             **self._losses(),
             "members": members,
+            **({"trials": self._tried(figures)} if self._trials.config else {}),
             "seconds": seconds,
             "us_per_batch": 1e6 * seconds / batches,
         }
+
+
+    def _tried(self, figures: dict[int, dict]) -> list[dict]:
+        """Return what came of each network."""
+        weights = self._members()
+        given_up = self._halving.given_up if self._halving else ()
+        tried = []
+        for number, trial in enumerate(self._trials.each):
+            dropped = number in self._dropped
+            failed = FAILED if dropped else GIVEN_UP if number in given_up else NOT_CHOSEN
+            tried.append({
+                "seed": self._networks[number].seed,
+                "settings": trial.settings,
+                "score": None if dropped else self.trainings[number].score(),
+                "epochs": self._done(number),
+                "best_epoch": None if dropped else figures[number].get("best_epoch"),
+                "weight": weights.get(number, 0.0),
+                "status": CHOSEN if number in weights else failed,
+            })
+        return tried
 
 
 def check_pack(net: Network, options: Options, count: int, flag: str, are_folds: bool) -> None:
@@ -480,13 +575,15 @@ def training_rows(training: Training) -> int:
     return training.rows.count
 
 
-def mean_of(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """Return the mean of the first entries, of the second ones, ..., each of the lists that are long enough.
+def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:
+    """Return the weighted mean of the first entries, of the second ones, ..., each of the lists that are long enough.
 
-    None entries do not count; None where there are no others.
+    None entries do not count; None where there are no others. weights: of the lists, 1 each by default.
     """
     means: list[float | None] = []
+    both = list(zip(lists, weights or [1.0] * len(lists), strict=True))
     for epoch in range(max(map(len, lists))):
-        values = [own[epoch] for own in lists if len(own) > epoch and own[epoch] is not None]
-        means.append(float(np.mean(values)) if values else None)
+        there = [(own[epoch], weight) for own, weight in both if len(own) > epoch and own[epoch] is not None]
+        values, counts = zip(*there, strict=True) if there else ((), ())
+        means.append(float(np.average(values, weights=counts)) if there else None)
     return means

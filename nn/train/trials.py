@@ -25,18 +25,22 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trials:
-    """The trials of all networks, in their order. config: what the model file keeps of where they come from."""
+    """The trials of all networks, in their order.
+
+    vary: what they were drawn by. keep: how many of them are chosen at most, counted as often as they are.
+    """
 
     each: list[Trial]
-    config: dict
+    vary: str | None = None
+    keep: int | None = None
 
     @classmethod
-    def alike(cls, count: int, options: Options) -> Trials:
+    def alike(cls, count: int, options: Options, keep: int | None = None) -> Trials:
         """Return those of networks that differ by their seeds alone."""
-        return cls([Trial(options)] * count, {})
+        return cls([Trial(options)] * count, None, keep)
 
     @classmethod
-    def drawn(cls, net: Network, ds: Dataset, given: dict, count: int, text: str) -> Trials:
+    def drawn(cls, net: Network, ds: Dataset, given: dict, count: int, text: str, keep: int | None = None) -> Trials:
         """Draw what --vary says for networks with the seeds net.seed, net.seed + 1, ...
 
         given: as options_of takes it. Raises UsageError for what --vary cannot be.
@@ -51,4 +55,10 @@ class Trials:
             used = options_of(net, ds, {**given, **own})
             own_options = {name: value for name, value in used.config().items() if name in SETTINGS}
             each.append(Trial(used, layers, variation.settings(drawn, own), own_options))
-        return cls(each, {"vary": text})
+        return cls(each, text, keep)
+
+    @property
+    def config(self) -> dict:
+        """Return what the model file keeps of where the networks come from."""
+        own = {"vary": self.vary, "keep": self.keep}
+        return {name: value for name, value in own.items() if value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,12 @@ class Monitor:
             if not math.isnan(value) and (best is None or self.is_better(value, values[best - 1])):
                 best = epoch
         return best
+
+    def sorted(self, values: Mapping[int, float | None]) -> list[int]:
+        """Return the keys by their values, the best first; of equals the lower, and at the end those without one."""
+        sign = -1 if METRICS[self.name].higher_is_better else 1
+        known = {key: value for key, value in values.items() if value is not None and not math.isnan(value)}
+        return [*sorted(known, key=lambda key: (sign * known[key], key)), *sorted(values.keys() - known.keys())]
 
     def is_over(self, values: Sequence[float]) -> bool:
         """Return whether the last `patience` epochs were no better than the best before them."""
