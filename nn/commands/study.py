@@ -38,9 +38,9 @@ def sweep_command(flags) -> None:
 
 
 def plot_command(flags) -> None:
-    """Draw the results of --sweep, or the losses and errors of a model, into the folder --output."""
+    """Draw the results of --sweep, trials, or the losses and errors of a model, into the folder --output."""
     from ..files import model_file
-    from ..study import plot, report, sweep
+    from ..study import plot, report, sweep, trials
 
     plot.check_matplotlib()
     if flags.report:
@@ -50,6 +50,12 @@ def plot_command(flags) -> None:
         net = load_network(flags)
         pictures = plot.of_model(net, _plotted_rows(flags, net))
         page = report.of_model(net, flags.plot, pictures)
+    elif trials.is_trials(flags.plot):
+        tried = trials.read_trials(flags.plot)
+        pictures = plot.of_trials(tried)
+        if not pictures:
+            raise UsageError(f"nothing to draw in {flags.plot}: no setting differs among {len(tried)} trials")
+        page = report.of_trials(tried, pictures)
     else:
         rows = sweep.collect(flags.plot)
         pictures = plot.of_results(rows)

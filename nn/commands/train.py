@@ -59,10 +59,15 @@ def train_command(flags) -> None:
         if flags.output:
             _write_folds(flags.output, net, ds)
     with _kept_in(lost):
+        if flags.trials:
+            _write_trials(flags.trials, result, net)
+    with _kept_in(lost):
         observers.finish(result, net.config["batch_number"])
     if flags.json:
         print_json(result)
     elif not flags.quiet:
+        if "trials" in result:
+            _tell_trials(result)
         tables.training_report(result)
     if flags.profile and not flags.json:
         tables.profile_report(result["profile"])
@@ -85,10 +90,22 @@ def _write_folds(path: str, net, ds) -> None:
     write_table(path, fold_table(net, ds))
 
 
+def _write_trials(path: str, result: dict, net) -> None:
+    from ..study.trials import append_trials, rows_of
+
+    append_trials(path, rows_of(result, net))
+
+
+def _tell_trials(result: dict) -> None:
+    from ..study.trials import best_first, metric_of
+
+    tables.trials_report(best_first(result), metric_of(result))
+
+
 def _check_written(flags) -> None:
     """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
-    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output")).items():
+    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "trials", "output")).items():
         for read in filter(None, (flags.dataset, flags.validation if isinstance(flags.validation, str) else None)):
             check_apart(read, path)
         other = written.setdefault(os.path.realpath(path), name)
@@ -100,6 +117,12 @@ def _check_networks(flags) -> None:
     """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
 
+    if flags.trials and not (flags.vary or flags.keep):
+        raise UsageError(f"--trials {flags.trials}: tells what --vary or --keep tried; add one of them")
+    if flags.trials:
+        from ..study.trials import check_trials
+
+        check_trials(flags.trials)
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"

@@ -4,6 +4,7 @@
     plan.py     a plan in JSON or TOML -> its entries
     entry.py    one entry: load, train, time, test
     results.py  the CSV file of results
+    trials.py   the CSV file of what --vary tried
     sweep.py    --sweep: plan -> entry, each in a process of its own -> results
     plot.py     results, or one model -> pictures; report.py: pictures and tables -> one HTML page
     curves.py   pictures of a test: curves of two classes, the confusion of several

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends import TRAITS
 from ..core.metrics import METRICS
+from ..train.vary import SETTINGS
 from ..utils import OutputError, UsageError, atomic_write, os_reason
 from .results import INFERENCE_ROWS, OK
 
@@ -113,6 +114,39 @@ def of_results(rows: list[dict]) -> list[Picture]:
     makers = (_training_time, _batch_sizes, _depths, _inference, _threads_or_gpus, _errors, _memory)
     pictures = [picture for make in makers if (picture := make(done, engines)) is not None]
     return pictures
+
+
+def of_trials(rows: list[dict]) -> list[Picture]:
+    """Draw the score against each setting that differs among trials (trials.read_trials), of the usual metric."""
+    check_matplotlib()
+    counts = Counter(row["metric"] for row in rows if row["score"] is not None)
+    if not counts:
+        return []
+    usual = counts.most_common(1)[0][0]
+    known = [row for row in rows if row["score"] is not None and row["metric"] == usual]
+    varied = [name for name in SETTINGS if len({row[name] for row in known} - {None}) > 1]
+    return [_scores_by(name, usual, known) for name in varied]
+
+
+def _scores_by(name: str, metric: str, rows: list[dict]) -> Picture:
+    there = [row for row in rows if row[name] is not None]
+    words = sorted({row[name] for row in there}) if isinstance(there[0][name], str) else []
+    groups = {"members": [r for r in there if r["weight"]], "others": [r for r in there if not r["weight"]]}
+
+    def draw(places):
+        (axes,) = places
+        for (label, own), style in zip(groups.items(), _styles(groups).values(), strict=True):
+            at = [words.index(row[name]) if words else row[name] for row in own]
+            marks = {"color": style["color"], "marker": style["marker"], "label": label}
+            axes.scatter(at, [row["score"] for row in own], s=18, alpha=0.7, linewidths=0, **marks)
+        if words:
+            axes.set_xticks(range(len(words)), words)
+        elif min(row[name] for row in there) > 0 and SETTINGS[name].log:
+            axes.set_xscale("log")
+        axes.set(xlabel=name, ylabel=f"{metric} of the network")
+        axes.set_title(f"{len(there)} networks by {name}")
+
+    return draw_picture(f"trials-{name}", f"The {metric} against {name}.", draw)
 
 
 def _engine_names(rows: list[dict]) -> dict[int, str]:

@@ -14,6 +14,7 @@ from ..test import judged
 from ..utils import atomic_write
 from . import curves, plot
 from .results import INFERENCE_ROWS, OK
+from .trials import COLUMNS as TRIAL_COLUMNS
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 70rem;
@@ -141,6 +142,18 @@ def of_results(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:
         parts += ["<h2>Not run</h2>", _table(["network", "backend", "batch", "why"], lines, "", 4)]
     plans = ", ".join(sorted({row["plan"] for row in rows}))
     return _page(f"Timing study: {plans}", parts)
+
+
+def of_trials(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:
+    """Return the page of trials: pictures, and every one with its settings."""
+    columns = [name for name in TRIAL_COLUMNS if any(row[name] is not None for row in rows)]
+    lines = [["" if row[name] is None else _trial_field(row[name]) for name in columns] for row in rows]
+    table = _table(columns, lines, f"{len(rows)} trials", 2)
+    return _page("Trials", [*_figures(pictures), "<h2>All trials</h2>", table])
+
+
+def _trial_field(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def write(path: str, page: str) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..utils import DataError, InputNotFound, OutputError, os_reason
@@ -95,23 +96,37 @@ def collect(path: str) -> list[dict]:
 
 def append(path: str, row: dict) -> None:
     """Add a line to a file of results, after its header if it is new; several processes may do so at once."""
+    append_lines(path, COLUMNS, [row])
+
+
+def append_lines(path: str, columns: Sequence[str], rows: Sequence[dict], once: bool = False) -> None:
+    """Add lines to a CSV file of these columns; see append. once: leave out lines that are there already.
+
+    Raises OutputError, and DataError for a file of other columns.
+    """
+    header, *lines = [_line(columns)] + [_line([_text(row.get(column)) for column in columns]) for row in rows]
     try:
         with open(path, "a+b") as file:
             _lock(file)
             file.seek(0)
             text = file.read()
             whole = text.rfind(b"\n") + 1
+            there = text[:whole].splitlines(keepends=True)
+            if there and there[0] != header:
+                raise DataError(f"{path}: its columns are others than those to add; name another file")
             file.truncate(whole)  # a line that was cut when a run was ended
-            line = io.StringIO()
-            writer = csv.writer(line, lineterminator="\n")
-            if not whole:
-                writer.writerow(COLUMNS)
-            writer.writerow([_text(row.get(column)) for column in COLUMNS])
-            file.write(line.getvalue().encode())
+            known = set(there) if once else ()
+            file.write(b"".join([*([] if there else [header]), *(line for line in lines if line not in known)]))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def _line(fields: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue().encode()
 
 
 def _lock(file) -> None:

@@ -166,7 +166,7 @@ FLAGS = [
         modes=frozenset({"sweep"}),
     ),
     Flag(
-        "plot", MODE, "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH",
+        "plot", MODE, "Draw the results of --sweep, --trials, or a model's losses, to --output.", TEXT, "PATH",
         modes=frozenset({"plot"}),
     ),
     Flag(
@@ -319,6 +319,7 @@ FLAGS = [
         _whole(1, 100_000), "N",
     ),
     Flag("history", WATCH, "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
+    Flag("trials", WATCH, "Add a line to this CSV file for each network of --vary or --keep.", TEXT, "FILE"),
     Flag("logdir", WATCH, "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     Flag("checkpoint", KEEP, "File to save the whole state of the training in.", TEXT, "FILE", keyword_of="checkpoint"),
     Flag(

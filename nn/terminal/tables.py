@@ -101,6 +101,30 @@ def training_report(result: dict) -> None:
     )
 
 
+MOST_TRIALS = 20  # in the table
+
+
+def trials_report(trials: Sequence[dict], metric: str) -> None:
+    """Print what was tried and what became of it. trials: those of the figures of `train`, the best first."""
+    settings = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
+    rows = [
+        [
+            f"{trial['weight']:g}" if trial["weight"] else trial["status"],
+            str(trial["seed"]),
+            *(_setting(trial["settings"].get(setting)) for setting in settings),
+            str(trial["epochs"]),
+            _number(trial["score"]),
+        ]
+        for trial in trials[:MOST_TRIALS]
+    ]
+    title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
+    table(["weight", "seed", *settings, "epochs", metric], rows, title)
+
+
+def _setting(value) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _pair(values: Sequence[float | None]) -> str:
     return " -> ".join(map(_rate, values))
 
