@@ -274,6 +274,7 @@ SOLAR_CNN = Model(
 MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
 
 CC_B32_ADAM = TrainStepCase("cc-b32-adam", CC_RELU, 32, 700)
+DIGITS_STEP = TrainStepCase("digits", DIGITS, 32, 100)
 CASES = [
     TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
     TrainStepCase("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
@@ -281,7 +282,8 @@ CASES = [
     CC_B32_ADAM,
     PackCase("cc-b32-adam-x64", CC_B32_ADAM, 64),
     TrainStepCase("cc-b1000", CC, 1000, 20, "sgd", 0.01),
-    TrainStepCase("digits", DIGITS, 32, 100),
+    DIGITS_STEP,
+    PackCase("digits-x16", replace(DIGITS_STEP, batches=10), 16),
     TrainStepCase("cnn0", CNN0, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn1", CNN1, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn2", CNN2, 32, 20, "sgd", 0.01),

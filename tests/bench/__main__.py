@@ -23,7 +23,7 @@ from nn.terminal.tables import table
 from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
 from .compare import MEMORY_TARGET, QUIET, Side, compare
-from .sides import PEERS
+from .known import PEERS
 
 # What tells each side to use no more than an instruction set: nn, PyTorch and the MKL and oneDNN in it, NumPy's
 # OpenBLAS, JAX's compiler. They read it when they are loaded.

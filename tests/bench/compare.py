@@ -13,7 +13,7 @@ import traceback
 
 import numpy as np
 
-from .sides import SIDES
+from .known import SIDES
 from .truth import error, truth
 
 TURN_SECONDS = 0.1

@@ -250,8 +250,9 @@ class Jax:
         self.jax, self.version = jax, jax.__version__
 
     def start(self, case):
-        case = of_one_network(case)
         jax = self.jax
+        if isinstance(case, PackCase):
+            return self.start_training(case.step, case.networks)
         if isinstance(case, Product):
             a, b = map(jax.numpy.asarray, case.factors())
             product = jax.jit(jax.numpy.matmul)
@@ -303,7 +304,8 @@ class Jax:
             return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
         return ((z - y) ** 2).mean()
 
-    def start_training(self, case: TrainStepCase):
+    def start_training(self, case: TrainStepCase, networks: int = 1):
+        """networks: are trained together, each on rows in an order of its own."""
         jnp = self.jax.numpy
         net = case.model.network(case.dtype)
         parameters = [jnp.asarray(value) for value in net.parameters().values()]
@@ -312,16 +314,16 @@ class Jax:
             np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
             for checked in checked_batches(case)
         ]
-        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()))
+        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()), networks)
         run()  # compiles
-        return epoch_timer(run, case.batches), np.stack(gradients), {}
+        return epoch_timer(run, case.batches * networks), np.stack(gradients), {}
 
     def gradient_of(self, net):
         """A function from parameters, rows and targets to the loss's gradients."""
         return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
 
-    def epochs(self, case: TrainStepCase, net, parameters: list, x, y):
-        """A function that trains one epoch and waits for its end."""
+    def epochs(self, case: TrainStepCase, net, parameters: list, x, y, networks: int = 1):
+        """A function that trains one epoch, of all networks, and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
         gradient_of = self.gradient_of(net)
         rate, usual = case.learning_rate, EpochSettings
@@ -337,7 +339,6 @@ class Jax:
 
         update = {"adam": adam, "sgd": sgd}[case.optimizer]
 
-        @jax.jit
         def epoch(state, x, y):  # arguments, for constants would become part of the program
             def batch(state, rows):
                 parameters, m, v, step, key = state
@@ -355,6 +356,11 @@ class Jax:
 
         zeros = [jnp.zeros_like(p) for p in parameters]
         state = parameters, zeros, list(zeros), jnp.zeros((), x.dtype), jax.random.PRNGKey(0)
+        if networks > 1:
+            *others, key = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state)
+            state = *others, jax.random.split(state[-1], networks)
+            epoch = jax.vmap(epoch, in_axes=(0, None, None))
+        epoch = jax.jit(epoch)
 
         def run():
             nonlocal state
@@ -433,7 +439,3 @@ class Numpy:
             return None
         a, b = case.factors()
         return timed(lambda: a @ b), (a @ b)[checked_rows(case.m)], {}
-
-
-SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn, Numpy)}
-PEERS = [name for name in SIDES if name != "nn"]
