@@ -248,6 +248,12 @@ def activations_of(layers: list[Layer]) -> list[str]:
     return [function or layer.output_function for layer, function in zip(layers, following, strict=True)]
 
 
+def predict_alike(layers: list[Layer], others: list[Layer]) -> bool:
+    """Return whether layers compute the same from the same parameters, but for what dropout does while training."""
+    pairs = zip(layers, others, strict=False)
+    return len(layers) == len(others) and all(a == b or a.kind == b.kind == "dropout" for a, b in pairs)
+
+
 def to_spec(layers: list[Layer]) -> str:
     """Return the specification of these layers, every activation named."""
     first = input_shape(layers)

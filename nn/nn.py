@@ -17,7 +17,7 @@ from .data.scaling import Scaling
 from .data.table_rows import TableRows
 from .files import model_file, text_model
 from .files.text_model import check_layers, is_text
-from .layers import InputColumn, activations_of, completed, input_shape, parameter_shapes, parse, to_spec
+from .layers import InputColumn, activations_of, completed, input_shape, parameter_shapes, parse, predict_alike, to_spec
 from .nn_aux import (
     ACTIVATIONS,
     DEFAULTS,
@@ -487,7 +487,7 @@ class Network:
         """Yield each member's outputs (rows, outputs) for some rows; members alike take turns on one engine."""
         engine, data, read_by = self.engine, None, None
         for member in self.members:
-            if member.layers != self.layers:
+            if not predict_alike(member.layers, self.layers):
                 yield member._outputs(x)
                 continue
             reads = (member.scaling, member.encoding)

@@ -79,6 +79,15 @@ def test_bits_do_not_depend_on_threads(threads):
         assert np.array_equal(vector(one), vector(other)) and one.threads == threads
 
 
+def test_members_that_differ_in_dropout_share_an_engine_to_predict():
+    net, _ = together("dropout=0|0.1|0.2|0.3|0.4")
+    assert len({member.spec for member in net.members}) > 2
+    x = data("binary").x
+    found = net.predict(x)
+    assert all(member._engine is None for member in net.members)
+    assert np.allclose(found, np.mean([member.predict(x) for member in net.members], 0), rtol=1e-6)
+
+
 def test_a_file_holds_members_of_different_layers(folder):
     net, _ = together("hidden=7|16|9-5", validation=0.25)
     assert len({member.spec for member in net.members}) > 1
@@ -219,6 +228,9 @@ def test_varied_networks_on_the_command_line(folder):
     vary = "learning_rate=0.01..0.1,hidden=4|6-3"
     call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--vary", vary]
     told = succeed(*call, "--epochs", 3, "-q", "--json").json
+    rows = succeed("--info", "--model", model).out
+    for own in told["members"]:
+        assert f"{own['settings']['learning_rate']:g}" in rows and own["settings"]["hidden"].split("-")[0] in rows
     assert all(set(own["settings"]) == {"learning_rate", "hidden"} for own in told["members"])
     info = succeed("--info", "--model", model, "--json").json
     assert info["parameters"] == told["parameters"] and info["config"]["vary"].startswith("learning_rate")

@@ -317,11 +317,24 @@ def model_report(net, model: str) -> None:
         "trained": ", ".join([f"{len(net.history['loss'])} epochs", *losses]) if losses else "",
     }
     facts({name: value for name, value in known.items() if value})
+    _members_table(net)
     if net.config:
         facts(
             {name: "" if value is None else str(value) for name, value in sorted(net.config.items())},
             "config",
         )
+
+
+def _members_table(net) -> None:
+    """Print in what the settings of a network's members differ."""
+    configs = [member.config for member in net.members]
+    names = [name for name in configs[0] if name != "seed" and len({str(own.get(name)) for own in configs}) > 1]
+    rows = [
+        [str(member.seed), f"{weight:g}", *(_setting(member.config.get(name)) for name in names)]
+        for member, weight in zip(net.members, net.member_weights, strict=True)
+    ]
+    if names:
+        table(["seed", "weight", *names], rows, "members")
 
 
 def _columns_of(encoding) -> dict[str, str]:

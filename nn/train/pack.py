@@ -130,14 +130,10 @@ class PackTraining:
 
     def _alike(self) -> list[list[int]]:
         """Return the numbers of the members by their layers."""
-        alike: list[list[int]] = []
+        alike: dict[tuple, list[int]] = {}
         for number, member in enumerate(self._networks):
-            own = next((numbers for numbers in alike if self._networks[numbers[0]].layers == member.layers), None)
-            if own is None:
-                alike.append([number])
-            else:
-                own.append(number)
-        return alike
+            alike.setdefault(tuple(member.layers), []).append(number)
+        return list(alike.values())
 
     def _shared_rows(self, refit: bool) -> TrainingRows:
         """Return the rows that all networks train on, or those of their refit."""
@@ -450,6 +446,7 @@ class PackTraining:
         return {
             **first.info(),
             "seed": self.net.seed,
+            "epochs": self.options.epochs,
             "threads": self._threads(),
             "parameters": sum(net.parameter_count for net in self._networks),
             "layers": f"{pack}: {self.net.spec}",
