@@ -234,6 +234,25 @@ def test_what_cannot_be_kept_is_refused(flags, expected):
         together(**flags)
 
 
+@pytest.mark.parametrize("flags", [["--keep", 2], ["--vary", "epochs=1|2", "--keep", 2]])
+def test_windows_of_rows_cannot_be_compared(flags, folder):
+    path = write_two_classes(folder / "data.csv", 3000)
+    call = ["--train", "--dataset", path, "--model", "m.bin", "--networks", 4, "--validation", 0.2, "--window", 640]
+    result = run(*call, *flags)
+    assert result.code == 2 and f"{flags[0]}: needs all rows in memory" in result.err
+
+
+def test_an_estimator_tunes_too():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4))
+    y = (x[:, 0] > 0).astype(int)
+    vary = "learning_rate=1e-3..1e-1,hidden=4|8"
+    estimator = nn.NetworkClassifier(networks=6, vary=vary, keep=2, validation=0.3, epochs=4, batch_size=16)
+    members = estimator.fit(x, y).network_.members
+    assert 1 <= len(members) <= 2 and estimator.network_.config["vary"] == vary and estimator.score(x, y) > 0.8
+
+
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
 def test_keep_on_the_command_line(write, folder):
     path, model = write(folder / "data.csv", 200), folder / "k.bin"

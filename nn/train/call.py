@@ -137,7 +137,7 @@ def _on_all(
     """Train one network, or several, on the rows that the options leave."""
     ds, window = prepared(net, ds, options)
     if window and trials is not None:
-        flag = "--keep" if vary is None else "--vary"
+        flag = "--keep" if trials.vary is None else "--vary"
         raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
     if (networks or 1) > 1:
         return PackTraining(net, ds, window, options, networks, callback, stop, saving, given, trials=trials).run()

@@ -53,7 +53,7 @@ _COLUMNS = ("categories", "numbers", "dates", "drop", "missing")  # parameters o
 _NETWORK = ("activation", "loss", "init", "backend", "dtype", "threads", "gpus")  # of Network
 _TRAINING = (  # of nn.train
     "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
-    "patience", "refit", "split_seed", "networks",
+    "patience", "refit", "split_seed", "networks", "vary", "keep",
 )  # fmt: skip
 
 
@@ -212,6 +212,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         schedule=None,
         scaling=None,
         networks=None,
+        vary=None,
+        keep=None,
         class_weight=None,
         threshold=None,
         calibrate=None,
@@ -244,6 +246,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         self.schedule = schedule
         self.scaling = scaling
         self.networks = networks
+        self.vary = vary
+        self.keep = keep
         self.class_weight = class_weight
         self.threshold = threshold
         self.calibrate = calibrate
@@ -340,6 +344,8 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         schedule=None,
         scaling=None,
         networks=None,
+        vary=None,
+        keep=None,
         validation=None,
         monitor=None,
         patience=None,
@@ -369,6 +375,8 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         self.schedule = schedule
         self.scaling = scaling
         self.networks = networks
+        self.vary = vary
+        self.keep = keep
         self.validation = validation
         self.monitor = monitor
         self.patience = patience
