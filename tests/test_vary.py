@@ -228,6 +228,8 @@ def test_varied_networks_on_the_command_line(folder):
     vary = "learning_rate=0.01..0.1,hidden=4|6-3"
     call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--vary", vary]
     told = succeed(*call, "--epochs", 3, "-q", "--json").json
+    said = succeed(*call, "--epochs", 3, "-v").err
+    assert "4 networks of 2 architectures" in said and "12 held out" in said
     rows = succeed("--info", "--model", model).out
     for own in told["members"]:
         assert f"{own['settings']['learning_rate']:g}" in rows and own["settings"]["hidden"].split("-")[0] in rows

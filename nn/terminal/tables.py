@@ -91,7 +91,8 @@ def training_report(result: dict) -> None:
         print(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
         print(f"threshold {result['threshold']:.6g}")
-    networks = f"{result['networks']} networks, " if "networks" in result else ""
+    count = result.get("networks")
+    networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
     if "folds" in result:
         _folds_report(result)
     model = printable(result.get("model", "no --model"))
@@ -326,9 +327,13 @@ def model_report(net, model: str) -> None:
 
 
 def _members_table(net) -> None:
-    """Print in what the settings of a network's members differ."""
+    """Print in what the settings of a network's members are not those of all."""
     configs = [member.config for member in net.members]
-    names = [name for name in configs[0] if name != "seed" and len({str(own.get(name)) for own in configs}) > 1]
+    names = [
+        name
+        for name, usual in net.config.items()
+        if name not in ("seed", "split_seed") and any(name in own and own[name] != usual for own in configs)
+    ]
     rows = [
         [str(member.seed), f"{weight:g}", *(_setting(member.config.get(name)) for name in names)]
         for member, weight in zip(net.members, net.member_weights, strict=True)

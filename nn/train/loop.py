@@ -269,12 +269,13 @@ class Training:
 
     def score(self) -> float | None:
         """Return what the training is compared with others by: the best of what is monitored, else the last loss, of
-        held-out rows if there are any. None where it is undefined."""
+        held-out rows if there are any. None where it is undefined or not finite."""
         if self.monitor:
             best = self._best_epoch()
-            return None if best is None else self.chosen("val_metrics")[best - 1]
-        losses = self.chosen("val_losses") or self.chosen("losses")
-        return losses[-1] if losses else None
+            values = self.chosen("val_metrics")[best - 1 : best] if best else []
+        else:
+            values = (self.chosen("val_losses") or self.chosen("losses"))[-1:]
+        return values[0] if values and math.isfinite(values[0]) else None
 
     def _begin_refit(self) -> None:
         """Train once more, on validation rows too: from the first parameters, or from a checkpoint of the refit.

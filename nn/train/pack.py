@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -35,6 +35,7 @@ from .options import Options, is_decided_later
 from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
 from .selection import greedy_selection
 from .trials import Trial, Trials
+from .vary import SETTINGS
 
 # what became of a network
 CHOSEN, NOT_CHOSEN, GIVEN_UP, FAILED = "member", "not chosen", "given up", "failed"
@@ -441,16 +442,18 @@ class PackTraining:
         first, count = self.trainings[0], len(self._networks)
         done = mean_of([t.at.losses for t in self.trainings.values()]) if self.checkpoint.resumed else []
         packs = dict.fromkeys(engine.pack_of_member for engine in self._engines.values())
-        pack = "; ".join(pack.describe() for pack in packs) or f"{count} networks, one after the other"
+        lines = [pack.describe() for pack in packs] or [f"{count} networks, one after the other"]
+        pack = lines[0] if len(lines) == 1 else f"{count} networks of {len(lines)} architectures"
+        varied = f", but for {self._trials.vary}" if self._trials.vary else ""
         routes = partial(self.engine.routes, self.options.batch_number)
         return {
             **first.info(),
+            **{name: value for name, value in asdict(self.options).items() if name in SETTINGS},
             "seed": self.net.seed,
-            "epochs": self.options.epochs,
             "threads": self._threads(),
             "parameters": sum(net.parameter_count for net in self._networks),
-            "layers": f"{pack}: {self.net.spec}",
-            "routes": lambda: [pack, *routes()],
+            "layers": f"{pack}: {self.net.spec}{varied}",
+            "routes": lambda: [*lines, *routes()],
             "resumed": self._resumed_from(first, len(done)),
         }
 
