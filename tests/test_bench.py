@@ -19,6 +19,7 @@ from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout
 from tests.bench.against import geometric_mean, measure  # noqa: E402
 from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
 from tests.bench.growth import WIDTHS, width_case  # noqa: E402
+from tests.bench.known import SIDES  # noqa: E402
 from tests.bench.sides import Nn  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
@@ -161,3 +162,16 @@ def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
         measure(str(tmp_path), [], 1, 1, 0)
     with pytest.raises(UsageError, match="no case solr"):
         measure(str(REPOSITORY), ["solr"], 1, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["nn", "nn-alone", "torch-vmap", "torch-batched", "jax"])
+def test_sides_that_train_several_networks_compute_the_true_gradients(name):
+    try:
+        side = SIDES[name]()
+    except ImportError as missing:
+        pytest.skip(f"{name}: {missing}")
+    case = next(case for case in SMALL if isinstance(case, PackCase))
+    once, gradients, _ = side.start(case)
+    assert once() > 0
+    assert gradients is None or error(gradients, truth(case)) < 1e-5  # float32
+    assert SIDES["nn-alone"]().start(SMALL[0]) is None
