@@ -116,6 +116,22 @@ def test_an_image_is_not_shared_by_threads_while_rows_are_fewer():
     assert dense.engine.threads_for(1) == 4
 
 
+@pytest.mark.parametrize("reserved", [1020, 800])
+def test_batches_after_a_pass_over_more_rows_have_the_bits_of_a_fresh_engine(reserved):
+    """Blocks of a product of fewer rows may take more scratch than those of one of more rows: found by sanitizers."""
+    ds = regression_data(270, 1, 1020, seed=1)
+    ends = []
+    for rows in (reserved, 0):
+        engine = nn.Network("270,128,1", "regression", backend="omp", threads=1).engine
+        data = engine.load(ds.x, ds.y)
+        if rows:
+            engine.gradients(ds.x[:rows], ds.y[:rows])
+        for batch in (512, 439):
+            engine.epoch(data, np.arange(1020), EpochSettings("adam", batch, [0.001] * 9), engine.progress())
+        ends.append(engine.get("parameters").tobytes())
+    assert ends[0] == ends[1]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     """As they decay: they would stay so for ever, and processors need a hundred times as long for such numbers."""
