@@ -20,6 +20,7 @@ def onnx_package() -> ModuleType:
     except ImportError:
         raise UsageError('.onnx needs the package onnx: pip install "nn-trainer[onnx]"') from None
     return onnx
+_FEW = 64  # values of a constant that may be shared
 
 
 class Graph:
@@ -42,9 +43,10 @@ class Graph:
         return output
 
     def constant(self, values, dtype=None) -> str:
-        """Return the name of a constant; the same values are kept once. dtype: None takes that of the network."""
+        """Return the name of a constant; the same few values are kept once. dtype: None takes that of the network."""
         array = np.asarray(values, self.dtype if dtype is None else dtype)
-        key = (array.dtype.str, array.shape, array.tobytes() if array.dtype != object else tuple(array.flat))
+        few = array.tolist() if array.size <= _FEW else len(self._constants)
+        key = (array.dtype.str, array.shape, repr(few))
         if key not in self._constants:
             self._constants[key] = f"nn/constant_{len(self._constants)}"
             self._tensors.append(self._onnx.numpy_helper.from_array(array, self._constants[key]))
