@@ -16,6 +16,7 @@ from support.networks import ALONE, STACKS, TABLES, fill, network, with_activati
 import nn
 from nn.files.export.onnx_layers import FLOAT32_ONLY
 from nn.nn_aux import ACTIVATIONS
+from nn.terminal.flags import FLAGS
 
 # onnxruntime adds up in another order; of the whole vector, as is every distance here
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
@@ -148,6 +149,7 @@ def check_table(folder, data, new, scores: str) -> None:
     ("three", "score", ["--validation", "0.2", "--calibrate", "temperature"]),
     ("three", "score", ["--networks", "2", "--scaling", "normalization", "--drop", "place"]),
     ("number", "predicted", ["--networks", "2"]),
+    *[("number", "predicted", ["--number_embedding", "waves6"]) for flag in FLAGS if flag.name == "number_embedding"],
     ("number", "predicted", ["--scaling", "none", "--numbers", "label", "--categories", "truth"]),
 ])  # fmt: skip
 def test_tables_with_every_kind_of_column(target, scores, flags, folder):

@@ -68,11 +68,11 @@ class Records:
     codes: list[str]
 
     def encoded(self, graph: Graph, columns: Sequence[InputColumn], weight: np.ndarray | None) -> str:
-        """Return the outputs of the embedding layer (InputColumn). weight: its tables."""
+        """Return the outputs of the embedding layer (InputColumn). weight: its tables, then frequencies of waves."""
         parts = _Parts(graph)
         numbers = [place for place, column in enumerate(columns) if column.kind in ("number", "gap")]
         if numbers:
-            _encode_numbers(parts, self.numbers, [columns[place] for place in numbers], numbers)
+            _encode_numbers(parts, self.numbers, [columns[place] for place in numbers], numbers, weight)
         coded = [place for place, column in enumerate(columns) if column.kind not in ("number", "gap")]
         at = 0
         for code, place in zip(self.codes, coded, strict=True):
@@ -99,8 +99,8 @@ class _Parts:
         return value if order == list(range(len(order))) else self.graph.columns(value, order)
 
 
-def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: list[int]) -> None:
-    """Add what numbers become: themselves, whether they are gaps, pieces of their axes."""
+def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: list[int], weight) -> None:
+    """Add what numbers become: themselves, whether they are gaps, pieces and waves of their axes."""
     graph = parts.graph
     gaps = [i for i, column in enumerate(columns) if column.kind == "gap"]
     if gaps:
@@ -117,6 +117,29 @@ def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: l
         above = graph.add("Sub", graph.columns(x, [i for i, _ in pieces]), graph.constant(low))
         share = graph.add("Div", above, graph.constant(high - low))
         parts.add(graph.clip(share, 0, 1), [(places[i], _first(columns[i]) + piece) for i, piece in pieces])
+
+
+    _encode_waves(parts, x, columns, places, weight)
+
+
+def _encode_waves(parts: _Parts, x: str, columns: list[InputColumn], places: list[int], weight) -> None:
+    """Add sine and cosine of what is left of each wave's turns without the whole ones, in float64 as in the core."""
+    graph = parts.graph
+    waves = [(i, wave) for i, column in enumerate(columns) for wave in range(_waves(column))]
+    if not waves:
+        return
+    x = graph.cast(graph.columns(x, [i for i, _ in waves]), np.float64)
+    turns = graph.add("Mul", x, graph.constant([weight[-len(waves) :]], np.float64))
+    part = graph.add("Sub", turns, graph.add("Round", turns))
+    angle = graph.add("Mul", part, graph.constant(2 * np.pi, np.float64))
+    for which, op in enumerate(("Sin", "Cos")):
+        keys = [(places[i], _first(columns[i]) + columns[i].pieces + which * _waves(columns[i]) + k) for i, k in waves]
+        parts.add(graph.cast(graph.add(op, angle), graph.dtype), keys)
+
+
+def _waves(column: InputColumn) -> int:
+    """Return how many waves a number has; not every version of the layer knows them."""
+    return getattr(column, "waves", 0)
 
 
 def _first(column: InputColumn) -> int:
