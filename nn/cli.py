@@ -12,7 +12,9 @@ import logging
 import os
 import signal
 import sys
+import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -22,7 +24,7 @@ from .commands import COMMANDS
 from .nn_aux import check_reference
 from .terminal import console
 from .terminal.flags import given_values, keywords, parse, read_by
-from .utils import NnError, OutputError, UsageError
+from .utils import MORE_THREADS, NnError, OutputError, Stopped, UsageError
 
 log = logging.getLogger("nn")
 
@@ -33,11 +35,16 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code. argv: what follows the program's name (sys.argv's)."""
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
-    return cluster.end(*_outcome(argv))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's own threads are not used, and may not be there
+    with _signals_as_errors(), warnings.catch_warnings():
+        if not sys.warnoptions and "--debug" not in argv:
+            warnings.simplefilter("ignore")  # what a user should know is said in words of our own
+        return cluster.end(*_outcome(argv))
 
 
 def _outcome(argv: list[str]) -> tuple[int, str | None]:
     """Run the command; returns its exit code and, if it failed, the last line of stderr."""
+    flags = None
     try:
         flags = parse(argv)
         if flags is not None:
@@ -46,7 +53,7 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
         return 0, None
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `nn --info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE, None
+        return 0 if flags is None else 128 + signal.SIGPIPE, None  # of --help nothing is missing
     except cluster.AlreadyReported as reported:
         return reported.exit_code, None
     except (Exception, KeyboardInterrupt) as error:
@@ -54,6 +61,25 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
             traceback.print_exc()
         line, code = _explain(error)
         return code, line
+
+
+@contextlib.contextmanager
+def _signals_as_errors() -> Iterator[None]:
+    """Raise Stopped where SIGTERM or SIGHUP would end the process at once: unfinished files are then removed."""
+
+    def handle(signum, _frame):
+        signal.signal(signum, signal.SIG_DFL)  # the second one ends it
+        raise Stopped(signum)
+
+    signals = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
+    heard = [signum for signum in signals if signal.getsignal(signum) is signal.SIG_DFL]
+    for signum in heard:
+        signal.signal(signum, handle)
+    try:
+        yield
+    finally:
+        for signum in heard:
+            signal.signal(signum, signal.SIG_DFL)
 
 
 def _mend_streams() -> None:
@@ -77,10 +103,23 @@ def _explain(error: BaseException) -> tuple[str, int]:
             "out of memory: use smaller --layers, a smaller --batch_number or fewer rows",
             NnError.exit_code,
         )
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return f"no more threads: {MORE_THREADS}", NnError.exit_code
+    if isinstance(error, ImportError):
+        return _explain_import(error), NnError.exit_code
     if isinstance(error, OSError):
         kind = OutputError if error.errno in CANNOT_WRITE else NnError
         return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code
     return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug", 1
+
+
+def _explain_import(error: ImportError) -> str:
+    """Return the line for a library that is there but cannot be loaded, most often for want of memory."""
+    told = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
+    if any(word in text for text in told for word in ("failed to map", "cannot allocate", "Cannot allocate")):
+        return "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
+    first = next((line for text in reversed(told) for line in text.splitlines() if line.strip()), "")
+    return f"a library cannot be loaded ({first.strip()}); install nn again, or run with --debug to see more"
 
 
 def _run(flags: SimpleNamespace) -> None:

@@ -13,15 +13,23 @@ import signal
 import stat
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 log = logging.getLogger("nn")
 
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
+MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
+LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
 LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
 
 
@@ -103,7 +111,14 @@ def printable(text: str) -> str:
 def say(line: str) -> None:
     """Write one line to stderr. A log that nobody reads any more is no reason to lose a training."""
     with contextlib.suppress(OSError, ValueError):
-        print(printable(line), file=sys.stderr, flush=True)
+        print(cut_line(printable(line)), file=sys.stderr, flush=True)
+
+
+def cut_line(line: str) -> str:
+    """Return a line of LONGEST_LINE characters at most: its beginning, and its end, where the cure stands."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[: LONGEST_LINE - 305]} ... {line[-300:]}"
 
 
 def os_reason(error: OSError) -> str:
@@ -159,6 +174,59 @@ def _check_replaceable(path: str | os.PathLike) -> None:
         raise OutputError(f"{path}: a device or a pipe, expected a file name to write to")
     if os.path.isdir(path):
         raise OutputError(f"{path}: is a folder, expected a file name to write to")
+
+
+_locks: set[str] = set()  # files of the locks that this process holds
+
+
+@contextlib.contextmanager
+def sole_writer(path: str | os.PathLike) -> Iterator[None]:
+    """Keep other processes that ask for it too from writing `path` until the block ends.
+
+    Raises OutputError where another one is about to. A file system without locks is no reason to fail.
+    """
+    target = Path(os.path.realpath(path))
+    lock = str(target.parent / f"{_prefix_beside(target)}lock")
+    handle = _locked(path, lock)
+    if handle is None:
+        yield
+        return
+    _locks.add(lock)
+    try:
+        yield
+    finally:
+        release_locks([lock])
+        os.close(handle)
+
+
+def release_locks(locks: Iterable[str] | None = None) -> None:
+    """Remove the files of locks, by default of all that this process holds; for a signal that ends it at once."""
+    for lock in list(_locks if locks is None else locks):
+        _locks.discard(lock)
+        with contextlib.suppress(OSError):
+            os.unlink(lock)
+
+
+def _locked(path: str | os.PathLike, lock: str) -> int | None:
+    """Return the open file of a lock that this process now holds; None where there are no locks."""
+    while fcntl is not None:
+        handle = None
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(lock) and os.path.samestat(os.fstat(handle), os.stat(lock)):
+                return handle
+        except BlockingIOError as error:
+            os.close(handle)
+            raise OutputError(
+                f"{path}: another training is about to write it; wait for its end, or choose another file"
+            ) from error
+        except OSError:
+            if handle is not None:
+                os.close(handle)
+            return None
+        os.close(handle)  # removed by its last holder meanwhile
+    return None
 
 
 def is_stream(path: str | os.PathLike) -> bool:
@@ -265,6 +333,23 @@ def default_threads() -> int:
     """Return the number of cores this process may use: its affinity mask, cut to the control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, _cgroup_quota() or cores))
+
+
+@cache
+def check_threads(count: int) -> None:
+    """Raise NnError unless so many threads more can be started: OpenMP would end the process instead."""
+    release, started = threading.Event(), []
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=release.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError as error:
+        raise NnError(f"{len(started)} of {count} more threads can be started: {MORE_THREADS}") from error
+    finally:
+        release.set()
+        for thread in started:
+            thread.join()
 
 
 @cache

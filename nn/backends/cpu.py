@@ -13,7 +13,7 @@ from .. import cluster
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
-from ..utils import NnError, default_threads, processor_name
+from ..utils import NnError, check_threads, default_threads, processor_name
 from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
 from .turns import Turns
 
@@ -55,6 +55,8 @@ class CpuEngine:
         if distribute:
             self.rank_group = cluster.expect_ranks()
         self.threads = self._share_cores(threads if threaded else 1)
+        if self.threads > 1:
+            check_threads(self.threads + 1)  # a team beside the main thread, and a checkpoint's
         self._edges = np.array([edge for column in layers[0].columns for edge in column.edges], self.dtype)
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns

@@ -25,6 +25,8 @@ from ..utils import (
     StopRequest,
     UsageError,
     check_writable,
+    release_locks,
+    sole_writer,
 )
 from .common import check_apart, print_json
 
@@ -47,7 +49,7 @@ def train_command(flags) -> None:
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
 
     stop = StopRequest()
-    with _signals_to(stop):
+    with _signals_to(stop), _sole_writer_of(flags):
         try:
             net, ds, result, observers, lost = _trained(flags, layers, stop)
         except KeyboardInterrupt:
@@ -73,6 +75,16 @@ def train_command(flags) -> None:
         tables.profile_report(result["profile"])
     if lost:
         raise OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
+
+
+@contextlib.contextmanager
+def _sole_writer_of(flags) -> Iterator[None]:
+    """Let no other training write the model or the checkpoint meanwhile."""
+    with contextlib.ExitStack() as locks:
+        if cluster.current().rank == 0:
+            for path in filter(None, (flags.model, flags.checkpoint)):
+                locks.enter_context(sole_writer(path))
+        yield
 
 
 @contextlib.contextmanager
@@ -203,17 +215,18 @@ def _load_training_data(flags, layers):
 
 @contextlib.contextmanager
 def _signals_to(stop) -> Iterator[None]:
-    """Let the first SIGINT, SIGTERM or SIGUSR1 ask `stop`, and a second one end the process at once."""
+    """Let the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 ask `stop`, and a second one end the process at once."""
 
     def handle(signum, _frame):
         if stop.signum is not None:
             console.show_cursor()
+            release_locks()
             os._exit(_signal_code(signum))
         stop.request(signum)
         if not stop.answered:  # nobody looks at it while the data is read, and nothing is lost by leaving
             raise KeyboardInterrupt
 
-    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
     heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]  # the caller may not want them
     previous = {s: signal.signal(s, handle) for s in heard}
     try:
@@ -224,7 +237,7 @@ def _signals_to(stop) -> Iterator[None]:
 
 
 def _signal_code(signum: int) -> int:
-    """130 for Ctrl-C, 143 for the signals of a scheduler."""
+    """130 for Ctrl-C, 143 for the signals of a scheduler or of a terminal that is closed."""
     return 128 + (signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM)
 
 

@@ -408,6 +408,8 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         given = _command().main(args=argv, prog_name="nn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit as ended:  # what it makes of a reader that has gone away, as in `nn --help | head`
+        raise BrokenPipeError from ended
     except _OptionError as error:
         raise UsageError(_explanation(error)) from error
     if given == 128 + signal.SIGINT:  # what newer typers make of Ctrl-C, with which they return

@@ -1,0 +1,167 @@
+"""Limits of the machine and signals: a line with its cause, the right exit code, nothing left over."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import pytest
+from support.command_line import environment, read_until, run, start, succeed, write_two_classes
+
+from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
+
+TRAIN = ["--train", "--dataset", "two.csv", "--model", "m.bin"]
+
+
+# ---------------------------------------------------------------- memory and threads
+
+
+@pytest.mark.parametrize("megabytes", [60, 80, 120, 140, 160, 190, 240])
+def test_a_small_limit_on_memory_is_one_line(two, megabytes):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+    process = start(*TRAIN, "--epochs", 2, "--threads", 2, "--quiet", preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 1)
+    assert len(err.splitlines()) == process.returncode, err
+    assert not any(word in err for word in ("internal error", "Traceback", "PLEASE READ", "SIGINT", "libgomp"))
+
+
+@pytest.mark.parametrize("allowed", range(5))
+def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
+    started, usual = [], threading.Thread.start
+
+    def limited(thread):
+        if len(started) >= allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        usual(thread)
+
+    check_threads.cache_clear()
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    result = run(*TRAIN, "--epochs", 2, "--threads", 3, "--quiet", "--backend", "omp")
+    check_threads.cache_clear()
+    assert result.code == 1 and len(result.err.splitlines()) == 1
+    assert "more threads" in result.err and "ulimit -u" in result.err
+
+
+# ---------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(trained, name):
+    folder = trained.parent
+    write_two_classes(folder / "large.csv", rows=200000)
+    (folder / "p.csv").write_text("old")
+    process = start("--predict", "--dataset", "large.csv", "--model", "m.bin", "-o", "p.csv")
+    for _ in range(2000):
+        if list(folder.glob(".p.csv.*.tmp")):
+            break
+        time.sleep(0.01)
+    process.send_signal(getattr(signal, name))
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + getattr(signal, name)
+    assert err.splitlines()[-1] == f"nn: stopped by {name}"
+    assert sorted(os.listdir()) == ["large.csv", "m.bin", "p.csv", "two.csv"]
+    assert (folder / "p.csv").read_text() == "old"
+
+
+def test_a_terminal_that_is_closed_keeps_the_network(two):
+    process = start(*TRAIN, "--epochs", 10**6)
+    read_until(process, "loss")
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert err.splitlines()[-1].startswith("nn: stopped by SIGHUP: the unfinished network is in m.bin.part")
+    assert sorted(os.listdir()) == ["m.bin.part", "two.csv"]
+
+
+def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
+    def ignoring():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    process = start(*TRAIN, "--epochs", 300, preexec_fn=ignoring)
+    read_until(process, "loss")
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+# ---------------------------------------------------------------- two at once
+
+
+@pytest.mark.parametrize("flag", ["--model", "--checkpoint"])
+def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two, flag):
+    process = start(*TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck")
+    read_until(process, "loss")
+    path = {"--model": "m.bin", "--checkpoint": "c.ck"}[flag]
+    (two.parent / "link").symlink_to(path)
+    others = [] if flag == "--model" else ["--model", "other.bin"]
+    for name in (path, "link"):
+        second = run("--train", "--dataset", "two.csv", *others, flag, name, "--epochs", 1)
+        assert second.code == 73
+        expected = f"{name}: another training is about to write it; wait for its end, or choose another file"
+        assert second.err.splitlines()[-1] == f"nn: {expected}"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert sorted(os.listdir()) == ["c.ck", "link", "two.csv"]
+    succeed(*TRAIN, "--epochs", 1)
+
+
+def test_a_lock_of_a_killed_training_holds_nobody_up(two):
+    process = start(*TRAIN, "--epochs", 10**6)
+    read_until(process, "loss")
+    process.kill()
+    process.communicate(timeout=30)
+    succeed(*TRAIN, "--epochs", 1)
+    assert sorted(os.listdir()) == ["m.bin", "two.csv"]
+
+
+def test_a_lock_is_for_one_file(folder):
+    with sole_writer("a"), sole_writer("b"), pytest.raises(OutputError, match="another training"), sole_writer("a"):
+        pass
+    with sole_writer("a"):
+        pass
+    assert os.listdir() == []
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):
+    import nn.commands.use
+
+    usual = nn.commands.use.load_network
+
+    def warning(flags):
+        warnings.warn("overflow encountered in cast", RuntimeWarning, stacklevel=1)
+        return usual(flags)
+
+    monkeypatch.setattr(nn.commands.use, "load_network", warning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("--info", "--model", "m.bin").err == ""
+
+
+def test_a_message_is_never_longer_than_a_screen(two):
+    result = run(*TRAIN, "--layers", "2," + "x" * 20000 + ",1")
+    (line,) = result.err.splitlines()
+    assert result.code == 2 and len(line) <= LONGEST_LINE
+    assert line.startswith("nn: --layers: cannot read 'xxx") and line.endswith("optionally with :activation")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_that_is_not_read_to_its_end_is_no_failure(flag):
+    """As in `nn --help | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.run(
+        [sys.executable, "-m", "nn", flag], stdout=writer, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    os.close(writer)
+    assert (process.returncode, process.stderr) == (0, "")
