@@ -13,6 +13,7 @@ from .core.calibration import tempered
 from .core.random import GlibcRandom, initial_weight
 from .data.dataset import ColumnChoices, Dataset, Schema
 from .data.encoding import Encoding
+from .data.memory import check_free, network_bytes
 from .data.scaling import Scaling
 from .data.table_rows import TableRows
 from .files import model_file, text_model
@@ -29,7 +30,7 @@ from .nn_aux import (
     check_reference,
     check_reference_layers,
 )
-from .utils import DataError, NnError, UsageError, available_memory, listed
+from .utils import DataError, NnError, UsageError, listed
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
@@ -330,13 +331,8 @@ class Network:
 
     def _check_memory(self) -> None:
         """Raise NnError if parameters and gradients, here and in the engine, do not fit the free memory."""
-        need = 3 * self.parameter_count * np.dtype(self.dtype).itemsize
-        there = available_memory()
-        if there is not None and need > there:
-            raise NnError(
-                f"--layers: {self.parameter_count} parameters need {need / 1e9:.1f} GB, but "
-                f"only {there / 1e9:.1f} GB are free; use smaller layers"
-            )
+        needed = network_bytes(self.layers, self.dtype, copies=3)
+        check_free(needed, f"--layers: {self.parameter_count} parameters", "use smaller layers")
 
     # ---- parameters
 

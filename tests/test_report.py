@@ -113,7 +113,7 @@ def test_lines_differ_in_more_than_colour(results):
 
 def test_more_lines_than_leave_room_are_named_once_below_the_picture(results):
     def words(rows):
-        (picture,) = [picture for picture in plot.of_results(rows) if picture.name == "inference"]
+        picture = plot._inference(rows, plot._engine_names(rows))
         return texts(picture.svg).count("omp (avx2), 1 thread"), ET.fromstring(picture.svg).get("height")
 
     many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
@@ -129,7 +129,7 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
         for gpus in (1, 2, 4)
         for how in ("mirrored", "central")
     ]
-    (picture,) = [picture for picture in plot.of_results(rows) if picture.name == "speed-up"]
+    picture = plot._threads_or_gpus(rows, plot._engine_names(rows))
     assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < set(texts(picture.svg))
 
 

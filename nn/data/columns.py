@@ -90,28 +90,16 @@ class Columns:
     # ---- what the columns hold
 
     def use(self, read: Callable[[Columns], Result]) -> Result:
-        """Return read(columns), with the columns as what their fields are.
+        """Return read(columns), with the columns as what their fields are: told by a person, a model or the fields.
 
-        The first rows tell nearly always what all are, so that the columns are read as these look. Where other rows
-        turn out not to be so, all fields are examined.
+        Where a first look at the fields was wrong, `read` fails with a DataError and is called a second time.
         """
-        if self.schema.plain or self.schema.pixels:
+        if self.schema.plain or self.schema.pixels:  # numbers, whatever the fields are
             return read(self)
-        if self.schema.of_model:
-            return self._use_of_model(read)
-        guessed = self._guessed()
-        if guessed is None:
-            return read(self._examined())
-        try:
-            return read(guessed)
-        except DataError as error:
-            examined = self._examined()
-            if replace(examined, examined=False, missing=guessed.missing) == guessed:
-                raise error
-            return read(examined)
+        return self._read_as_model(read) if self.schema.of_model else self._read_as_found(read)
 
-    def _use_of_model(self, read: Callable[[Columns], Result]) -> Result:
-        """Return read(columns) by a model's columns; of plain numbers only a target may be a gap."""
+    def _read_as_model(self, read: Callable[[Columns], Result]) -> Result:
+        """Read as a model's columns; where these are plain numbers, a second time with gaps in the target."""
         try:
             return read(self)
         except DataError as error:
@@ -121,6 +109,19 @@ class Columns:
                 return read(replace(self, missing=self._gap_words()))
             except DataError:
                 raise error from None
+
+    def _read_as_found(self, read: Callable[[Columns], Result]) -> Result:
+        """Read as the first rows look, which is nearly always right; else as what all fields are."""
+        guessed = self._guessed()
+        if guessed is None:
+            return read(self._examined())
+        try:
+            return read(guessed)
+        except DataError as error:
+            examined = self._examined()
+            if replace(examined, examined=False, missing=guessed.missing) == guessed:  # nothing new: it is the data
+                raise error
+            return read(examined)
 
     def _refuse_gaps(self, table: Table, inputs: np.ndarray) -> None:
         """Raise DataError for the first gap among inputs of a model of plain numbers."""
@@ -305,9 +306,8 @@ class Columns:
             left_out=(*self.left_out, *((self.features[i], why) for i, why in useless.items())),
         )
 
-    @property
-    def categories(self) -> frozenset[int]:
-        """The features that a person has called categories, by their places among the features."""
+    def _categories(self) -> frozenset[int]:
+        """Return the features that a person has called categories, by their places among the features."""
         return frozenset(i for i in self._chosen_features() if self.reads and self.reads[i] == "text")
 
     def _chosen_features(self) -> set[int]:
@@ -338,25 +338,30 @@ class Columns:
         """Return rows of these columns as a data set. sha256: of the files."""
         x, pixels = self.inputs_of(table), self.schema.pixels
         self._check_width()
-        columns, targets = self.names(self.features), self.names(self.targets)
         facts = {
+            **self.dataset_facts(),
             **self._of_rows(table),
-            "columns": columns,
-            "targets": targets,
-            "path": self.path,
             "sha256": sha256,
-            "places": tuple(self.features),
-            "left_out": self.left_out_names,
-            "left_out_places": self.gone,
-            "categories": self.categories,
-            "kept_choices": self.schema.choices.kept(),
             "unlabelled": table.unlabelled,
             "ids": table.ids[0] if table.ids else None,
         }
+        facts["now"] = _now(facts["columns"], facts["targets"])
         labels = self._targets_of(table) if self.targets and not any_gap(table) else None
-        return dataset_of(
-            x.reshape(-1, *pixels) if pixels else x, labels, self.schema, now=_now(columns, targets), **facts
-        )
+        return dataset_of(x.reshape(-1, *pixels) if pixels else x, labels, self.schema, **facts)
+
+    def dataset_facts(self) -> dict:
+        """Return what a data set knows of its columns, as Dataset names it."""
+        kept = {*self.features, *self.targets}
+        return {
+            "columns": self.names(self.features),
+            "targets": self.names(self.targets),
+            "path": self.path,
+            "places": tuple(self.features),
+            "left_out": {self._plain_name(column): why for column, why in self.left_out},
+            "left_out_places": tuple(column for column in range(self.files.columns) if column not in kept),
+            "categories": self._categories(),
+            "kept_choices": self.schema.choices.kept(),
+        }
 
     def _check_width(self) -> None:
         """Raise DataError if the network has another number of inputs, as its --layers say."""
@@ -371,17 +376,6 @@ class Columns:
             f"{self.files.path}: {len(self.features)} columns are inputs, expected {width}; left out: {told}; begin "
             f"--layers with {len(self.features)} or auto, or keep a column by --numbers or --categories"
         )
-
-    @property
-    def gone(self) -> tuple[int, ...]:
-        """The columns that are neither features nor targets."""
-        kept = {*self.features, *self.targets}
-        return tuple(column for column in range(self.files.columns) if column not in kept)
-
-    @property
-    def left_out_names(self) -> dict[str, str]:
-        """The features that were found to tell nothing, with the reason."""
-        return {self._plain_name(column): why for column, why in self.left_out}
 
     def _plain_name(self, column: int) -> str:
         return self.files.names[column] if self.files.names else str(column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils import UsageError, resident_bytes
+from ..utils import NnError, UsageError, available_memory, resident_bytes
 
 PREDICTED_ROWS = 64  # that a forward pass takes at a time
 
@@ -93,9 +93,24 @@ def check_memory(memory: int, least: int, what: str) -> None:
 def program_bytes(net, batch: int) -> int:
     """Return what a training takes beside its rows: the program, parameters, moments, the copies of them that are
     written, a batch's activations and their gradients. Sizes alone decide it, not what the process has by now."""
-    size = np.dtype(net.dtype).itemsize
-    activations = net.inputs + sum(layer.outputs for layer in net.layers)
-    return net.traits.base_bytes + READING_BYTES + size * (12 * net.parameter_count + 4 * batch * activations)
+    return net.traits.base_bytes + READING_BYTES + network_bytes(net.layers, net.dtype, 12, 4 * batch, net.inputs)
+
+
+def network_bytes(layers, dtype: str, copies: int, rows: int = 0, inputs: int | None = None) -> int:
+    """Return the bytes of `copies` of all parameters and, for `rows` rows, of the inputs and every layer's outputs.
+
+    inputs: values of a row that go in; None: those of layer 0.
+    """
+    activations = (layers[0].inputs if inputs is None else inputs) + sum(layer.outputs for layer in layers)
+    parameters = sum(layer.parameters for layer in layers)
+    return np.dtype(dtype).itemsize * (copies * parameters + rows * activations)
+
+
+def check_free(needed: int, what: str, advice: str) -> None:
+    """Raise NnError if `what` needs more bytes than the machine, or the process's limit, has left."""
+    free = available_memory()
+    if free is not None and needed > free:
+        raise NnError(f"{what} need {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free; {advice}")
 
 
 def size_text(size: int) -> str:

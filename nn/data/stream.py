@@ -244,9 +244,20 @@ class StreamedDataset:
                 raise UsageError(f"--{role}: splits need all rows in memory; leave out --memory and --window")
         self.memory, self.window = memory, window
         self._all_columns, self._asked = columns, columns.without_useless_first(LOOK_ROWS)
+        self._set_facts(self._asked)
         self._block_rows = max(1, min(BLOCK_ROWS, BLOCK_VALUES // files.columns))
         self._read_blocks = max(1, READ_VALUES // (files.columns * self._block_rows))
         self._survey(Shares(holdout, validation, seed))
+
+    def _set_facts(self, columns: Columns) -> None:
+        """Set what is known before any row is read, under Dataset's names; weights: the column of weights."""
+        facts = columns.dataset_facts()
+        self.columns, self.targets, self.path = facts["columns"], facts["targets"], facts["path"]
+        self.places, self.categories = facts["places"], facts["categories"]
+        self.left_out, self.left_out_places = facts["left_out"], facts["left_out_places"]
+        self.kept_choices, self.target = facts["kept_choices"], columns.schema.target
+        self.inputs, self.reads, self.are_images = len(columns.features), columns.reads, bool(columns.schema.pixels)
+        self.weights = dict(columns.roles).get("weight")
 
     def _survey(self, shares: Shares) -> None:
         """Survey the files, with the moments of the rows that these shares leave for training."""
@@ -278,29 +289,9 @@ class StreamedDataset:
     # ---- as a Dataset
 
     @property
-    def path(self) -> str:
-        """The files, from wherever the program runs next."""
-        return self._asked.path
-
-    @property
-    def target(self) -> str | int | None:
-        """The target column as it was asked for."""
-        return self._asked.schema.target
-
-    @property
     def row_shape(self) -> tuple[int, ...]:
         """The shape of a row: (inputs,) or (channels, height, width)."""
         return self._asked.schema.pixels or (self.inputs,)
-
-    @property
-    def are_images(self) -> bool:
-        """True if the inputs are pixels."""
-        return self._asked.schema.pixels is not None
-
-    @property
-    def inputs(self) -> int:
-        """Values in a row."""
-        return len(self._asked.features)
 
     @property
     def input_dtype(self) -> np.dtype:
@@ -312,51 +303,6 @@ class StreamedDataset:
         """Outputs that a network needs for this data; None without targets."""
         targets = len(self._asked.targets)
         return outputs_needed(self.task, self.classes, targets) if targets else None
-
-    @property
-    def reads(self) -> tuple[str, ...] | None:
-        """What each feature is read as: number, text, date; None: plain numbers."""
-        return self._asked.reads
-
-    @property
-    def columns(self) -> list[str] | None:
-        """Names of the features."""
-        return self._asked.names(self._asked.features)
-
-    @property
-    def categories(self) -> frozenset[int]:
-        """The features that a person has called categories, by their indices."""
-        return self._asked.categories
-
-    @property
-    def kept_choices(self) -> dict[str, str]:
-        """What a person said of the table that a model keeps."""
-        return self._asked.schema.choices.kept()
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """The places of the features in the file."""
-        return tuple(self._asked.features)
-
-    @property
-    def weights(self) -> int | None:
-        """The column of weights in the file; None without one."""
-        return dict(self._asked.roles).get("weight")
-
-    @property
-    def left_out(self) -> dict[str, str]:
-        """Columns that are no inputs, with the reason."""
-        return self._asked.left_out_names
-
-    @property
-    def left_out_places(self) -> tuple[int, ...]:
-        """The places of these columns in the file."""
-        return self._asked.gone
-
-    @property
-    def targets(self) -> list[str] | None:
-        """Names of the targets."""
-        return self._asked.names(self._asked.targets)
 
     def class_counts(self) -> list[int]:
         """Return the rows of each class, in the order of `classes`."""

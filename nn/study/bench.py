@@ -18,6 +18,7 @@ from ..backends import BACKENDS, TRAITS
 from ..backends.engine import EpochSettings, PackJob
 from ..core import extension
 from ..core.random import PhiloxOrder, shuffled
+from ..data.memory import network_bytes
 from ..layers import Layer
 from ..matrix import matmul
 from ..nn import Network
@@ -103,10 +104,8 @@ class TrainStepCase:
     @property
     def needed_bytes(self) -> int:
         """Bytes that a step needs at least: parameters, the optimiser's state, the activations of one batch."""
-        layers = self.model.network(self.dtype).layers
-        parameters = sum(layer.parameters for layer in layers) * (3 if self.optimizer == "adam" else 1)
-        activations = layers[0].inputs + sum(layer.outputs for layer in layers if layer.kind != "flatten")
-        return np.dtype(self.dtype).itemsize * (parameters + self.batch * activations)
+        layers = [layer for layer in self.model.network(self.dtype).layers if layer.kind != "flatten"]
+        return network_bytes(layers, self.dtype, 3 if self.optimizer == "adam" else 1, self.batch)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a training; each measurement is one epoch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.thresholds import CutOffs, cut_offs
+from ..terminal.figures import rate_text
 from .plot import COLOURS, Picture, check_matplotlib, draw_picture
 
 INCHES = (5.4, 4.0)  # two beside each other, and legible on a phone
@@ -165,7 +166,7 @@ def threshold_table(
         figures = [column[k] for column in (cuts.precision, cuts.recall, cuts.fbeta(1))]
         alarms = 1000 * (cuts.tp[k] + cuts.fp[k]) / rows
         mark = " (used)" if threshold == result["threshold"] else ""
-        line = [f"{threshold:.4g}{mark}", *(f"{figure:.4f}" for figure in figures), f"{alarms:.1f}"]
+        line = [f"{threshold:.4g}{mark}", *map(rate_text, figures), f"{alarms:.1f}"]
         lines.append(line + ([f"{cuts.cost(*costs)[k]:g}"] if costs else []))
     return headers, lines
 

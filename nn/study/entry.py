@@ -9,7 +9,7 @@ from pathlib import Path
 from ..layers import parse
 from ..nn_aux import DEFAULTS
 from ..terminal.config import flag_value
-from ..utils import NnError, UsageError, available_memory, default_threads
+from ..utils import NnError, UsageError, default_threads
 from ..watch.callbacks import Callback
 from .plan import Entry, flag_names, network_facts
 from .results import INFERENCE_ROWS, OK
@@ -221,17 +221,15 @@ def _peak_bytes() -> int:
 
 def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
     """Raise NnError where the host's memory cannot hold the training: the system would end the process."""
-    from .. import backends
+    import numpy as np
 
-    size = {"float32": 4, "float64": 8}[dtype]
-    parameters = sum(layer.parameters for layer in layers)
-    largest = max(layer.parameters for layer in layers)
-    copies = 2  # the network's own, and one on the way from the engine
-    activations = 0
+    from .. import backends
+    from ..data.memory import check_free, network_bytes
+
+    size = np.dtype(dtype).itemsize
+    copies, rows = 2, 0  # the network's own, and one on the way from the engine
     if backends.TRAITS[backend].on_host:
-        copies += 4  # parameters, gradients, two moments
-        activations = 2 * batch * sum(layer.outputs for layer in layers)
-    needed = size * (copies * parameters + activations + ds.x.size) + 8 * largest
-    free = available_memory()
-    if free is not None and needed > free:
-        raise NnError(f"does not fit: {needed / 1e9:.1f} GB of memory needed, but only {free / 1e9:.1f} GB are free")
+        copies, rows = copies + 4, 2 * batch  # parameters, gradients, two moments; values and their gradients
+    largest = max(layer.parameters for layer in layers)
+    needed = network_bytes(layers, dtype, copies, rows) + size * ds.x.size + 8 * largest
+    check_free(needed, "does not fit: the network and its data", "use a smaller one")

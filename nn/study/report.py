@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from ..backends import TRAITS
 from ..layers import describe
 from ..nn_aux import parse_rule
+from ..terminal.figures import count_text, ends_text, number_text, rate_text, shape_text
 from ..test import judged
 from ..utils import atomic_write
 from . import curves, plot
@@ -60,17 +61,13 @@ def _figure_table(result: dict) -> str:
     """Return the table of all figures that are one number, with their intervals if there are any."""
     figures = {name: value for name, value in result.items() if not isinstance(value, (list, dict))}
     intervals = result.get("intervals")
-    lines = [[name, _number(value)] for name, value in figures.items()]
+    lines = [[name, number_text(value)] for name, value in figures.items()]
     if intervals is None:
         return _table(["", ""], lines, "figures", 1)
     lines += [[name, ""] for name in intervals if name not in figures]  # of macro
     for line in lines:
-        line.append(_ends(intervals[line[0]]) if line[0] in intervals else "")
+        line.append(ends_text(intervals[line[0]], number_text) if line[0] in intervals else "")
     return _table(["", "", "95 % interval"], lines, "figures", 1)
-
-
-def _ends(interval) -> str:
-    return "undefined" if interval is None else f"{interval[0]:.4g} to {interval[1]:.4g}"
 
 
 def _of_task(result: dict, net, ds) -> tuple[list[plot.Picture], list[str]]:
@@ -82,7 +79,7 @@ def _of_task(result: dict, net, ds) -> tuple[list[plot.Picture], list[str]]:
     truth, scores, weights = judged(net, ds)
     scores, classes = scores[:, 0], net.classes or ["0", "1"]
     counts = [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
-    lines = [[name, *map(_number, line)] for name, line in zip(classes, counts, strict=True)]
+    lines = [[name, *map(count_text, line)] for name, line in zip(classes, counts, strict=True)]
     headers, of_thresholds = curves.threshold_table(result, truth, scores, weights, _costs(net))
     tables = [
         _table(["true \\ predicted", *classes], lines, "rows", 1),
@@ -100,11 +97,14 @@ def _costs(net) -> tuple[float, ...] | None:
 
 def _class_tables(result: dict) -> list[str]:
     names = [row["class"] for row in result["per_class"]]
-    lines = [[name, *map(_number, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
-    rates = ("precision", "recall", "f1", "support")
-    of_classes = [[row["class"], *(_number(row[rate]) for rate in rates)] for row in result["per_class"]]
+    lines = [[name, *map(count_text, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
+    rates = ("precision", "recall", "f1")
+    of_classes = [
+        [row["class"], *(rate_text(row[name]) for name in rates), count_text(row["support"])]
+        for row in result["per_class"]
+    ]
     return [
-        _table(["class", *rates], of_classes, "classes", 1),
+        _table(["class", *rates, "support"], of_classes, "classes", 1),
         _table(["true \\ predicted", *names], lines, "rows of each class by predicted class", 1),
     ]
 
@@ -112,7 +112,7 @@ def _class_tables(result: dict) -> list[str]:
 def of_model(net, model: str, pictures: Sequence[plot.Picture]) -> str:
     """Return the page of a model: its layers and its pictures."""
     lines = [
-        [layer["layer"], layer["activation"], "x".join(map(str, layer["output"])), f"{layer['parameters']:,}"]
+        [layer["layer"], layer["activation"], shape_text(layer["output"]), f"{layer['parameters']:,}"]
         for layer in describe(net.layers)
     ]
     table = _table(["layer", "activation", "output", "parameters"], lines, net.spec, 2)
@@ -237,12 +237,6 @@ FIGURES = [  # header, how a row fills it, whether it is a word
 
 def _line(row: dict) -> list[str]:
     return [fill(row) for _, fill, _ in FIGURES]
-
-
-def _number(value) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _table(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str, words: int) -> str:

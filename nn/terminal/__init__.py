@@ -4,6 +4,7 @@
     config.py    --config: flags from a JSON or TOML file
     progress.py  a training's progress: a bar on a terminal, lines in a pipe
     tables.py    tables on stdout: tests, models, networks
+    figures.py   figures as text, there and in reports
     console.py   the first lines of a run, warnings
 
 Progress and remarks go to stderr, results to stdout. Imports: everything from utils to watch, of which flags.py

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ..backends import BACKENDS, DISTRIBUTIONS, device_numbers
+from ..layers import LARGEST
 from ..nn_aux import (
     ACTIVATIONS,
     CALIBRATIONS,
@@ -36,7 +37,6 @@ from ..nn_aux import (
 )
 from ..utils import UsageError, closest
 
-LARGEST = 2**31 - 1  # what the core counts in
 MOST_NETWORKS = 100_000  # of a model
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ..layers import describe
 from ..utils import listed, printable
 from .console import on_terminal
+from .figures import count_text, ends_text, number_text, rate_text, shape_text
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
@@ -114,7 +115,7 @@ def trials_report(trials: Sequence[dict], metric: str) -> None:
             str(trial["seed"]),
             *(_setting(trial["settings"].get(setting)) for setting in settings),
             str(trial["epochs"]),
-            _number(trial["score"]),
+            number_text(trial["score"]),
         ]
         for trial in trials[:MOST_TRIALS]
     ]
@@ -127,7 +128,7 @@ def _setting(value) -> str:
 
 
 def _pair(values: Sequence[float | None]) -> str:
-    return " -> ".join(map(_rate, values))
+    return " -> ".join(map(rate_text, values))
 
 
 def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None) -> None:
@@ -139,7 +140,7 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
     else:
         figures = NUMBERS | {name: label for name, label in SERIES.items() if name in result}
         of = "of " + ", ".join(targets) if targets else ""
-        _figures(result, figures, _number, title=of, first=["rows", f"{result['rows']}{_remarks(result)}"])
+        _figures(result, figures, number_text, title=of, first=["rows", f"{result['rows']}{_remarks(result)}"])
     if "members" in result:
         _members_report(result["members"])
 
@@ -150,7 +151,7 @@ def _folds_report(result: dict) -> None:
     labels = {name: label for name, label in (RATES | NUMBERS | SERIES).items() if name in mean}
     rows = []
     for name, label in labels.items():
-        shown = _rate if name in RATES else _number
+        shown = rate_text if name in RATES else number_text
         rows.append([label, shown(mean[name]), shown(std[name])])
     table(["", "mean", "deviation"], rows, f"{len(result['folds'])} folds")
 
@@ -163,7 +164,7 @@ def _members_report(members: Sequence[dict]) -> None:
         [
             str(number),
             *([f"{own['weight']:g}"] if weighted else []),
-            *(_number(own[name]) if name in NUMBERS else _rate(own[name]) for name in labels),
+            *(number_text(own[name]) if name in NUMBERS else rate_text(own[name]) for name in labels),
         ]
         for number, own in enumerate(members)
     ]
@@ -176,13 +177,9 @@ def _figures(result: dict, labels: dict[str, str], shown: Callable, title: str =
     lines = [[label, shown(result[name])] for name, label in labels.items()]
     if intervals is not None:
         for line, name in zip(lines, labels, strict=True):
-            line.append(_ends(intervals[name], shown))
+            line.append(ends_text(intervals[name], shown))
     lines = [*([[*first, *([""] if intervals is not None else [])]] if first else []), *lines]
     table(["", ""] if intervals is None else ["", "", INTERVAL], lines, title, left=3)
-
-
-def _ends(ends: Sequence[float] | None, shown: Callable) -> str:
-    return "undefined" if ends is None else " to ".join(map(shown, ends))
 
 
 def _binary_report(result, classes):
@@ -190,12 +187,12 @@ def _binary_report(result, classes):
     table(
         ["", f"predicted {negative}", f"predicted {positive}"],
         [
-            [f"true {negative}", f"{_count(result['tn'])} TN", f"{_count(result['fp'])} FP"],
-            [f"true {positive}", f"{_count(result['fn'])} FN", f"{_count(result['tp'])} TP"],
+            [f"true {negative}", f"{count_text(result['tn'])} TN", f"{count_text(result['fp'])} FP"],
+            [f"true {positive}", f"{count_text(result['fn'])} FN", f"{count_text(result['tp'])} TP"],
         ],
         title=f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
     )
-    _figures(result, RATES, _rate)
+    _figures(result, RATES, rate_text)
 
 
 def _multiclass_report(result):
@@ -203,7 +200,7 @@ def _multiclass_report(result):
     names = [row["class"] for row in per_class]
     table(
         ["true \\ predicted", *names],
-        [[name, *map(_count, counts)] for name, counts in zip(names, confusion, strict=True)],
+        [[name, *map(count_text, counts)] for name, counts in zip(names, confusion, strict=True)],
         title=_rows(result),
     )
     table(
@@ -211,24 +208,25 @@ def _multiclass_report(result):
         [
             [
                 row["class"],
-                _rate(row["precision"]),
-                _rate(row["recall"]),
-                _rate(row["f1"]),
-                _count(row["support"]),
+                rate_text(row["precision"]),
+                rate_text(row["recall"]),
+                rate_text(row["f1"]),
+                count_text(row["support"]),
             ]
             for row in per_class
         ]
         + [
             [
                 "macro",
-                *(_rate(result["macro"][name]) for name in ("precision", "recall", "f1")),
+                *(rate_text(result["macro"][name]) for name in ("precision", "recall", "f1")),
                 str(result["rows"]),
             ]
         ],
     )
-    _figures(result, {name: RATES[name] for name in ("accuracy", "log_loss", "brier")}, _rate)
+    _figures(result, {name: RATES[name] for name in ("accuracy", "log_loss", "brier")}, rate_text)
     if "intervals" in result:
-        ends = [[label, _ends(result["intervals"][f"macro_{name}"], _rate)] for name, label in list(RATES.items())[:3]]
+        names, intervals = ("precision", "recall", "f1"), result["intervals"]
+        ends = [[RATES[name], ends_text(intervals[f"macro_{name}"], rate_text)] for name in names]
         table(["macro", INTERVAL], ends, left=2)
 
 
@@ -238,19 +236,6 @@ def _rows(result) -> str:
 
 def _remarks(result) -> str:
     return f"{', weighted' if result.get('weighted') else ''}{', out of fold' if result.get('out_of_fold') else ''}"
-
-
-def _count(value: float) -> str:
-    """Return a number of rows as it is, a sum of weights to a tenth."""
-    return str(value) if isinstance(value, int) else f"{value:.1f}"
-
-
-def _rate(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
-
-
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.6g}"
 
 
 STEPS_OF_NO_LAYER = {
@@ -370,8 +355,3 @@ def network_table(layers) -> None:
         rows.append([str(number), layer["layer"], activation, shape, parameters])
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
     table(["", "layer", "activation", "output shape", "parameters"], rows, left=3)
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """Return `60` for a vector of 60 values, `4x28x28` for an image."""
-    return str(shape[0]) if tuple(shape[1:]) == (1, 1) else "x".join(map(str, shape))
