@@ -319,12 +319,14 @@ def test_without_an_mpi_its_command_is_told(mpich, folder):
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
     """Open MPI's variables, but MPICH has started nothing: each process is alone."""
     variables = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
+    before = set(Path("/dev/shm").glob("mpich_*"))
     done = subprocess.run(
         [sys.executable, "-m", "nn", *MIRRORED], env=mpich.environment(**variables), text=True, capture_output=True
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH ")
     assert "reports rank 0 of 1; use the mpiexec of that MPI" in done.stderr
+    assert set(Path("/dev/shm").glob("mpich_*")) <= before
 
 
 # ---------------------------------------------------------------- cores

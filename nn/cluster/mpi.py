@@ -111,6 +111,7 @@ def _check_world(mpi, found: Launch) -> None:
     place = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
     if place == (found.rank, found.size):
         return
+    _forget_shared_memory()
     name, version = mpi.get_vendor()
     error = UsageError(
         f"{found.by} started this process as rank {found.rank} of {found.size}, but mpi4py's {name} "
