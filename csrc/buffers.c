@@ -24,7 +24,7 @@ static void point_layers(nn_net *net)
 {
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
-        if (!l->weight_size)
+        if (!has_parameters(l))
             continue;
         l->w = net->parameters + l->weight_at, l->b = net->parameters + l->bias_at;
         int kept = l->weight_at < net->gradients_size;
@@ -88,7 +88,7 @@ static int reads_output(const layer *l, nn_activation below)
 static int is_out_per_thread(const nn_net *net, int i, int fused_layers)
 {
     const layer *l = &net->layers[i], *next = l + 1;
-    if (i + 1 >= fused_layers || i + 2 >= net->count || next->weight_size || next->kind->fast.reads_input)
+    if (i + 1 >= fused_layers || i + 2 >= net->count || has_parameters(next) || next->kind->fast.reads_input)
         return 0;
     if (i > 0 && reads_output(l, l[-1].spec.activation))
         return 0;
@@ -249,7 +249,7 @@ static int need_gradients(nn_net *net, int64_t rows)
 {
     int64_t size = rows ? net->kept_size : net->engine_size;
     for (int i = 0; i < net->count; i++)
-        if (net->layers[i].weight_size && net->layers[i].weight_at >= net->kept_size
+        if (has_parameters(&net->layers[i]) && net->layers[i].weight_at >= net->kept_size
             && rows > net->layers[i].kind->parameters.most_stepped_rows(&net->layers[i].spec))
             size = net->engine_size;
     if (rows && micro_batches_of(net, rows) > 1)

@@ -24,6 +24,7 @@
 #include "omp/conv.c"
 #include "omp/pool.c"
 #include "omp/dropout.c"
+#include "omp/waves.c"
 #else
 #include "seq/nn_aux.c"
 #include "seq/matrix.c"
@@ -32,6 +33,7 @@
 #include "seq/conv.c"
 #include "seq/pool.c"
 #include "seq/dropout.c"
+#include "seq/waves.c"
 #endif
 #include "pad.c"
 #include "flatten.c"

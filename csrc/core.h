@@ -160,6 +160,8 @@ struct nn_net {
 
 static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] * shape[1] * shape[2]; }
 
+static inline int has_parameters(const layer *l) { return l->weight_size + l->bias_size > 0; }
+
 /* Values from one row of a batch to the next. */
 static inline int64_t row_stride(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
 
@@ -202,6 +204,26 @@ static inline int64_t image_place(int64_t k, const int32_t shape[3])
     int64_t pixels = (int64_t)shape[1] * shape[2];
     return CHANNELS_LAST ? k % pixels * shape[0] + k / pixels : k;
 }
+
+/* ---- waves.c ---- */
+
+/* The turns from which a number of the type has no fraction that could be rounded away. */
+#ifdef REAL_IS_FLOAT
+#define FRACTIONLESS 0x1p22
+#else
+#define FRACTIONLESS 0x1p51
+#endif
+#ifdef NN_FAST
+typedef real gradient_sum;
+#else
+typedef double gradient_sum;
+#endif
+/* sines[i], cosines[i] = those of frequencies[i] v turns; 0, 1 from FRACTIONLESS turns on */
+static void encode_waves(real *sines, real *cosines, real v, const real *frequencies, int32_t waves);
+/* sums[i] += the gradient of frequency i, i in [from, to), from a number v and the gradients of its sines, then cosines,
+ * beside these */
+static void add_turns(gradient_sum *sums, real v, const real *dz, const real *out, int32_t from, int32_t to,
+                      int32_t waves);
 
 /* ---- nn_aux.c ---- */
 

@@ -1,17 +1,20 @@
-/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, pieces of a number's axis, one-hot
- * codes and rows of tables; the tables are trained. Both builds share it. A code outside its column's values reads and trains nothing.
+/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, pieces of a number's axis, its waves,
+ * one-hot codes and rows of tables; tables and frequencies are trained. Both builds share it. A code outside its
+ * column's values reads and trains nothing.
  *
- * The weight is the tables, one after another. Each thread forms the gradient of a range of it from all rows in order:
- * the sums do not depend on the number of threads, and the thread that takes the range's step has it in its cache.
+ * The weight is the tables, one after another, the bias the frequencies of all waves. Each thread forms the gradient of
+ * a range of each from all rows in order: the sums do not depend on the number of threads.
+ * uses: waves.c (encode_waves, add_turns)
  */
 #include "core.h"
+#include <math.h>
 #include <string.h>
 
 static int64_t column_outputs(const nn_column *c)
 {
     switch (c->kind) {
-    case NN_COLUMN_NUMBER: return 1 + c->pieces;
-    case NN_COLUMN_GAP: return 2 + c->pieces;
+    case NN_COLUMN_NUMBER: return 1 + c->pieces + 2 * c->waves;
+    case NN_COLUMN_GAP: return 2 + c->pieces + 2 * c->waves;
     case NN_COLUMN_ONEHOT: return c->values;
     case NN_COLUMN_EMBEDDING: return c->width;
     }
@@ -31,6 +34,20 @@ static int64_t all_table_values(const nn_layer *spec)
     return sum;
 }
 
+static int64_t all_waves(const nn_layer *spec)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < spec->in[0]; k++)
+        sum += spec->columns[k].waves;
+    return sum;
+}
+
+/* The number that x stands for, of a column of numbers. */
+static inline real number_of(real x, const nn_column *c)
+{
+    return c->kind == NN_COLUMN_GAP && x != x ? (real)c->fill : x;
+}
+
 /* The code that x stands for, or -1 where the column has none such. */
 static inline int64_t code_of(real x, const nn_column *c) { return x >= 0 && x < (real)c->values ? (int64_t)x : -1; }
 
@@ -46,19 +63,28 @@ static inline void encode_pieces(real *restrict share, real v, const nn_column *
     }
 }
 
-/* out = what one value of a row becomes; it was 0 before */
-static inline void encode_value(real *out, real x, const nn_column *c, const real *table)
+/* out = pieces and waves of a number */
+static inline void encode_number(real *out, real v, const nn_column *c, const real *frequencies)
+{
+    encode_pieces(out, v, c);
+    out += c->pieces;
+    if (c->waves)
+        encode_waves(out, out + c->waves, v, frequencies, c->waves);
+}
+
+/* out = what one value of a row becomes; it was 0 before. learned: of the column, its table or its frequencies */
+static inline void encode_value(real *out, real x, const nn_column *c, const real *learned)
 {
     int64_t code;
     switch (c->kind) {
     case NN_COLUMN_NUMBER:
         out[0] = x;
-        encode_pieces(out + 1, x, c);
+        encode_number(out + 1, x, c, learned);
         return;
     case NN_COLUMN_GAP:
-        out[0] = x == x ? x : (real)c->fill;
+        out[0] = number_of(x, c);
         out[1] = x != x;
-        encode_pieces(out + 2, out[0], c);
+        encode_number(out + 2, out[0], c, learned);
         return;
     case NN_COLUMN_ONEHOT:
         if ((code = code_of(x, c)) >= 0)
@@ -67,7 +93,7 @@ static inline void encode_value(real *out, real x, const nn_column *c, const rea
     case NN_COLUMN_EMBEDDING:
         if ((code = code_of(x, c)) >= 0)
             for (int32_t j = 0; j < c->width; j++)
-                out[j] = table[code * c->width + j];
+                out[j] = learned[code * c->width + j];
         return;
     }
     NOT_REACHED;
@@ -80,27 +106,39 @@ static void embedding_forward(layer *l, real *out, const real *x, const batch *b
     thread_share(b->team, b->n, 1, &first, &last);
     memset(out + first * stride, 0, (size_t)((last - first) * stride) * sizeof *out);
     for (int64_t r = first; r < last; r++) {
-        const real *row = x + r * row_stride(l->inputs), *table = l->w;
+        const real *row = x + r * row_stride(l->inputs), *table = l->w, *frequencies = l->b;
         real *to = out + r * stride;
         for (int64_t k = 0; k < l->inputs; k++) {
-            encode_value(to, row[k], &columns[k], table);
-            to += column_outputs(&columns[k]), table += table_values(&columns[k]);
+            encode_value(to, row[k], &columns[k], columns[k].kind == NN_COLUMN_EMBEDDING ? table : frequencies);
+            to += column_outputs(&columns[k]);
+            table += table_values(&columns[k]), frequencies += columns[k].waves;
         }
     }
 }
 
 /* ---- backward ---- */
 
-/* The gradient of a value of a row from those of its outputs. Only numbers have one; an edge is in no piece. */
-static inline real value_gradient(const real *dz, real x, const nn_column *c)
+/* The gradient of the turns of wave i of a number, from its outputs and theirs: both begin at the sine of wave 0. */
+static inline real turns_gradient(const real *dz, const real *out, int32_t i, int32_t waves)
 {
-    const real *edges = c->edges, *of_pieces = dz + (c->kind == NN_COLUMN_GAP ? 2 : 1);
+    return (real)(2 * M_PI) * (dz[i] * out[waves + i] - dz[waves + i] * out[i]);
+}
+
+/* The gradient of a value of a row from its outputs and theirs. Only numbers have one; an edge is in no piece. */
+static inline real value_gradient(const real *dz, const real *out, real x, const nn_column *c, const real *frequencies)
+{
+    const real *edges = c->edges;
+    int32_t at = c->kind == NN_COLUMN_GAP ? 2 : 1;
+    real sum = dz[0];
     if (c->kind != NN_COLUMN_NUMBER && (c->kind != NN_COLUMN_GAP || x != x))
         return 0;
     for (int32_t i = 0; i < c->pieces; i++)
         if (edges[i] < x && x < edges[i + 1])
-            return dz[0] + of_pieces[i] / (edges[i + 1] - edges[i]);
-    return dz[0];
+            sum += dz[at + i] / (edges[i + 1] - edges[i]);
+    at += c->pieces;
+    for (int32_t i = 0; i < c->waves; i++)
+        sum += frequencies[i] * turns_gradient(dz + at, out + at, i, c->waves);
+    return sum;
 }
 
 /* The layer is the first: there is no activation below. */
@@ -113,28 +151,32 @@ static void embedding_backward_input(layer *l, real *dx, const real *dz, const r
     thread_share(b->team, b->n, 1, &first, &last);
     memset(dx + first * stride, 0, (size_t)((last - first) * stride) * sizeof *dx);
     for (int64_t r = first; r < last; r++) {
-        const real *from = dz + r * row_stride(l->outputs), *row = x + r * stride;
-        for (int64_t k = 0; k < l->inputs; from += column_outputs(&columns[k]), k++)
-            dx[r * stride + k] = value_gradient(from, row[k], &columns[k]);
+        const real *from = dz + r * row_stride(l->outputs), *out = l->out + r * row_stride(l->outputs);
+        const real *row = x + r * stride, *frequencies = l->b;
+        for (int64_t k = 0; k < l->inputs; k++) {
+            dx[r * stride + k] = value_gradient(from, out, row[k], &columns[k], frequencies);
+            from += column_outputs(&columns[k]), out += column_outputs(&columns[k]), frequencies += columns[k].waves;
+        }
     }
 }
 
-/* The gradients of the tables while they are added up: the fast build's own, in the plain build doubles. */
+/* Gradients while they are added up: the fast build's own, in the plain build doubles, of the tables first. */
 #ifdef NN_FAST
-typedef real table_sum;
-static table_sum *sums_of(const layer *l) { return l->dw; }
+static gradient_sum *table_sums(const layer *l) { return l->dw; }
+static gradient_sum *wave_sums(const layer *l) { return l->db; }
 #else
-typedef double table_sum;
-static table_sum *sums_of(const layer *l) { return l->work; }
+static gradient_sum *table_sums(const layer *l) { return l->work; }
+static gradient_sum *wave_sums(const layer *l) { return table_sums(l) + all_table_values(&l->spec); }
 static int64_t embedding_workspace(const nn_layer *spec, int64_t n, int threads)
 {
     (void)n, (void)threads;
-    return all_table_values(spec) * (int64_t)sizeof(table_sum);
+    return (all_table_values(spec) + all_waves(spec)) * (int64_t)sizeof(gradient_sum);
 }
 #endif
 
-/* Adds a row's part to the sums [first, last). */
-static inline void add_row(table_sum *sums, const layer *l, const real *dz, const real *x, int64_t first, int64_t last)
+/* Adds a row's part to the sums [first, last) of the tables. */
+static inline void add_row(gradient_sum *sums, const layer *l, const real *dz, const real *x, int64_t first,
+                           int64_t last)
 {
     int64_t table = 0;
     for (int64_t k = 0; k < l->inputs; k++) {
@@ -147,11 +189,27 @@ static inline void add_row(table_sum *sums, const layer *l, const real *dz, cons
     }
 }
 
-static int embedding_gradient(layer *l, const real *dz, const real *x, const batch *b)
+/* Adds a row's part to the sums [first, last) of the frequencies. */
+static inline void add_waves(gradient_sum *sums, const layer *l, const real *dz, const real *out, const real *x,
+                             int64_t first, int64_t last)
+{
+    for (int64_t k = 0, at = 0; k < l->inputs && at < last; k++) {
+        const nn_column *c = &l->spec.columns[k];
+        int64_t outputs = column_outputs(c), sines = outputs - 2 * c->waves;
+        int32_t from = (int32_t)max_i64(0, first - at), to = (int32_t)min_i64(c->waves, last - at);
+        if (from < to)
+            add_turns(sums + at, number_of(x[k], c), dz + sines, out + sines, from, to, c->waves);
+        dz += outputs, out += outputs, at += c->waves;
+    }
+}
+
+static void table_gradient(layer *l, const real *dz, const real *x, const batch *b)
 {
     int64_t first, last;
-    table_sum *sums = sums_of(l);
+    gradient_sum *sums = table_sums(l);
     thread_share(b->team, all_table_values(&l->spec), ALIGNMENT, &first, &last);
+    if (first == last)
+        return;
     memset(sums + first, 0, (size_t)(last - first) * sizeof *sums);
     for (int64_t r = 0; r < b->n; r++)
         add_row(sums, l, dz + r * row_stride(l->outputs), x + r * row_stride(l->inputs), first, last);
@@ -159,6 +217,28 @@ static int embedding_gradient(layer *l, const real *dz, const real *x, const bat
     for (int64_t i = first; i < last; i++)
         l->dw[i] = (real)sums[i];
 #endif
+}
+
+static void wave_gradient(layer *l, const real *dz, const real *x, const batch *b)
+{
+    int64_t first, last, stride = row_stride(l->outputs);
+    gradient_sum *sums = wave_sums(l);
+    thread_share(b->team, all_waves(&l->spec), ALIGNMENT / (int64_t)sizeof(real), &first, &last);
+    if (first == last)
+        return;
+    memset(sums + first, 0, (size_t)(last - first) * sizeof *sums);
+    for (int64_t r = 0; r < b->n; r++)
+        add_waves(sums, l, dz + r * stride, l->out + r * stride, x + r * row_stride(l->inputs), first, last);
+#ifndef NN_FAST
+    for (int64_t i = first; i < last; i++)
+        l->db[i] = (real)sums[i];
+#endif
+}
+
+static int embedding_gradient(layer *l, const real *dz, const real *x, const batch *b)
+{
+    table_gradient(l, dz, x, b);
+    wave_gradient(l, dz, x, b);
     return 0;
 }
 
@@ -176,21 +256,27 @@ static void embedding_export(const layer *l, real *weight, const real *from)
     memcpy(weight, from, (size_t)all_table_values(&l->spec) * sizeof(real));
 }
 
-/* Those from the first table to the last. */
+/* Those from the first table or wave to the last. */
 static void embedding_gradients_read(const nn_layer *spec, int64_t *from, int64_t *to)
 {
     int64_t at = 0;
     *from = *to = 0;
-    for (int32_t k = 0; k < spec->in[0]; at += column_outputs(&spec->columns[k]), k++)
-        if (spec->columns[k].kind == NN_COLUMN_EMBEDDING) {
-            *from = *to ? *from : at;
-            *to = at + spec->columns[k].width;
+    for (int32_t k = 0; k < spec->in[0]; k++) {
+        const nn_column *c = &spec->columns[k];
+        int64_t end = at + column_outputs(c), learned = c->kind == NN_COLUMN_EMBEDDING ? c->width : 2 * c->waves;
+        if (learned) {
+            *from = *to ? *from : end - learned;
+            *to = end;
         }
+        at = end;
+    }
 }
 
 static const char *embedding_route(const nn_layer *spec, pass_kind pass, const batch *b)
 {
     (void)pass, (void)b;
+    if (all_waves(spec))
+        return all_table_values(spec) ? "columns, waves and tables" : "columns and waves";
     return all_table_values(spec) ? "columns and tables" : "columns";
 }
 

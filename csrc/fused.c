@@ -91,7 +91,7 @@ static void backward_partial_sum(nn_net *net, int64_t number, const batch *some,
             l->kind->backward_input(l, dz_rows(net, i - 1, some), dz, x, below, some);
         else if (dx)
             l->kind->backward_input(l, dx + some->row * row_stride(l->inputs), dz, x, below, some);
-        if (l->weight_size)
+        if (has_parameters(l))
             l->kind->fast.add_partial_sum(l, dz, x, number, some);
         add_time(t, i);
     }
@@ -102,11 +102,11 @@ static void reduce_fused(nn_net *net, const batch *b, int lowest)
 {
     int fused = net->buffers.fused_layers;
     for (int i = lowest; i < fused; i++)
-        if (net->layers[i].weight_size)
+        if (has_parameters(&net->layers[i]))
             net->layers[i].kind->fast.reduce(&net->layers[i], b->n, b);
     barrier_wait(b->team);
     for (int i = lowest; i < fused && b->update; i++)
-        if (net->layers[i].weight_size)
+        if (has_parameters(&net->layers[i]))
             step_layer(&net->layers[i], b);
     barrier_wait(b->team);
 }

@@ -32,7 +32,14 @@ static double pool_flops(const nn_layer *spec) { return (double)values(spec->out
 static double pad_flops(const nn_layer *spec) { return (double)values(spec->in); }
 static double flatten_flops(const nn_layer *spec) { return (double)values(spec->in); }
 
-static double embedding_flops(const nn_layer *spec) { return (double)values(spec->out); }
+/* Sine and cosine of a wave are some thirty operations. */
+static double embedding_flops(const nn_layer *spec)
+{
+    double sum = (double)values(spec->out);
+    for (int32_t k = 0; k < spec->in[0]; k++)
+        sum += 30.0 * spec->columns[k].waves;
+    return sum;
+}
 
 /* An exponential is some twenty operations. */
 static double activation_flops(const nn_layer *spec) { return 20.0 * (double)values(spec->in); }

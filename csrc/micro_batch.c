@@ -98,7 +98,7 @@ static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t 
         stamp_durations(net, spent, places);
     barrier_wait(b->team);
     for (int i = 0; i < net->count; i++)
-        if (net->layers[i].weight_size)
+        if (has_parameters(&net->layers[i]))
             step_micro_batches(&net->layers[i], count, net->engine_size, b);
     stamp(net, b, stamp_stepped(net->count));
 }

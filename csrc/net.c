@@ -19,8 +19,11 @@ static const layer_kind *kind_of(nn_kind kind)
     NOT_REACHED;
 }
 
-/* A bias for each channel; a vector's values are channels of one pixel. An embedding has none. */
-static int64_t biases_of(const layer *l) { return l->spec.kind == NN_EMBEDDING ? 0 : l->spec.out[0]; }
+/* A bias for each channel; a vector's values are channels of one pixel. Those of an embedding are its frequencies. */
+static int64_t biases_of(const layer *l)
+{
+    return l->spec.kind == NN_EMBEDDING ? all_waves(&l->spec) : l->spec.out[0];
+}
 
 static void lay_out_layer(nn_net *net, layer *l)
 {
@@ -105,7 +108,7 @@ static void import_vector(const nn_net *net, real *to, const real *from)
 {
     for (int i = 0; i < net->count; i++) {
         const layer *l = &net->layers[i];
-        if (!l->weight_size)
+        if (!has_parameters(l))
             continue;
         l->kind->parameters.import(l, to + l->weight_at, from + l->spec.weight);
         memcpy(to + l->bias_at, from + l->spec.bias, (size_t)biases_of(l) * sizeof(real));
@@ -116,7 +119,7 @@ static void export_vector(const nn_net *net, real *to, const real *from)
 {
     for (int i = 0; i < net->count; i++) {
         const layer *l = &net->layers[i];
-        if (!l->weight_size)
+        if (!has_parameters(l))
             continue;
         l->kind->parameters.export(l, to + l->spec.weight, from + l->weight_at);
         memcpy(to + l->spec.bias, from + l->bias_at, (size_t)biases_of(l) * sizeof(real));

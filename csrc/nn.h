@@ -4,8 +4,8 @@
  * The extension `_seq` is built from the plain kernels, `_omp` from the fast ones; both offer all of this.
  * Arrays are dense and row-major. n rows of a batch, i inputs, o outputs.
  * A parameter vector holds each layer's weight, then its bias, layer after layer:
- * dense weight (out, in), convolution kernel (out, in, kh, kw), embedding its columns' tables, each (values, width); it
- * has no bias.
+ * dense weight (out, in), convolution kernel (out, in, kh, kw), embedding its columns' tables, each (values, width); its
+ * bias are the frequencies of its columns' waves.
  */
 #ifndef NN_H
 #define NN_H
@@ -24,11 +24,12 @@ typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
 /* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x, 0), or (fill, 1) where
  * x is NaN; one-hot: `values` outputs, 1 at output x, else 0; embedding: row x of a table (values, width). After these
  * come the pieces of a number's axis, with or without gaps: clip((v - edges[i]) / (edges[i + 1] - edges[i]), 0, 1), where
- * v is x, or fill. */
+ * v is x, or fill; then its waves: sin(2 pi f[i] v) for each of its frequencies f, which are trained, then all
+ * cos(2 pi f[i] v). */
 typedef struct {
     nn_column_kind kind;
     int32_t values, width;
-    int32_t pieces;                     /* 0: none */
+    int32_t pieces, waves;              /* 0: none */
     double fill;
     const void *edges;                  /* (pieces + 1) of the network's type, ascending */
 } nn_column;
@@ -43,7 +44,7 @@ typedef struct {
     int32_t pad_top, pad_left;          /* zeros before the image; those after it follow from the output's size */
     double rate;                        /* dropout: share of values set to 0 */
     int64_t weight, bias;               /* where they begin in the parameter vector, -1: the layer has none. An
-                                         * embedding's bias has no values: it begins where the weight ends */
+                                         * embedding may lack either: its bias begins where its weight ends */
     const nn_column *columns;           /* embedding, always the first layer: its in[0] inputs; they and their edges
                                          * stay the caller's as long as the network lives */
 } nn_layer;

@@ -190,7 +190,7 @@ static void apply_update(layer *l, const batch *b)
 static int first_trainable(const nn_net *net)
 {
     int i = 0;
-    while (i < net->count && !net->layers[i].weight_size)
+    while (i < net->count && !has_parameters(&net->layers[i]))
         i++;
     return i;
 }
@@ -207,7 +207,7 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
         l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
         barrier_wait(b->team);
     }
-    if (l->weight_size) {
+    if (has_parameters(l)) {
         updated = l->kind->parameters.gradient(l, l->dz, x, b);
         barrier_wait(b->team);
     }

@@ -36,7 +36,7 @@ static void name_kernels(const nn_net *net, int i, const batch *b, char *out, in
     const char *forward = route_of(l, FORWARD, b);
     batch own = i > lowest ? backward_batch(net, i, lowest, NULL, b) : *b;
     const char *input = i > lowest ? route_of(l, INPUT_GRADIENT, &own) : NULL;
-    const char *weight = l->weight_size ? route_of(l, WEIGHT_GRADIENT, b) : NULL;
+    const char *weight = has_parameters(l) ? route_of(l, WEIGHT_GRADIENT, b) : NULL;
     const char *backward = input ? input : weight ? weight : forward;
     if (i > 0 && is_paired(net, i, lowest, NULL))
         append(out, size, "%s, backward together with layer %d", forward, i);   /* people count from 1 */

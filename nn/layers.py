@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from .nn_aux import ACTIVATIONS
+from .nn_aux import ACTIVATIONS, MOST_EDGES, MOST_WAVES
 from .utils import UsageError
 
 Shape = tuple[int, int, int]
@@ -29,11 +29,10 @@ LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core coun
 MOST_PARAMETERS = 2**40
 MOST_LAYERS = 10000  # the core keeps a few hundred bytes of each on the stacks of its threads
 MOST_CODES = 2**24  # of one column: a code is exact in float32
-MOST_EDGES = 65
 FARTHEST_EDGE, NEAREST_EDGES = 1e30, 1e-30  # so that every share of a piece is a float32
 COLUMN_KINDS = {  # kind of an input column -> its outputs
-    "number": lambda column: 1 + column.pieces,
-    "gap": lambda column: 2 + column.pieces,
+    "number": lambda column: 1 + column.pieces + 2 * column.waves,
+    "gap": lambda column: 2 + column.pieces + 2 * column.waves,
     "onehot": lambda column: column.values,
     "embedding": lambda column: column.width,
 }
@@ -50,6 +49,8 @@ class InputColumn:
 
     `edges`, e_0 < e_1 < ..., cut the axis of a number, with or without gaps, into pieces. Each adds an output after
     the usual ones: clip((v - e_i) / (e_(i+1) - e_i), 0, 1), where v is x, or fill in a gap (Gorishniy et al. 2022).
+    `waves` of a number add twice as many outputs at the end: sin(2 pi f_i v), then cos(2 pi f_i v), of frequencies f
+    that are trained, and normal with this deviation at the start.
     """
 
     kind: str
@@ -57,6 +58,8 @@ class InputColumn:
     width: int = 0
     fill: float = 0.0
     edges: tuple[float, ...] = ()
+    waves: int = 0
+    deviation: float = 1.0
 
     @property
     def pieces(self) -> int:
@@ -70,7 +73,7 @@ class InputColumn:
 
     @property
     def parameters(self) -> int:
-        """Return the number of values of the column's table, 0 without one."""
+        """Return the number of values of the column's table, 0 without one; frequencies are not counted."""
         return self.values * self.width if self.kind == "embedding" else 0
 
 
@@ -109,15 +112,25 @@ class Layer:
 
     @property
     def weight_shape(self) -> tuple[int, ...] | None:
-        """Return dense (out, in), conv (out, in, kh, kw), embedding (its tables' values, one table after another),
-        None for a layer without parameters."""
+        """Return dense (out, in), conv (out, in, kh, kw), embedding (its tables' values, one table after another, then
+        its frequencies), None for a layer without parameters."""
         if self.kind == "dense":
             return (self.outputs, self.inputs)
         if self.kind == "conv":
             return (self.out_shape[0], self.in_shape[0], self.kernel, self.kernel)
-        if values := sum(column.parameters for column in self.columns):
+        if values := sum(column.parameters for column in self.columns) + self.frequencies:
             return (values,)
         return None
+
+    @property
+    def frequencies(self) -> int:
+        """Return how many frequencies of waves an embedding layer has, at the end of its weight."""
+        return sum(column.waves for column in self.columns)
+
+    @property
+    def undecayed(self) -> int:
+        """Return how many parameters at the end weight decay leaves alone: biases, or frequencies."""
+        return self.biases + self.frequencies
 
     @property
     def biases(self) -> int:
@@ -142,7 +155,7 @@ class Layer:
     @property
     def weight_parts(self) -> list[tuple[int, int, int]]:
         """Return (values, fan_in, fan_out) of the parts of the weight that have initial values of a scale of their own:
-        of each table, whose fans are its width, or of the whole weight."""
+        of each table, whose fans are its width, or of the whole weight. Frequencies are no part."""
         if self.columns:
             return [(column.parameters, column.width, column.width) for column in self.columns if column.parameters]
         return [(math.prod(self.weight_shape), self.fan_in, self.fan_out)]
@@ -300,6 +313,8 @@ def _check_column(name: str, column: InputColumn) -> None:
         raise UsageError(f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide")
     if column.edges:
         _check_edges(name, column)
+    if column.waves:
+        _check_waves(name, column)
 
 
 def _check_edges(name: str, column: InputColumn) -> None:
@@ -313,6 +328,15 @@ def _check_edges(name: str, column: InputColumn) -> None:
     for low, high in pairwise(column.edges):
         if not high - low >= NEAREST_EDGES:
             raise UsageError(f"{name}: an edge {high} after {low}; edges must ascend, by {NEAREST_EDGES:g} at least")
+
+
+def _check_waves(name: str, column: InputColumn) -> None:
+    if column.kind not in ("number", "gap"):
+        raise UsageError(f"{name}: waves for the kind {column.kind}; only number and gap have them")
+    if not 0 <= column.waves <= MOST_WAVES:
+        raise UsageError(f"{name}: {column.waves} waves; it must have between 0 and {MOST_WAVES}")
+    if not 0 < column.deviation < math.inf:
+        raise UsageError(f"{name}: waves of deviation {column.deviation}; it must be above 0 and finite")
 
 
 def _split_activation(item: str, last: bool) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import backends
 from .core.calibration import tempered
-from .core.random import GlibcRandom, initial_weight
+from .core.random import GlibcRandom, initial_frequencies, initial_weight
 from .data.dataset import ColumnChoices, Dataset, Schema
 from .data.encoding import Encoding
 from .data.memory import check_free, network_bytes
@@ -344,12 +344,15 @@ class Network:
         activations = [name for layer, name in named if layer.weight_shape]
         for index, (layer, weight, bias) in enumerate(self._slots(vector)):
             init = self.init or ("lecun" if layer.columns else ACTIVATIONS[activations[index]].init)
-            shape = layer.weight_shape
             if INITIALIZERS[init].biases:
                 both = initial_weight(init, [(layer.parameters, 0, 0)], self.seed, index)
-                weight[:], bias[:] = both[: weight.size].reshape(shape), both[weight.size :]
+                weight[:], bias[:] = both[: weight.size].reshape(weight.shape), both[weight.size :]
             else:
-                weight[:] = initial_weight(init, layer.weight_parts, self.seed, index).reshape(shape)
+                values = initial_weight(init, layer.weight_parts, self.seed, index)
+                weight.reshape(-1)[: values.size] = values
+            if layer.frequencies:
+                waves = [(column.waves, column.deviation) for column in layer.columns if column.waves]
+                weight[-layer.frequencies :] = initial_frequencies(waves, self.seed)
         return vector
 
     def _reference_vector(self) -> np.ndarray:
@@ -438,7 +441,7 @@ class Network:
     def engine_rows(self, x: np.ndarray | TableRows) -> np.ndarray:
         """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
         if self.encoding is not None and not (isinstance(x, np.ndarray) and x.dtype.names):
-            return self.encoding.apply(self._table_rows(x), self.dtype)
+            return self.encoding.apply(TableRows.of(x), self.dtype)
         x = np.asarray(x)
         if x.dtype.names:
             return x
@@ -525,14 +528,6 @@ class Network:
         if x.ndim != 2 or x.dtype.names:
             return False
         return x.dtype.kind in "OUSM" or (self._left_out > 0 and x.shape[1] == self.inputs + self._left_out)
-
-    def _table_rows(self, x) -> TableRows:
-        """Return rows of a table; numbers alone are taken as columns of numbers."""
-        if isinstance(x, TableRows):
-            return x
-        numbers = np.asarray(x)
-        none = np.zeros((len(numbers), 0))
-        return TableRows(("number",) * numbers.shape[1], numbers, none.astype(np.int32), [], none)
 
     def _outputs(self, x: np.ndarray | TableRows) -> np.ndarray:
         if self._members:

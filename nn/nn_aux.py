@@ -7,6 +7,7 @@ here and the formulas (docs/developing.md, «To add»). A name stands for the co
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -212,6 +213,44 @@ def is_validation(value) -> bool:
     """Return whether --validation may have this value."""
     try:
         return value is None or validation_value(value) == value
+    except (TypeError, ValueError):
+        return False
+
+
+MOST_EDGES, MOST_WAVES = 65, 256  # of one number
+MOST_PIECES = MOST_EDGES - 2  # that may be asked for: one value may have an edge of its own
+NUMBER_EMBEDDINGS = f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})"
+
+
+@dataclass(frozen=True)
+class NumberEmbedding:
+    """What --number_embedding makes of columns of numbers.
+
+    kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the waves' first frequencies.
+    """
+
+    kind: str
+    count: int = 0
+    deviation: float = 1.0
+
+
+def number_embedding_value(text: str) -> NumberEmbedding:
+    """Return what a value of --number_embedding means. Raises ValueError."""
+    found = re.fullmatch(r"(linear)|(pieces)([0-9]{1,9})|(waves)([0-9]{1,9})(?::(.+))?", text)
+    if not found:
+        raise ValueError(text)
+    linear, pieces, edges, waves, count, deviation = found.groups()
+    embedding = NumberEmbedding(linear or pieces or waves, int(edges or count or 0), float(deviation or 1))
+    least, most = {"linear": (0, 0), "pieces": (2, MOST_PIECES), "waves": (1, MOST_WAVES)}[embedding.kind]
+    if not (least <= embedding.count <= most and 0 < embedding.deviation < math.inf):
+        raise ValueError(text)
+    return embedding
+
+
+def is_number_embedding(value) -> bool:
+    """Return whether --number_embedding may have this value."""
+    try:
+        return value is None or bool(number_embedding_value(value))
     except (TypeError, ValueError):
         return False
 

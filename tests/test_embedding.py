@@ -67,6 +67,12 @@ def test_without_tables_the_layer_has_no_parameters():
         ("1,4", [InputColumn("number", edges=(0.0, 1e-31))], "an edge 1e-31 after 0.0; .* by 1e-30 at least"),
         ("1,4", [InputColumn("number", edges=(0.0, np.nan))], "an edge at nan; .* between -1e.30 and 1e.30"),
         ("1,4", [InputColumn("number", edges=(-np.inf, 0.0))], "an edge at -inf"),
+        ("1,4", [InputColumn("onehot", 2, waves=1)], "waves for the kind onehot; only number and gap"),
+        ("1,4", [InputColumn("number", waves=-1)], "-1 waves; it must have between 0 and 256"),
+        ("1,4", [InputColumn("gap", waves=257)], "257 waves"),
+        ("1,4", [InputColumn("gap", waves=2, deviation=0.0)], "waves of deviation 0.0; it must be above 0"),
+        ("1,4", [InputColumn("gap", waves=2, deviation=np.inf)], "waves of deviation inf"),
+        ("1,4", [InputColumn("gap", waves=2, deviation=np.nan)], "waves of deviation nan"),
     ],
 )
 def test_columns_that_cannot_be_are_refused(spec, columns, message):
@@ -82,6 +88,27 @@ def test_rows_of_a_table_begin_with_length_1_or_so():
         assert table.std() == pytest.approx(width**-0.5, rel=0.03) and abs(table.mean()) < 0.03
     given = Network("2,1", "regression", backend="seq", input_columns=columns, init="he").parameters()["layer0.weight"]
     np.testing.assert_allclose(given, tables * np.sqrt(2), rtol=1e-6)
+
+
+def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
+    columns = [
+        InputColumn("embedding", values=7, width=3), InputColumn("number", waves=256, deviation=0.1),
+        InputColumn("gap"), InputColumn("gap", waves=256, deviation=20.0),
+    ]  # fmt: skip
+    drawn = {}
+    for init in (None, "he", "glorot", "uniform"):
+        net = Network("4,1", "regression", backend="seq", input_columns=columns, init=init)
+        weight = net.parameters()["layer0.weight"]
+        assert weight.shape == (21 + 512,) and net.layers[0].biases == 0 and net.layers[0].undecayed == 512
+        drawn[init] = weight[21:].tobytes()
+    low, high = weight[21:277], weight[277:]
+    assert low.std() == pytest.approx(0.1, rel=0.15) and high.std() == pytest.approx(20, rel=0.15)
+    assert len(set(drawn.values())) == 1
+    other = Network("4,1", "regression", backend="seq", input_columns=columns, seed=1).parameters()["layer0.weight"]
+    assert not np.isin(other[21:], weight[21:]).any()
+    tables = Network("4,1", "regression", backend="seq", input_columns=columns[:1] * 4).parameters()["layer0.weight"]
+    plain = Network("4,1", "regression", backend="seq", input_columns=columns).parameters()["layer0.weight"]
+    np.testing.assert_array_equal(plain[:21], tables[:21])
 
 
 # ---- records
@@ -286,19 +313,102 @@ def test_a_piece_has_a_gradient_between_its_edges_alone(backend, dtype):
     np.testing.assert_allclose(dx, [*np.stack([3 + pieces, 5 + pieces], 1), [5, 0]], rtol=1e-5)
 
 
+# ---- waves
+
+
+def waves_of(backend, dtype, columns, frequencies, x):
+    """(rows, outputs) of columns without tables, their waves of these frequencies."""
+    outputs = sum(column.outputs for column in columns)
+    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
+    values = {"layer0.weight": frequencies, "layer1.weight": np.eye(outputs), "layer1.bias": np.zeros(outputs)}
+    net.set_parameters(values)
+    return net.predict(np.array(x, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sines_and_cosines_come_last_and_are_exact_at_quarters(backend, dtype):
+    columns = [InputColumn("number", waves=2), InputColumn("gap", fill=0.5, edges=(0.0, 1.0), waves=1)]
+    x = [[0.25, 0.25], [-0.5, np.nan], [3.0, 4.0]]
+    out = waves_of(backend, dtype, columns, [1.0, -2.0, 0.5], x)
+    half = 0.5**0.5
+    expected = [
+        [0.25, 1, 0, 0, -1, 0.25, 0, 0.25, half, half],
+        [-0.5, 0, 0, -1, 1, 0.5, 1, 0.5, 1, 0],
+        [3, 0, 0, 1, 1, 4, 0, 1, 0, 1],
+    ]
+    np.testing.assert_allclose(out, expected, atol=2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("waves", [1, 2, 3, 7, 8, 9, 12, 15, 16, 17, 31, 33, 256])
+def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dtype):
+    """Of frequencies and numbers of few digits, whose products are exact."""
+    rng = np.random.default_rng(waves)
+    frequencies, x = rng.integers(-999, 999, waves) / 256, rng.integers(-999, 999, (60, 1)) / 128
+    angles = 2 * np.pi * (frequencies * x - np.rint(frequencies * x))
+    expected = np.concatenate([x, np.sin(angles), np.cos(angles)], 1)
+    for backend in BACKENDS:
+        out = waves_of(backend, dtype, [InputColumn("number", waves=waves)], frequencies, x)
+        np.testing.assert_allclose(out, expected, atol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_waves_of_huge_numbers_stay_within_their_bounds(backend, dtype):
+    """Numbers of more turns than have a fraction, and more than the type holds."""
+    huge = float(np.finfo(dtype).max)
+    x = [[2.0**60], [huge], [-huge], [2.0**40 + 1], [1e5 + 0.1]]
+    out = waves_of(backend, dtype, [InputColumn("number", waves=3)], [1.0, 0.3, 1e9], x)[:, 1:]
+    assert np.isfinite(out).all() and np.abs(out).max() <= 1
+    np.testing.assert_allclose(out[:, :3] ** 2 + out[:, 3:] ** 2, 1, rtol=1e-6)
+    np.testing.assert_array_equal(out[:3], [[0, 0, 0, 1, 1, 1]] * 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(backend):
+    columns = [InputColumn("gap", fill=0.5, waves=2)]
+    net = network("1,1:tanh", backend, input_columns=columns)
+    loss, gradients, dx = net.gradients(np.array([[np.nan]]), np.ones((1, 1)))
+    of_fill = net.gradients(np.array([[0.5]]), np.ones((1, 1)))
+    assert np.abs(gradients["layer0.weight"]).min() > 0 and not dx.any() and of_fill[2].all()
+    weight = net.parameters()["layer1.weight"].copy()
+    weight[0, 1] = 0  # the output that tells the gap
+    net.set_parameters({"layer1.weight": weight})
+    told = [net.gradients(np.array([[x]]), np.ones((1, 1)))[1]["layer0.weight"] for x in (np.nan, 0.5)]
+    np.testing.assert_array_equal(*told)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weight_decay_spares_frequencies(backend):
+    columns = [InputColumn("number", waves=40), InputColumn("embedding", values=4, width=2)]
+    net = network("2,1", backend, input_columns=columns)
+    before = net.parameters()["layer0.weight"]
+    data = net.engine.load(np.array([[0.0, 1.0]]), np.array([[5.0]]))  # at 0 no frequency has a gradient
+    settings = EpochSettings("sgd", 1, [0.5] * 9, weight_decay=0.1)
+    net.engine.epoch(data, np.zeros(1, np.int64), settings, net.engine.progress())
+    after = net.engine.get("parameters")[:48]
+    np.testing.assert_array_equal(after[8:], before[8:])
+    np.testing.assert_allclose(after[[0, 1, 4, 5, 6, 7]], 0.95 * before[[0, 1, 4, 5, 6, 7]], rtol=1e-12)
+
+
+WAVES = (InputColumn("number", waves=12, deviation=2.0), InputColumn("gap", fill=0.25, waves=70), *COLUMNS[2:])
+ONLY_WAVES = (InputColumn("number", waves=12),)
+
 # ---- promises
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("numbers", [COLUMNS[:2], WAVES[:2]], ids=["pieces", "waves"])
 @pytest.mark.parametrize(
     ("layers", "batch"),
     [("6,400:tanh,300,2", 200), ("6,9:tanh,2", 4000)],  # one batch by all threads; micro-batches
 )
-def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, optimizer, dtype):
+def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, numbers, optimizer, dtype):
     if not extension("omp")[1].nn_has_openmp():
         pytest.skip("built without OpenMP: there is one thread only")
-    columns = (*COLUMNS[:2], InputColumn("embedding", 300, 4), *COLUMNS[3:])
+    columns = (*numbers, InputColumn("embedding", 300, 4), *COLUMNS[3:])
     rows = 450 if batch == 200 else 8150
     records, y = records_of(rows, dtype), targets(rows, dtype)
     records["codes4"] %= 300
@@ -312,6 +422,21 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, bat
         for one, other in zip(ends["omp", threads], ends["omp", 1], strict=True):
             np.testing.assert_array_equal(one, other)
     assert relative_distance(ends["omp", 1][0], ends["seq", 1][0]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("layers", "batch"), [("1,2", 64), ("1,2", 4000), ("1,600:tanh,400,2", 200)])
+def test_waves_alone_are_learned_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, dtype):
+    rows, ends = 2 * batch + 50, {}
+    x = np.random.default_rng(5).normal(size=(rows, 1)).astype(dtype)
+    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("seq", 1)):
+        engine = engine_of(backend, dtype, layers, ONLY_WAVES, threads)
+        start = engine.get("parameters")[:12]
+        ends[backend, threads] = trained(engine, engine.load(x, targets(rows, dtype)), rows, batch)
+    assert (ends["seq", 1][:12] != start).all()
+    for threads in (2, 3):
+        np.testing.assert_array_equal(ends["omp", threads], ends["omp", 1])
+    assert relative_distance(ends["omp", 1], ends["seq", 1]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
 
 
 def test_small_networks_on_records_train_in_micro_batches():

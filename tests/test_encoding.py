@@ -7,6 +7,9 @@ from nn.data import column_types
 from nn.data.encoding import ONE_HOT, RARE, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TableStatistics
 from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
 from nn.data.table_rows import TableRows
+from nn.layers import parse
+from nn.nn_aux import MOST_EDGES, MOST_PIECES, is_number_embedding, number_embedding_value
+from nn.utils import DataError
 
 NAN = np.nan
 
@@ -71,6 +74,119 @@ def test_statistics_do_not_depend_on_where_blocks_begin(blocks):
     assert (whole.gaps, whole.median) == (parts.gaps, parts.median)
     assert abs(whole.median - np.nanmedian(values)) < 0.01
     np.testing.assert_allclose(whole.moments.deviation, parts.moments.deviation, rtol=1e-12)
+
+
+# ---- what else numbers become
+
+
+def numbers(seed=0, count=900) -> dict:
+    """Columns of numbers: dense, with gaps, mostly 0, of two values, of three, of one."""
+    rng = np.random.default_rng(seed)
+    gaps = np.where(np.arange(count) % 10 == 0, NAN, rng.normal(5, 3, count))
+    zeros = np.where(rng.random(count) < 0.8, 0, rng.exponential(100, count))
+    two, three = np.arange(count) % 2, np.arange(count) % 3
+    return {"dense": rng.normal(size=count), "gaps": gaps, "zeros": zeros, "two": two, "three": three,
+            "one": np.ones(count)}  # fmt: skip
+
+
+def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
+    """The encoders of columns by name, as --number_embedding asks for them."""
+    embedding = None if text is None else number_embedding_value(text)
+    encoding = Encoding.fit(TableStatistics.of(rows_of(**columns)), "standardization", embedding, names=list(columns))
+    return dict(zip(columns, encoding.encoders, strict=True))
+
+
+def test_only_a_usual_value_makes_pieces_where_nothing_is_said():
+    found = embedded(None, **numbers())
+    assert {name: len(encoder.edges) for name, encoder in found.items() if encoder.edges} == {"zeros": 14}
+    assert not any(encoder.waves for encoder in found.values())
+
+
+def test_linear_is_the_number_alone():
+    assert not any(encoder.edges or encoder.waves for encoder in embedded("linear", **numbers()).values())
+
+
+def test_pieces_hold_as_many_values_each():
+    columns = numbers()
+    found = embedded("pieces5", **columns)
+    assert {name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges} == {
+        "dense": 5, "gaps": 5, "zeros": 6, "three": 2,
+    }  # fmt: skip
+    assert np.histogram(columns["dense"], found["dense"].edges)[0].tolist() == pytest.approx([180] * 5, abs=3)
+    others = columns["zeros"][columns["zeros"] > 0]
+    counts = np.histogram(others, found["zeros"].edges[1:])[0]
+    assert found["zeros"].edges[0] == 0 and counts == pytest.approx(len(others) / 5, abs=3)
+    most = embedded(f"pieces{MOST_PIECES}", **columns)["zeros"]
+    assert len(most.edges) == MOST_EDGES
+    parse("1,2", columns=most.inputs())
+
+
+def test_waves_are_for_numbers_of_three_values_and_more():
+    found = embedded("waves12:0.25", **numbers())
+    assert {name: encoder.waves for name, encoder in found.items()} == {
+        "dense": 12, "gaps": 12, "zeros": 12, "two": 0, "three": 12, "one": 0,
+    }  # fmt: skip
+    assert found["gaps"].summary() == "10% gaps, 12 waves" and found["zeros"].summary() == "13 pieces, 12 waves"
+    (column,) = found["gaps"].inputs()
+    assert (column.kind, column.waves, column.deviation, column.outputs) == ("gap", 12, 0.25, 26)
+    assert embedded("waves3", **numbers())["dense"].deviation == 1
+
+
+def test_other_columns_have_no_waves():
+    encoding, _ = fitted(a=["yes", "no"] * 9, d=np.arange("2020-01-01", "2020-01-19", dtype="datetime64[D]"))
+    columns = encoding.columns
+    assert len(columns) > 2 and not any(column.waves for column in columns)
+
+
+@pytest.mark.parametrize("text", ["linear", "pieces2", "pieces63", "waves1", "waves256:1e-3", "waves12:2"])
+def test_number_embeddings_are_read(text):
+    assert is_number_embedding(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "linear2", "pieces", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves-1",
+        "waves12:", "waves12:0", "waves12:-1", "waves12:inf", "waves12:nan", "waves12:x", "Waves12", " waves12",
+        "waves1.5", "waves9999999999", 12, True,
+    ],
+)  # fmt: skip
+def test_other_number_embeddings_are_refused(text):
+    assert not is_number_embedding(text)
+
+
+def test_waves_come_back_from_their_description_which_is_as_before_without_any():
+    rows = rows_of(a=np.arange(9.0), b=np.arange(9.0) % 2)
+    encoding = Encoding.fit(TableStatistics.of(rows), "standardization", number_embedding_value("waves7:0.5"))
+    described = encoding.to_dict()
+    assert described["columns"][0] | {"waves": 7, "deviation": 0.5} == described["columns"][0]
+    assert set(described["columns"][1]) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
+    assert Encoding.from_dict(described, None) == encoding
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"waves": -1}, {"waves": 257}, {"waves": 10**30}, {"waves": 1.0}, {"waves": "3"}, {"waves": True},
+        {"waves": None}, {"deviation": 0}, {"deviation": -1.0}, {"deviation": "1"}, {"deviation": float("nan")},
+        {"deviation": float("inf")},
+    ],
+)  # fmt: skip
+def test_damaged_waves_are_refused(change):
+    described = Encoding((NumberEncoder(0.0, 1.0, 0.0, waves=7),)).to_dict()
+    described["columns"][0] |= change
+    with pytest.raises(DataError, match="damaged encoding"):
+        Encoding.from_dict(described, None)
+
+
+@pytest.mark.parametrize("plain", [1.5, "yes", None, {}])
+def test_only_numbers_can_be_plain(plain):
+    described = Encoding((NumberEncoder(0.0, 1.0, 0.0),), plain=True).to_dict()
+    assert Encoding.from_dict(described, None).plain
+    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
+    for damaged in (described | {"plain": plain}, text):
+        with pytest.raises(DataError, match="damaged encoding"):
+            Encoding.from_dict(damaged, None)
 
 
 def test_yes_no_words_are_0_and_1_in_any_case():

@@ -15,6 +15,7 @@ from nn.backends.cuda.program import Program
 from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
+from nn.layers import InputColumn
 from nn.nn_aux import moment_names
 
 pytestmark = pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux, which the emulation is for")
@@ -278,3 +279,31 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_networ
         engine.set("parameters", start_of(engine, job.member))
         assert np.array_equal(predicted, engine.predict(data[job.member], job.rows))
         assert loss == engine.loss(data[job.member], job.rows)
+
+
+WAVES = (
+    InputColumn("number", waves=3), InputColumn("gap", fill=0.3, edges=(-0.5, 0.75), waves=40),
+    InputColumn("embedding", values=9, width=2), InputColumn("number"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance, gpu, monkeypatch):
+    """Of several partial sums, and of waves for more than one block."""
+    monkeypatch.setattr(engines, "WHOLE_EPOCH_FLOPS", 1e12)  # one launch
+    net = network("4,7:tanh,2", "seq", dtype, input_columns=WAVES)
+    x, y = fill(net, 150)
+    seq, ours = net.engine, CudaEngine("cuda", net.layers, net.loss, dtype)
+    start, rows = seq.get("parameters"), x.reshape(150, -1)
+    ours.set("parameters", start)
+    theirs, mine = (engine.gradients(rows, y) for engine in (seq, ours))
+    assert mine[0] == pytest.approx(theirs[0], rel=tolerance)
+    assert np.linalg.norm(theirs[1][18:61]) > 0  # of the frequencies
+    for found, expected in zip(mine[1:], theirs[1:], strict=True):
+        assert relative_distance(found, expected) < tolerance
+    ends = []
+    for engine in (seq, ours):
+        how = settings(0, batch=130, weight_decay=0.3)
+        engine.epoch(engine.load(rows, y), np.random.default_rng(1).permutation(150), how, engine.progress())
+        ends.append(engine.get("parameters"))
+    assert relative_distance(*ends) < 100 * tolerance and np.abs(ends[0] - start)[18:61].max() > 0

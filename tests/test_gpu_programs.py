@@ -195,6 +195,34 @@ def test_edges_stand_in_the_source_where_their_columns_begin():
         assert text.count(line) == 1
 
 
+WAVES = (
+    InputColumn("number", waves=2), InputColumn("embedding", values=20, width=2),
+    InputColumn("gap", fill=0.5, edges=(-1.0, 1.0), waves=40),
+)  # fmt: skip
+
+
+def test_waves_stand_in_the_source_by_their_outputs_and_frequencies_behind_the_tables():
+    built = embedding_program(columns=WAVES)
+    text = phases_source(built)
+    lines = ["{0, 1, 3, 0, 0.0},", "{0, 2, 4, 0, 0.0},", "{2, 10, 50, 1, 0.5},", "{2, 49, 89, 1, 0.5},"]
+    assert [text.count(line) for line in lines] == [1] * 4
+    (forward,), (backward,) = (ops_of(built, f"embedding_{name}") for name in ("waves_forward", "backward_waves"))
+    assert forward.settings == (42, 3, 90) and forward.arguments[3].at == 40
+    assert backward.settings[1:] == (82, 42, 3, 90) and backward.blocks == 2 * backward.settings[0]
+    (table,) = ops_of(built, "embedding_backward_table")
+    assert backward.arguments[0].at - table.arguments[0].at == 40
+    (update,) = (op for op in ops_of(built, "update_layer") if op.step == ("update", 0))
+    assert update.settings[2:] == (40, 82)  # weight decay spares frequencies
+
+
+def test_waves_alone_are_learned():
+    built = embedding_program(columns=(InputColumn("number", waves=5),))
+    assert len(ops_of(built, "embedding_backward_waves")) == len(ops_of(built, "dense_backward_input")) == 1
+    assert layer_routes(built)[0] == (
+        "layer 0 embedding: forward embedding_forward, embedding_waves_forward; backward embedding_backward_waves"
+    )
+
+
 @pytest.mark.parametrize(("rows", "splits"), [(1, 1), (64, 1), (65, 2), (4096, 3)])
 def test_each_value_of_a_table_has_one_thread_in_each_share_of_the_rows(rows, splits):
     """Blocks of 32 codes x 8 values, or of 256 values of one code; a table's gradients come in few partial sums."""

@@ -39,6 +39,8 @@ CASES = [
     "onehot,5:sigmoid",
     "table,7:tanh,2",
     "pieces,5:tanh,2",
+    "waves,5:tanh,2",
+    "only waves,1:tanh",
 ]
 
 

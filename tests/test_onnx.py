@@ -16,7 +16,6 @@ from support.networks import ALONE, STACKS, TABLES, fill, network, with_activati
 import nn
 from nn.files.export.onnx_layers import FLOAT32_ONLY
 from nn.nn_aux import ACTIVATIONS
-from nn.terminal.flags import FLAGS
 
 # onnxruntime adds up in another order; of the whole vector, as is every distance here
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
@@ -149,8 +148,10 @@ def check_table(folder, data, new, scores: str) -> None:
     ("three", "score", ["--validation", "0.2", "--calibrate", "temperature"]),
     ("three", "score", ["--networks", "2", "--scaling", "normalization", "--drop", "place"]),
     ("number", "predicted", ["--networks", "2"]),
-    *[("number", "predicted", ["--number_embedding", "waves6"]) for flag in FLAGS if flag.name == "number_embedding"],
+    ("number", "predicted", ["--number_embedding", "waves6"]),
     ("number", "predicted", ["--scaling", "none", "--numbers", "label", "--categories", "truth"]),
+    ("two", "score", ["--networks", "2", "--number_embedding", "waves5:0.7"]),
+    ("number", "predicted", ["--number_embedding", "pieces4"]),
 ])  # fmt: skip
 def test_tables_with_every_kind_of_column(target, scores, flags, folder):
     data, new = folder / "old.csv", folder / "new.csv"
@@ -182,6 +183,15 @@ def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
     out = run(folder / "m.onnx", {"features": x})
     assert relative_distance(out["probabilities"][:, 1], net.predict(ds.x)) < TOLERANCE[dtype]
     assert out["label"].tolist() == ["01"[int(score >= 0.5)] for score in net.predict(ds.x)[:, 0]]
+
+
+def test_plain_numbers_with_waves(folder):
+    x = np.random.default_rng(3).normal(size=(300, 3))
+    data = np.column_stack([x, (np.sin(9 * x[:, 0]) > x[:, 1]).astype(int)])
+    np.savetxt(folder / "a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
+    succeed("--train", "--dataset", folder / "a.csv", "--model", folder / "m.bin", "--epochs", 4, "-q",
+            "--number_embedding", "waves6")  # fmt: skip
+    check_table(folder, folder / "a.csv", folder / "a.csv", "score")
 
 
 def test_a_series_whose_targets_have_no_common_scale(folder):

@@ -50,7 +50,11 @@ def test_a_wide_layer_below_a_single_output_goes_backward_together_with_it():
 def test_an_embedding_layer_says_whether_it_learns(backend):
     coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
     learned = [*coded, InputColumn("embedding", values=20, width=3)]
-    for columns, name in ((coded, "columns"), (learned, "columns and tables")):
+    waves = InputColumn("number", waves=2)
+    for columns, name in (
+        (coded, "columns"), (learned, "columns and tables"), ([*coded, waves], "columns and waves"),
+        ([waves, *learned], "columns, waves and tables"),
+    ):  # fmt: skip
         assert routes("2,9,1", 32, backend=backend, threads=1, input_columns=columns)[0] == name
 
 

@@ -48,6 +48,24 @@ INLINE void copy_values(real *to, const real *from, int64_t n)
         memcpy(to, from, (size_t)n * sizeof(real));
 }
 
+/* The first n values of v, all of them if there are no more: in pieces of known sizes. */
+INLINE void store_some(real *to, vec v, int64_t n)
+{
+    real part[VECTOR];
+    int64_t k = 0;
+    if (n >= VECTOR) {
+        store(to, v);
+        return;
+    }
+    store(part, v);
+    #pragma GCC unroll 5
+    for (int64_t width = VECTOR / 2; width > 0; width /= 2)
+        if (n & width) {
+            memcpy(to + k, part + k, (size_t)width * sizeof(real));
+            k += width;
+        }
+}
+
 /* The sum of a vector's elements, in halves: an order of its own, the same everywhere. */
 INLINE real sum_of(vec a)
 {

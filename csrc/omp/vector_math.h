@@ -1,4 +1,4 @@
-/* vector_math.h - exp, sigmoid, tanh, softplus and the normal distribution of vectors. */
+/* vector_math.h - exp, sigmoid, tanh, softplus, sine, cosine and the normal distribution of vectors. */
 #ifndef NN_VECTOR_MATH_H
 #define NN_VECTOR_MATH_H
 #include "vector.h"
@@ -114,6 +114,35 @@ INLINE vec expm1_v(vec x)
 {
     vec power, r = reduce_v(pick(x < LEAST_EXPONENT, splat(LEAST_EXPONENT), x), LIFT, &power);
     return reduced_expm1_v(r) * power * (1 / lifted) + (power * (1 / lifted) - 1);
+}
+
+/* What is left of f v turns without whole ones: from -1/2 to 1/2. The product is not rounded before, where the processor
+ * multiplies and adds in one operation. What is added to round leaves no place for a fraction. */
+INLINE vec turns_left_v(vec f, vec v)
+{
+    const real shift = 3 * (real)FRACTIONLESS;
+    vec whole = (f * v + shift) - shift, left = f * v - whole;
+    return pick(size_of(whole) >= (real)FRACTIONLESS, (vec){}, left);
+}
+
+/* sin(2 pi r) and cos(2 pi r), |r| <= 1/2. Beyond a quarter 1/2 - |r| has the same sine, and minus the cosine. The
+ * polynomials are minimax, off by at most 5e-9 (4e-18). */
+INLINE void sine_cosine_v(vec r, vec *sine, vec *cosine)
+{
+    ivec beyond = size_of(r) > (real)0.25, signs = beyond & (ivec)splat((real)-0.0);
+    vec half = (vec)((ivec)splat((real)0.5) | (ivec)sign_of(r)), near = pick(beyond, half - r, r), q = near * near;
+#ifdef REAL_IS_FLOAT
+    *sine = near * POLYNOMIAL(q, 39.7109184f, -76.5749922f, 81.6022312f, -41.3416775f, 6.28318527f);
+    vec size = POLYNOMIAL(q, -25.0067974f, 60.1482051f, -85.4538307f, 64.9393536f, -19.7392086f, 1.0f);
+#else
+    *sine = near * POLYNOMIAL(q, 0.10085633036793827674, -0.71772358005240099238, 3.8199270504679103805,
+                              -15.094641620509320134, 42.058693923785214191, -76.705859752798497043,
+                              81.605249276073406089, -41.341702240399756229, 6.2831853071795864753);
+    vec size = POLYNOMIAL(q, 0.2720235639806754545, -1.7132389556311552238, 7.9034647260533095954,
+                          -26.42625419538010874, 60.244641317372521654, -85.456817206058522093,
+                          64.939394022664710867, -19.739208802178710338, 1.0);
+#endif
+    *cosine = (vec)((ivec)size ^ signs);
 }
 
 /* exp(-u^2 / 2) for 0 <= u <= NORMAL_END: the rounding error of u^2, found with u in two parts, goes in afterwards. */

@@ -112,7 +112,7 @@ class CpuEngine:
         for spec, column in zip(specs, columns, strict=True):
             spec.kind = self._constant(f"column_{column.kind}")
             spec.values, spec.width, spec.fill = column.values, column.width, column.fill
-            spec.pieces, spec.edges = column.pieces, edges
+            spec.pieces, spec.edges, spec.waves = column.pieces, edges, column.waves
             edges += len(column.edges)
         return specs
 
@@ -129,7 +129,7 @@ class CpuEngine:
             spec.columns = self._columns if layer.columns else self.ffi.NULL
             spec.weight = spec.bias = -1
             if layer.weight_shape:
-                spec.weight, spec.bias = at, at + layer.parameters - layer.biases
+                spec.weight, spec.bias = at, at + layer.parameters - layer.undecayed
                 at += layer.parameters
         return specs
 

@@ -159,7 +159,7 @@ def _trained(flags, layers, stop: StopRequest):
     net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
-        check_plain(flags.model, ds)
+        check_plain(flags.model, ds, flags.number_embedding)
     observers = Observers(flags, net, reading)
     callback = observers.beside(make_progress(console.about_training(ds), flags.quiet, flags.verbose))
     options = keywords(flags, "train")

@@ -16,6 +16,7 @@ from . import extension
 # Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
 # which stays below these, and the layer in word 3 (csrc/dropout.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
+STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
 STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
 STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
@@ -145,6 +146,14 @@ def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, 
         scale(out[at : at + values], fan_in, fan_out)
         at += values
     return out
+
+
+def initial_frequencies(waves: Sequence[tuple[int, float]], seed: int):
+    """Return float64 frequencies, normal. waves: (count, deviation) of each column that has some."""
+    ffi, lib = extension("seq")
+    out = np.empty(sum(count for count, _ in waves))
+    lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_FREQUENCIES)
+    return out * np.repeat([deviation for _, deviation in waves], [count for count, _ in waves])
 
 
 def _scale_he(out, fan_in: int, fan_out: int) -> None:

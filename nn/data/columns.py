@@ -74,7 +74,7 @@ class Columns:
         columns = cls(files, schema, features, targets, path, ids, labelled=labelled, roles=roles)
         if "time" in dict(roles):
             columns = replace(columns, time_reads=columns._time_reads())
-        if schema.of_model and schema.encoding is not None:
+        if schema.of_model and schema.encoding is not None and not schema.encoding.plain:
             reads = tuple(encoder.reads for encoder in schema.encoding.encoders)
             return replace(columns, reads=reads, missing=columns._gap_words(), examined=True)
         return columns

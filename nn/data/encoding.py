@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.records import record_type
 from ..layers import InputColumn
-from ..nn_aux import SCALING_ALIASES
+from ..nn_aux import MOST_WAVES, SCALING_ALIASES, NumberEmbedding
 from ..utils import DataError, log
 from .scaling import constants
 from .statistics import DateStatistics, NumberStatistics, TextStatistics, phase
@@ -62,7 +62,7 @@ class NumberEncoder:
     """A column of numbers: scaled. A gap becomes the median; where training had gaps, a 0/1 input tells them.
 
     Where one value is the usual one, further inputs say how far through each piece of the others a number is (the
-    piecewise linear encoding of Gorishniy, Rubachev and Babenko 2022).
+    piecewise linear encoding of Gorishniy, Rubachev and Babenko 2022). Others may be asked for (NumberEmbedding).
     """
 
     shift: float
@@ -70,21 +70,36 @@ class NumberEncoder:
     median: float
     unknown_share: float = 0.0
     edges: list[float] = field(default_factory=list)  # of pieces, see NumberStatistics.edges
+    waves: int = 0
+    deviation: float = 1.0  # of the waves' first frequencies
     kind = "number"
     reads = "number"
 
     @classmethod
-    def fit(cls, found: NumberStatistics, scaling: str, name: str = "a column") -> NumberEncoder:
-        """Return the encoder of a column; scaling: a name of SCALINGS. name: of the column in messages."""
+    def fit(
+        cls, found: NumberStatistics, scaling: str, embedding: NumberEmbedding | None = None, name: str = "a column"
+    ) -> NumberEncoder:
+        """Return the encoder of a column; scaling: a name of SCALINGS. name: of the column in messages.
+
+        Two values are no axis: they get no waves.
+        """
         shift, scale = _scaling_constants(scaling, found, name)
-        edges = found.edges() if scale else []
-        return cls(shift, scale, found.median, found.gaps / max(1, found.rows), edges)
+        known = shift, scale, found.median, found.gaps / max(1, found.rows)
+        if not scale or (embedding and embedding.kind == "linear"):
+            return cls(*known)
+        if embedding and embedding.kind == "pieces":
+            return cls(*known, found.edges(embedding.count))
+        if embedding and found.distinct > 2:
+            return cls(*known, found.edges(), embedding.count, embedding.deviation)
+        return cls(*known, found.edges())
 
     def inputs(self) -> list[InputColumn]:
-        edges = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} if self.edges else {}
+        more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} if self.edges else {}
+        if self.waves:
+            more |= {"waves": self.waves, "deviation": self.deviation}
         if not self.unknown_share:
-            return [InputColumn("number", **edges)]
-        return [InputColumn("gap", fill=float(self._scaled(np.array([self.median]))[0]), **edges)]
+            return [InputColumn("number", **more)]
+        return [InputColumn("gap", fill=float(self._scaled(np.array([self.median]))[0]), **more)]
 
     def encode(self, values: np.ndarray, words=None) -> list[np.ndarray]:
         values = values.astype(np.float64)
@@ -98,7 +113,8 @@ class NumberEncoder:
     def summary(self) -> str:
         gaps = f"{self.unknown_share:.0%} gaps" if self.unknown_share else ""
         pieces = f"{len(self.edges) - 1} pieces" if self.edges else ""
-        return ", ".join(filter(None, (gaps, pieces)))
+        waves = f"{self.waves} waves" if self.waves else ""
+        return ", ".join(filter(None, (gaps, pieces, waves)))
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         if not self.scale:
@@ -267,10 +283,12 @@ class TableStatistics:
 _STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
 
 
-def _encoder_for(found, scaling: str, is_category: bool, name: str) -> ColumnEncoder:
+def _encoder_for(
+    found, scaling: str, embedding: NumberEmbedding | None, is_category: bool, name: str
+) -> ColumnEncoder:
     """Return the encoder of a column with these statistics."""
     if isinstance(found, NumberStatistics):
-        return NumberEncoder.fit(found, scaling, name)
+        return NumberEncoder.fit(found, scaling, embedding, name)
     if isinstance(found, DateStatistics):
         return DateEncoder.fit(found)
     counts = found.counts()
@@ -284,33 +302,38 @@ def _encoder_for(found, scaling: str, is_category: bool, name: str) -> ColumnEnc
 class Encoding:
     """The encoders of a table's feature columns, in the file's order.
 
-    names: of the columns, None without a header. places: of the columns in the file, from 0.
+    names: of the columns, None without a header. places: of the columns in the file, from 0. plain: all columns are
+    numbers without gaps, and read as such.
     """
 
     encoders: tuple[ColumnEncoder, ...]
     names: list[str] | None = None
     places: tuple[int, ...] = ()
+    plain: bool = False
 
     @classmethod
     def fit(
         cls,
         found: TableStatistics,
         scaling: str,
+        embedding: NumberEmbedding | None = None,
         *,
         names: list[str] | None = None,
         places: tuple[int, ...] = (),
         categories: frozenset[int] = frozenset(),
+        plain: bool = False,
     ) -> Encoding:
         """Return the encoding that the statistics of the training rows ask for.
 
-        scaling: of numbers, a name of SCALINGS. categories: columns, by their places among the features, that are
+        scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
+        it. categories: columns, by their places among the features, that are
         categories though they hold yes/no words.
         """
         encoders = (
-            _encoder_for(column, scaling, index in categories, f"column {names[index] if names else index}")
+            _encoder_for(column, scaling, embedding, index in categories, f"column {names[index] if names else index}")
             for index, column in enumerate(found.columns)
         )
-        return cls(tuple(encoders), names, places)
+        return cls(tuple(encoders), names, places, plain)
 
     @property
     def features(self) -> int:
@@ -396,8 +419,8 @@ class Encoding:
 
     def to_dict(self) -> dict:
         """Return the encoding as a model's metadata hold it."""
-        columns = [{"kind": encoder.kind, **vars(encoder)} for encoder in self.encoders]
-        return {"columns": columns, "places": list(self.places)}
+        columns = [{"kind": encoder.kind, **_fields_of(encoder)} for encoder in self.encoders]
+        return {"columns": columns, "places": list(self.places), **({"plain": True} if self.plain else {})}
 
     @classmethod
     def from_dict(cls, values: dict, names: list[str] | None) -> Encoding:
@@ -405,16 +428,33 @@ class Encoding:
         try:
             encoders = tuple(_encoder_of(dict(column)) for column in values["columns"])
             places = tuple(int(place) for place in values["places"])
+            plain = _plain_of(values, encoders)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError("damaged encoding of columns, expected a known kind with its constants") from error
-        return cls(encoders, names, places)
+        return cls(encoders, names, places, plain)
+
+
+def _plain_of(values: dict, encoders: tuple[ColumnEncoder, ...]) -> bool:
+    """Return whether the columns are plain numbers. Raises ValueError where they cannot be."""
+    plain = values.get("plain", False)
+    if plain not in (True, False) or (plain and not all(isinstance(encoder, NumberEncoder) for encoder in encoders)):
+        raise ValueError("plain")
+    return bool(plain)
+
+
+_OF_WAVES = ("waves", "deviation")  # fields that came later: files without waves stay as they were
+
+
+def _fields_of(encoder: ColumnEncoder) -> dict:
+    fields = vars(encoder)
+    return fields if fields.get("waves") else {name: fields[name] for name in fields if name not in _OF_WAVES}
 
 
 def _encoder_of(values: dict) -> ColumnEncoder:
     """Return an encoder of its kind and fields. Raises KeyError, TypeError or ValueError for others."""
     encoder = ENCODERS[values.pop("kind")](**values)
     for name, value in vars(encoder).items():
-        numbers = name in ("shift", "scale", "median", "share", "unknown_share")
+        numbers = name in ("shift", "scale", "median", "share", "unknown_share", "deviation")
         if numbers and not (isinstance(value, (int, float)) and math.isfinite(value)):
             raise ValueError(name)
     if isinstance(encoder, CategoryEncoder):
@@ -423,11 +463,18 @@ def _encoder_of(values: dict) -> ColumnEncoder:
             raise ValueError("values")
         if not (isinstance(encoder.width, int) and 0 <= encoder.width <= MOST_WIDTH and encoder.shared in (0, 1)):
             raise ValueError("width")
-    if isinstance(encoder, NumberEncoder) and not _ascend(encoder.edges):
-        raise ValueError("edges")
+    if isinstance(encoder, NumberEncoder):
+        _check_number(encoder)
     if isinstance(encoder, DateEncoder) and not set(encoder.cycles) <= {"year", "week", "day"}:
         raise ValueError("cycles")
     return encoder
+
+
+def _check_number(encoder: NumberEncoder) -> None:
+    if not _ascend(encoder.edges):
+        raise ValueError("edges")
+    if type(encoder.waves) is not int or not 0 <= encoder.waves <= MOST_WAVES or encoder.deviation <= 0:
+        raise ValueError("waves")
 
 
 def _ascend(edges: list) -> bool:

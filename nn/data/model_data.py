@@ -16,6 +16,7 @@ from .memory import block_rows, check_memory, program_bytes
 from .source import are_there
 from .splits import split_holdout
 from .stream import BlockSet, StreamedDataset
+from .table_rows import TableRows
 
 LABEL_BYTES = 64  # a row, while the held-out rows of each class are found
 
@@ -39,7 +40,7 @@ def load_for(
 def _tell_strangers(net, ds: Dataset) -> None:
     """Warn of columns whose gaps and unseen values are much more frequent than in training."""
     if net.encoding is not None:
-        net.encoding.tell(ds.x)
+        net.encoding.tell(TableRows.of(ds.x))
 
 
 def blocks_for(

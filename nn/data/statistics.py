@@ -44,19 +44,26 @@ class NumberStatistics:
         """The median, 0 where there are gaps only."""
         return float(np.median(self._sample)) if len(self._sample) else 0.0
 
-    def edges(self) -> list[float]:
-        """Return the ends of PIECES pieces, which hold as many of the values beside the usual one each.
+    @property
+    def distinct(self) -> int:
+        """Different values of the sample."""
+        return len(np.unique(self._sample))
 
-        Only for columns in which one value is more than half of all, as 0 is among gains: scaled by their deviation the
-        others would lie too close together. Empty for all other columns.
+    def edges(self, pieces: int | None = None) -> list[float]:
+        """Return the ends of pieces, which hold as many of the values beside the usual one each.
+
+        The usual value is more than half of all, as 0 is among gains: scaled by their deviation the others would lie
+        too close together. None: PIECES, and none of a column without a usual value. Empty for two values and fewer.
         """
         values, counts = np.unique(self._sample, return_counts=True)
-        if len(values) < 4 or 2 * counts.max() <= counts.sum() or counts.sum() - counts.max() < LEAST_OTHERS:
+        usual = values[2 * counts > counts.sum()]
+        others = self._sample[~np.isin(self._sample, usual)]
+        if pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS):
             return []
-        usual = values[counts.argmax()]
-        others = self._sample[self._sample != usual]
-        quantiles = np.quantile(others, np.linspace(0, 1, PIECES + 1), method="inverted_cdf")
-        return np.unique([usual, *quantiles]).tolist()
+        if len(values) < 3:
+            return []
+        quantiles = np.quantile(others, np.linspace(0, 1, (pieces or PIECES) + 1), method="inverted_cdf")
+        return np.unique([*usual, *quantiles]).tolist()
 
 
 class TextStatistics:

@@ -308,6 +308,15 @@ class StreamedDataset:
         """Return the rows of each class, in the order of `classes`."""
         return self._counts
 
+    def statistics(self) -> TableStatistics:
+        """Return what the training rows tell of each feature; those of plain numbers are read again."""
+        if self.reads:
+            return self.moments
+        found = TableStatistics(("number",) * self.inputs)
+        for ds in self.read(self.training, 0, self.training.rows):
+            found.add(TableRows.of(ds.x))
+        return found
+
     # ---- rows
 
     def split(self, holdout: float, seed: int, validation: float = 0.0) -> None:

@@ -23,6 +23,14 @@ class TableRows:
     words: list[list[str]]
     dates: np.ndarray  # (rows, columns of dates) float64
 
+    @classmethod
+    def of(cls, x: np.ndarray | TableRows) -> TableRows:
+        """Return rows of a table; numbers alone (rows, inputs) are taken as columns of numbers."""
+        if isinstance(x, TableRows):
+            return x
+        none = np.zeros((len(x), 0))
+        return cls(("number",) * x.shape[1], x, none.astype(np.int32), [], none)
+
     def __len__(self) -> int:
         return len(self.numbers)
 

@@ -39,8 +39,12 @@ def check_layers(layers: list[Layer]) -> None:
             )
 
 
-def check_plain(path: str, ds) -> None:
+def check_plain(path: str, ds, number_embedding: str | None = None) -> None:
     """Raise UsageError if the text cannot hold what becomes of such data; to be called before training."""
+    if number_embedding is not None:
+        raise UsageError(
+            f"--number_embedding {number_embedding}: a .m file knows numbers alone; give --model another suffix, .bin"
+        )
     kinds = set(getattr(ds.x, "kinds", ()) if hasattr(ds, "x") else ds.reads or ())
     if kinds:
         raise UsageError(

@@ -24,6 +24,7 @@ from ..nn_aux import (
     LEARNING_RATES,
     LOSSES,
     MONITORS,
+    NUMBER_EMBEDDINGS,
     OPTIMIZERS,
     SCALING_ALIASES,
     SCALINGS,
@@ -31,6 +32,7 @@ from ..nn_aux import (
     TASKS,
     WEIGHT_DECAYS,
     is_class_weight,
+    is_number_embedding,
     threshold_rules,
     threshold_value,
     validation_value,
@@ -88,6 +90,7 @@ NOT_NEGATIVE = Value(float, lambda value: 0 <= value < math.inf, "a finite numbe
 SHARE = Value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 VALIDATION = Value(validation_value, bool, "a share above 0 and below 1, or a file")
 CLASS_WEIGHT = Value(str, is_class_weight, "none, balanced, or a number of at least 0 for each class, 1,10")
+NUMBER_EMBEDDING = Value(str, is_number_embedding, NUMBER_EMBEDDINGS)
 THRESHOLD = Value(threshold_value, lambda value: True, f"a finite number, {threshold_rules()}")
 GPUS = Value(device_numbers, bool, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)")
 TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a value that is no flag")
@@ -202,6 +205,12 @@ FLAGS = [
     Flag(
         "missing", TABLE, "More words that stand for a gap, beside an empty field, ?, NA, nan, null and None.", TEXT,
         "WORDS", keyword_of="load",
+    ),
+    Flag(
+        "number_embedding", TABLE,
+        "What numbers become beside themselves: linear (nothing), piecesN of their axis, wavesN or wavesN:DEVIATION "
+        "(pieces, where one value is the usual one).",
+        NUMBER_EMBEDDING, "KIND", keyword_of="train",
     ),
     Flag(
         "separator", TABLE, "Between the fields of a text file (found out): a character, or tab.", TEXT, "CHAR",

@@ -44,6 +44,7 @@ def train(
     patience: int | None = None,
     refit: bool | None = None,
     split_seed: int | None = None,
+    number_embedding: str | None = None,
     networks: int | None = None,
     vary: str | None = None,
     keep: int | None = None,
@@ -78,6 +79,10 @@ def train(
     `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
     stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
     validation rows too, for as many epochs as were best. split_seed: draws held-out and validation rows (net.seed).
+
+    number_embedding: what columns of numbers become beside themselves, decided by the training rows: linear (nothing),
+    piecesN (N pieces of the axis, by quantiles), wavesN or wavesN:DEVIATION (N waves, first frequencies of this
+    deviation). None: pieces where one value is the usual one. A network that has its encoding keeps it.
 
     networks: train as many, with seeds net.seed, net.seed + 1, ..., on the same rows, each stopped by itself. The
     network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the

@@ -18,6 +18,7 @@ from ..nn_aux import (
     DEFAULTS,
     LEARNING_RATES,
     NO_CLASS_WEIGHT,
+    NUMBER_EMBEDDINGS,
     OPTIMIZERS,
     REFERENCE,
     SCALING_ALIASES,
@@ -26,6 +27,7 @@ from ..nn_aux import (
     WEIGHT_DECAYS,
     check_reference,
     is_class_weight,
+    is_number_embedding,
     is_validation,
     threshold_rules,
     threshold_value,
@@ -42,6 +44,7 @@ LATER = {  # flags that came after the first files, whose bytes stay as they wer
     "patience": None,
     "refit": False,
     "split_seed": None,
+    "number_embedding": None,
 }
 OF_VALIDATION = ("monitor", "patience", "refit")  # flags that mean nothing without validation rows
 
@@ -85,6 +88,7 @@ class Options:
     patience: int | None = _range("at least 1", lambda value: value is None or value >= 1)
     refit: bool = _range("true or false", lambda value: isinstance(value, bool))
     split_seed: int | None = _range("from 0 to 4294967295", lambda value: value is None or 0 <= value < 2**32)
+    number_embedding: str | None = _range(NUMBER_EMBEDDINGS, is_number_embedding)
 
     def __post_init__(self):
         for option in fields(self):

@@ -20,7 +20,7 @@ from ..data.table_rows import TableRows
 from ..ds import Dataset, check_trainable
 from ..files.checkpoint import Position
 from ..nn import Network
-from ..nn_aux import ACTIVATIONS, DEFAULTS
+from ..nn_aux import ACTIVATIONS, DEFAULTS, number_embedding_value
 from ..utils import DataError, UsageError, log
 from .options import Options, is_decided_later, without_validation
 from .validation import LOSS, JudgedRows, truth_of
@@ -285,16 +285,23 @@ def kinds_of_columns(net) -> dict[str, str]:
 
 
 def fit_encoding(net, ds: Dataset | StreamedDataset, o: Options, split: Split | None = None) -> None:
-    """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers."""
+    """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
+    they are to become more."""
+    asked = o.number_embedding
+    embedding = None if asked is None else number_embedding_value(asked)
+    if embedding and ds.are_images:
+        raise UsageError(f"--number_embedding {asked}: is for columns of numbers, the data are images; leave it out")
     if isinstance(ds, StreamedDataset):
         ds.split(o.holdout, split_seed(o, net.seed), o.validation_share)
-        found = ds.moments if ds.reads else None
+        plain = not ds.reads
+        found = ds.statistics() if embedding or not plain else None
     else:
         rows = (split or split_of(ds, o, net.seed)).training
-        found = TableStatistics.of(ds.x, rows) if isinstance(ds.x, TableRows) else None
+        plain = not isinstance(ds.x, TableRows)
+        found = TableStatistics.of(TableRows.of(ds.x), rows) if embedding or not plain else None
     if found is not None:
-        where = {"names": ds.columns, "places": ds.places, "categories": ds.categories}
-        net.adopt(Encoding.fit(found, o.scaling, **where))
+        where = {"names": ds.columns, "places": ds.places, "categories": ds.categories, "plain": plain}
+        net.adopt(Encoding.fit(found, o.scaling, embedding, **where))
 
 
 def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:

@@ -24,8 +24,8 @@ ALL_LAYERS = (
 )
 LARGE = "3x40x40,conv32k3,conv64k3,maxpool2,maxpool3s2,600,5"  # convolutions as products
 COLUMNS = (
-    InputColumn("number", edges=(-1.0, 0.1, 1e30)),
-    InputColumn("gap", fill=0.1, edges=(0.3, 0.4)),
+    InputColumn("number", edges=(-1.0, 0.1, 1e30), waves=12),
+    InputColumn("gap", fill=0.1, edges=(0.3, 0.4), waves=30),
     InputColumn("embedding", values=10_000, width=8),
     InputColumn("embedding", values=3, width=300),
     InputColumn("onehot", values=5),

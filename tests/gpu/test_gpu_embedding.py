@@ -29,8 +29,17 @@ PIECES = (
     (InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.3, edges=EDGES[::5]), NUMBER),
     (InputColumn("gap", edges=(-0.5, 0.625)), InputColumn("embedding", values=20, width=2)),
 )
-COLUMNS = {"mixed": sum(MIXED, ()), "few": sum(FEW, ()), "no table": sum(NO_TABLE, ()), "pieces": sum(PIECES, ())}
-COUNTS = {"mixed": (4, 1, 2, 3), "few": (1, 0, 2, 0), "no table": (2, 0, 0, 2), "pieces": (4, 0, 0, 1)}  # of a record
+WAVES = (
+    (InputColumn("number", waves=12), InputColumn("gap", fill=0.3, edges=EDGES[::9], waves=57), NUMBER),
+    (InputColumn("gap", waves=1), InputColumn("embedding", values=20, width=2)),
+)
+ONLY_WAVES = ((InputColumn("gap", fill=0.5, waves=12), InputColumn("number", waves=12)),)
+GROUPS = {"mixed": MIXED, "few": FEW, "no table": NO_TABLE, "pieces": PIECES, "waves": WAVES, "only waves": ONLY_WAVES}
+COLUMNS = {name: sum(groups, ()) for name, groups in GROUPS.items()}
+COUNTS = {  # of a record
+    "mixed": (4, 1, 2, 3), "few": (1, 0, 2, 0), "no table": (2, 0, 0, 2), "pieces": (4, 0, 0, 1),
+    "waves": (4, 0, 0, 1), "only waves": (2, 0, 0, 0),
+}  # fmt: skip
 ITEMS = "13:tanh,3"
 
 
@@ -84,6 +93,7 @@ def trained(net, data, rows, optimizer="adam", batch=64, epochs=1):
 def assert_near(found, expected, layers, tolerance):
     """Each table, and all the rest, is as near as the whole must be: a large table hides no small one."""
     sizes = [column.parameters for column in layers[0].columns if column.parameters]
+    sizes += [column.waves for column in layers[0].columns if column.waves]
     ends = np.cumsum(sizes)
     for mine, theirs in zip(np.split(found, ends), np.split(expected, ends), strict=True):
         assert np.linalg.norm(theirs) > 0
@@ -97,7 +107,8 @@ def assert_near(found, expected, layers, tolerance):
     ("name", "rows", "dtype"),
     [
         ("mixed", 33, "float64"), ("mixed", 4096, "float32"), ("few", 1, "float64"), ("few", 700, "float64"),
-        ("no table", 50, "float32"),
+        ("no table", 50, "float32"), ("waves", 700, "float64"), ("waves", 4096, "float32"),
+        ("only waves", 33, "float64"), ("only waves", 65, "float32"),
     ],
 )  # fmt: skip
 def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
@@ -121,6 +132,8 @@ GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phas
         ("mixed", "float64", "adam", 64, ONE_LAUNCH), ("mixed", "float32", "sgd", 64, ONE_LAUNCH),
         ("mixed", "float64", "sgd", 64, GRAPHS), ("few", "float32", "adam", 300, ONE_LAUNCH),
         ("few", "float64", "sgd", 300, GRAPHS), ("no table", "float64", "adam", 64, ONE_LAUNCH),
+        ("waves", "float64", "adam", 64, ONE_LAUNCH), ("waves", "float32", "sgd", 300, GRAPHS),
+        ("only waves", "float32", "adam", 64, ONE_LAUNCH), ("only waves", "float64", "sgd", 300, GRAPHS),
     ],
 )  # fmt: skip
 def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batch, runner, backend, monkeypatch):
@@ -186,6 +199,19 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
     assert ((outs[0] > 0) & (outs[0] < 1)).sum() > 1000
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_waves_are_good_to_a_few_units_in_the_last_place(dtype, gpu):
+    rng, column = np.random.default_rng(3), InputColumn("number", waves=100)
+    x = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]).astype(dtype)
+    values = {"layer0.weight": rng.normal(size=100), "layer1.weight": np.eye(201), "layer1.bias": np.zeros(201)}
+    outs = []
+    for backend in ("seq", "cuda"):
+        net = Network("1,201", "regression", backend=backend, dtype=dtype, input_columns=[column])
+        net.set_parameters(values)
+        outs.append(net.predict(x))
+    np.testing.assert_allclose(outs[1][:, 1:], outs[0][:, 1:], atol=4 * np.finfo(dtype).eps)
+
+
 def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)  # some batches at a time
     records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 1003)
@@ -219,6 +245,9 @@ def test_routes_and_recorded_steps_name_the_layer(gpu):
     net = network("mixed", "cuda", "float32")
     assert net.engine.routes(64)[1] == "layer 0 embedding: forward embedding_forward; backward embedding_backward_table"
     assert network("no table", "cuda", "float32").engine.routes(64)[1] == "layer 0 embedding: forward embedding_forward"
+    assert network("only waves", "cuda", "float32").engine.routes(64)[1] == (
+        "layer 0 embedding: forward embedding_forward, embedding_waves_forward; backward embedding_backward_waves"
+    )
     net.engine.record(2)
     records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 200)
     trained(net, net.engine.load(records, y), 200, "sgd")
@@ -248,7 +277,7 @@ def two_gpus(gpu):
     return {"gpus": (0, 1)}
 
 
-@pytest.mark.parametrize("name", ["mixed", "few", "no table"])
+@pytest.mark.parametrize("name", ["mixed", "few", "no table", "waves"])
 def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
     one, two = (network(name, "cuda", "float64", **options) for options in ({}, two_gpus))
     records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 301)
@@ -259,7 +288,7 @@ def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
 
 
 @pytest.mark.parametrize("distribute", ["mirrored", "central"])
-@pytest.mark.parametrize("name", ["mixed", "no table"])
+@pytest.mark.parametrize("name", ["mixed", "no table", "only waves"])
 def test_two_gpus_train_on_records_as_one_does(name, distribute, two_gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
     records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 701)

@@ -72,6 +72,13 @@ static unsigned __ballot_sync(unsigned, bool mine)
     return mask;
 }
 static int __popc(unsigned v) { return __builtin_popcount(v); }
+static float __fmul_rn(float a, float b) { return a * b; }
+static double __dmul_rn(double a, double b) { return a * b; }
+static void sincospi(double x, double *sine, double *cosine) { *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
+static void sincospif(float x, float *sine, float *cosine)
+{
+    *sine = (float)sin(M_PI * x), *cosine = (float)cos(M_PI * x);
+}
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 static unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 {

@@ -67,6 +67,7 @@ ALONE = [
     "onehot,17:tanh",
     "table,1",
     "pieces,6",
+    "waves,7",
 ]
 STACKS = [
     "1x12x12,conv4k2same:tanh,conv4k2same:tanh,maxpool4,8:tanh,3",
@@ -85,6 +86,8 @@ STACKS = [
     "table,60:tanh,10:relu,1",
     "onehot,40:relu,8:tanh,2",
     "pieces,40:tanh,8:relu,2",
+    "waves,40:tanh,8:relu,2",
+    "only waves,9:tanh,2",
 ]
 
 
@@ -106,6 +109,16 @@ TABLES = {  # first word of a spec here -> the values of a row that its embeddin
         InputColumn("embedding", values=9, width=2),
         InputColumn("number", edges=(-1.5, -1.0, 0.125, 0.25, 1.75, 3.0)),
     ),
+    "waves": (
+        InputColumn("number", waves=3),
+        InputColumn("embedding", values=9, width=2),
+        InputColumn("gap", fill=0.3, edges=(-0.5, 0.25, 0.75), waves=17),
+        InputColumn("number"),
+        InputColumn("onehot", values=2),
+        InputColumn("embedding", values=5, width=3),
+        InputColumn("gap", fill=-1.5, waves=8),
+    ),
+    "only waves": (InputColumn("number"), InputColumn("number", waves=12), InputColumn("number", waves=1)),
 }
 KINDS = {  # layer kind -> a network with a layer of it
     "dense": "7,5:tanh,3",

@@ -196,12 +196,16 @@ def activation_backward(layer, dz, x, w, mask):
 
 
 def embedding_tables(layer, w):
-    """Yield (column, its first output, its table (values, width) or None) of each column; the tables are views of w."""
+    """Yield (column, its first output, its table (values, width), or its frequencies, or None) of each column; these
+    are views of w."""
     out = at = 0
+    waves = sum(column.parameters for column in layer.columns)
     for column in layer.columns:
-        table = w[at : at + column.parameters].reshape(column.values, column.width) if column.parameters else None
-        yield column, out, table
-        out, at = out + column.outputs, at + column.parameters
+        learned = w[waves : waves + column.waves] if column.waves else None
+        if column.parameters:
+            learned = w[at : at + column.parameters].reshape(column.values, column.width)
+        yield column, out, learned
+        out, at, waves = out + column.outputs, at + column.parameters, waves + column.waves
 
 
 def pieces_of(column, v):
@@ -215,31 +219,52 @@ def pieces_gradient(column, x, dz):
     return np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0).sum(1)
 
 
+def waves_of(v, frequencies):
+    """(rows, 2 waves): sines, then cosines; nothing without frequencies."""
+    if frequencies is None:
+        return np.zeros((len(v), 0))
+    angles = 2 * np.pi * v[:, None].astype(np.float64) * frequencies
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def angles_gradient(v, frequencies, dz):
+    """(rows, waves): the gradient of the angles, from that of sines, then cosines."""
+    sines, cosines = np.split(waves_of(v, frequencies), 2, axis=1)
+    of_sines, of_cosines = np.split(dz, 2, axis=1)
+    return of_sines * cosines - of_cosines * sines
+
+
 def embedding_forward(layer, x, w, b, mask):
     parts = []
-    for value, (column, _, table) in zip(x.T, embedding_tables(layer, w), strict=True):
+    for value, (column, _, learned) in zip(x.T, embedding_tables(layer, w), strict=True):
         if column.kind == "number":
-            parts += [value[:, None], pieces_of(column, value)]
+            parts += [value[:, None], pieces_of(column, value), waves_of(value, learned)]
         elif column.kind == "gap":
             gap = np.isnan(value)
             filled = np.where(gap, column.fill, value)
-            parts += [filled[:, None], gap[:, None], pieces_of(column, filled)]
+            parts += [filled[:, None], gap[:, None], pieces_of(column, filled), waves_of(filled, learned)]
         elif column.kind == "onehot":
             parts.append(value[:, None] == np.arange(column.values))
         else:
-            parts.append(table[value.astype(int)])
+            parts.append(learned[value.astype(int)])
     return np.concatenate(parts, 1)
 
 
 def embedding_backward(layer, dz, x, w, mask):
     dx, dw = np.zeros(x.shape), None if w is None else np.zeros(w.shape)
-    for k, (column, out, table) in enumerate(embedding_tables(layer, dw)):
+    learned = [values for _, _, values in embedding_tables(layer, w)]
+    for k, (column, out, gradient) in enumerate(embedding_tables(layer, dw)):
         if column.kind in ("number", "gap"):
-            end = out + column.outputs
-            of_pieces = pieces_gradient(column, x[:, k], dz[:, end - column.pieces : end])
-            dx[:, k] = np.where(np.isnan(x[:, k]), 0, dz[:, out] + of_pieces)
-        elif table is not None:
-            np.add.at(table, x[:, k].astype(int), dz[:, out : out + column.width])
+            waves = out + column.outputs - 2 * column.waves
+            dx[:, k] = dz[:, out] + pieces_gradient(column, x[:, k], dz[:, waves - column.pieces : waves])
+            if column.waves:
+                v = np.where(np.isnan(x[:, k]), column.fill, x[:, k])
+                angles = angles_gradient(v, learned[k], dz[:, waves : out + column.outputs])
+                gradient += 2 * np.pi * v @ angles
+                dx[:, k] += 2 * np.pi * angles @ learned[k]
+            dx[np.isnan(x[:, k]), k] = 0
+        elif gradient is not None:
+            np.add.at(gradient, x[:, k].astype(int), dz[:, out : out + column.width])
     return dx, dw, None
 
 

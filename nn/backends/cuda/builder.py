@@ -130,7 +130,7 @@ class Builder:
         return nodes
 
     def _wants_gradient(self, node: LayerNode) -> bool:
-        """Return whether a layer does anything in the backward pass: columns without a table have nothing to learn."""
+        """Return whether a layer does anything in the backward pass: columns alone learn nothing."""
         return self.purpose.kind == "gradients" or node.layer.kind != "embedding" or node.layer.parameters > 0
 
     def _active_nodes(self) -> list[LayerNode]:
@@ -181,7 +181,7 @@ class Builder:
         splits, gradient = (1, node.gradient_sum) if node.gradient_sum else (node.row_splits, node.gradient)
         if self.purpose.kind == "gradients":
             return self._put_gradients(Buffer("out", node.at), gradient, splits, size)
-        settings = self.purpose.optimizer, splits, size - node.layer.biases, size
+        settings = self.purpose.optimizer, splits, size - node.layer.undecayed, size
         arguments = f"{node.at}LL", gradient, CONTROL, BATCH
         return Op("update_layer", settings, arguments, self._gradient_blocks(splits, size), writes=(node.weight,))
 

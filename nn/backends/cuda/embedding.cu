@@ -1,5 +1,6 @@
-/* embedding.cu - a table's columns become numbers: themselves, with their gaps told, pieces of their axis, one-hot
- * codes, rows of tables that are trained. A code is a real here; one that no table has, which the host refuses, is a row of zeros.
+/* embedding.cu - a table's columns become numbers: themselves, with their gaps told, pieces of their axis, waves of
+ * frequencies that are trained, one-hot codes, rows of tables that are trained. A code is a real here; one that no table
+ * has, which the host refuses, is a row of zeros.
  */
 
 static_assert(COLUMN_KINDS == 4 && NUMBER < 4 && GAP < 4 && ONEHOT < 4 && EMBEDDING < 4,
@@ -12,6 +13,13 @@ struct embedding_column {
     double fill;                        /* instead of a gap */
     int pieces;                         /* of a number's axis, 0: none */
     const real *edges;                  /* (pieces + 1), ascending */
+};
+
+/* A wave of a number. */
+struct embedding_wave {
+    int in, sine, cosine;               /* the number among the values of x, the wave's outputs */
+    int gaps;                           /* whether x may have some, which become */
+    double fill;
 };
 
 /* to[0 .. width-1] = *row, 0 for NULL: eight loads under way at a time */
@@ -63,6 +71,87 @@ __device__ void embedding_forward(real *out, const real *x, const embedding_colu
             bool there = value >= 0 && value < column.values;
             copy_or_zero(to, there ? tables + column.table + (int64)value * column.width : 0, column.width);
         }
+    }
+}
+
+/* The number that a wave of x is of. */
+__device__ inline real number_of(real x, const embedding_wave &wave) { return x != x && wave.gaps ? (real)wave.fill : x; }
+
+__device__ inline void sine_cosine(float r, float *sine, float *cosine) { sincospif(2 * r, sine, cosine); }
+__device__ inline void sine_cosine(double r, double *sine, double *cosine) { sincospi(2 * r, sine, cosine); }
+
+/* What is left of f v turns without whole ones, as in csrc/omp/vector_math.h. */
+__device__ inline float turns_left(float f, float v)
+{
+    float whole = rintf(__fmul_rn(f, v));
+    return fabsf(whole) >= 0x1p22f ? 0 : fmaf(f, v, -whole);
+}
+__device__ inline double turns_left(double f, double v)
+{
+    double whole = rint(__dmul_rn(f, v));
+    return fabs(whole) >= 0x1p51 ? 0 : fma(f, v, -whole);
+}
+
+/* The waves' part of out (n,O) from x (n,I), a thread a wave of a row. */
+template <int WAVES, int I, int O>
+__device__ void embedding_waves_forward(real *out, const real *x, const embedding_wave *waves, const real *frequencies,
+                                        int n, block_range range)
+{
+    for (int e = range.first(); e < n * WAVES; e += range.stride()) {
+        const embedding_wave wave = waves[e % WAVES];
+        int row = e / WAVES;
+        real *to = out + (size_t)row * O, v = number_of(x[(size_t)row * I + wave.in], wave);
+        sine_cosine(turns_left(frequencies[e % WAVES], v), to + wave.sine, to + wave.cosine);
+    }
+}
+
+/* The gradient of a wave's turns, but for the factor 2 pi, from a row of outputs and their gradients. */
+__device__ inline real turns_gradient(const real *dz, const real *out, const embedding_wave &wave)
+{
+    return dz[wave.sine] * out[wave.cosine] - dz[wave.cosine] * out[wave.sine];
+}
+
+/* g = the frequencies' gradients, in SPLITS partial sums of shares of the batch's rows, SIZE values apart. A block has
+ * 32 waves, 8 threads each, whose sums of every eighth row are added up too. */
+template <int SPLITS, int SIZE, int WAVES, int I, int O>
+__device__ void embedding_backward_waves(real *g, const real *dz, const real *out, const real *x,
+                                         const embedding_wave *waves, int n, block_range range)
+{
+    enum { SHARES = THREADS / 32, PARTS = (WAVES + 31) / 32 };
+    real *sums = (real *)BLOCK_MEMORY;
+    int share = threadIdx.x / 32, rows = (n + SPLITS - 1) / SPLITS;
+    for (int item = range.id; item < PARTS * SPLITS; item += range.count) {
+        int i = item % PARTS * 32 + threadIdx.x % 32, split = item / PARTS, end = min(n, (split + 1) * rows);
+        const embedding_wave wave = waves[min(i, WAVES - 1)];
+        real sum = 0;
+        #pragma unroll 4
+        for (int row = split * rows + share; row < end; row += SHARES)
+            sum += number_of(x[(size_t)row * I + wave.in], wave)
+                 * turns_gradient(dz + (size_t)row * O, out + (size_t)row * O, wave);
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        if (share == 0 && i < WAVES) {
+            for (int s = 1; s < SHARES; s++)
+                sum += sums[threadIdx.x + s * 32];
+            g[(int64)split * SIZE + i] = (real)6.283185307179586477 * sum;
+        }
+        __syncthreads();                /* before the sums of the next item, or another op's block memory */
+    }
+}
+
+/* The waves' part of dx (n,I), which has the others' already; nothing for a gap. */
+template <int WAVES, int I, int O>
+__device__ void embedding_backward_waves_input(real *dx, const real *dz, const real *out, const real *x,
+                                               const embedding_wave *waves, const real *frequencies, int n,
+                                               block_range range)
+{
+    for (int e = range.first(); e < n * I; e += range.stride()) {
+        real sum = 0;
+        for (int i = 0; i < WAVES; i++)
+            if (waves[i].in == e % I)
+                sum += frequencies[i] * turns_gradient(dz + (size_t)(e / I) * O, out + (size_t)(e / I) * O, waves[i]);
+        if (x[e] == x[e])
+            dx[e] += (real)6.283185307179586477 * sum;
     }
 }
 

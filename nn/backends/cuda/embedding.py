@@ -1,4 +1,7 @@
-"""The embedding layer on the GPU: the values of a table's row become numbers (embedding.cu)."""
+"""The embedding layer on the GPU: the values of a table's row become numbers (embedding.cu).
+
+Its parameters are the tables, then the frequencies of all waves.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from .program import ROWS, LayerNode, Op, Phase
 
 COLUMNS = "embedding_columns"  # the array of struct embedding_column, in CUDA source
 EDGES = "embedding_edges"  # of all columns, one after another
-SPLIT_ROWS = 64  # of a batch that are worth a partial sum of the tables' gradients,
+WAVES = "embedding_waves"  # the array of struct embedding_wave, one for each frequency
+SPLIT_ROWS = 64  # of a batch that are worth a partial sum of the parameters' gradients,
 SPLIT_VALUES = 1 << 18  # and values of all these sums, which are written and read again
 
 
@@ -17,16 +21,27 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phase of the forward pass; the columns become a part of the program's source."""
     ws.program.declarations.append(_declaration(node.layer))
     settings, arguments = _sizes(node.layer), (node.out, node.x, COLUMNS, node.weight, ROWS)
-    return [[Op("embedding_forward", settings, arguments, _blocks(ws, node), writes=(node.out,))]]
+    ops = [Op("embedding_forward", settings, arguments, _blocks(ws, node), writes=(node.out,))]
+    if waves := node.layer.frequencies:
+        blocks, arguments = ws.elementwise(ws.rows * waves), (node.out, node.x, WAVES, node.undecayed, ROWS)
+        ops.append(Op("embedding_waves_forward", (waves, *settings), arguments, blocks, writes=(node.out,)))
+    return [ops]
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the backward pass: the tables' gradients, and dx where somebody asks for it."""
-    ops = _tables(ws, node) if node.layer.parameters else []
+    """Return the phases of the backward pass: the parameters' gradients, and dx where somebody asks for it, that of
+    waves after that of the numbers themselves."""
+    ops = _gradients(ws, node) if node.layer.parameters else []
     if node.dx:
         settings, arguments = _sizes(node.layer), (node.dx, node.dz, node.x, COLUMNS, ROWS)
         ops.append(Op("embedding_backward_input", settings, arguments, _blocks(ws, node), writes=(node.dx,)))
-    return [ops] if ops else []
+    phases = [ops] if ops else []
+    if node.dx and node.layer.frequencies:
+        settings = node.layer.frequencies, *_sizes(node.layer)
+        arguments = node.dx, node.dz, node.out, node.x, WAVES, node.undecayed, ROWS
+        op = Op("embedding_backward_waves_input", settings, arguments, _blocks(ws, node), writes=(node.dx,))
+        phases.append([op])
+    return phases
 
 
 def _sizes(layer: Layer) -> tuple[int, int]:
@@ -57,16 +72,34 @@ def _declaration(layer: Layer) -> str:
         )
         edges += map(float, column.edges)
     declared = f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n" if edges else ""
+    declared += _waves_declaration(layer) if layer.frequencies else ""
     return f"{declared}__device__ const embedding_column {COLUMNS}[] = {{\n{''.join(lines)}}};"
 
 
-def _tables(ws: Workspace, node: LayerNode) -> list[Op]:
-    """Return an op for the gradient of each table."""
+def _waves_declaration(layer: Layer) -> str:
+    """Return the waves in CUDA source, in the order of their frequencies."""
+    lines = []
+    for at, (column, out, _) in enumerate(_places(layer)):
+        sines, gaps = out + column.outputs - 2 * column.waves, int(column.kind == "gap")
+        for sine in range(sines, sines + column.waves):
+            lines.append(f"    {{{at}, {sine}, {sine + column.waves}, {gaps}, {float(column.fill)!r}}},\n")
+    return f"__device__ const embedding_wave {WAVES}[] = {{\n{''.join(lines)}}};\n"
+
+
+def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
+    """Return an op for the gradient of each table, and one for those of all frequencies."""
     layer = node.layer
     splits = max(1, min(-(-ws.rows // SPLIT_ROWS), SPLIT_VALUES // layer.parameters))
     gradient = ws.gradient(node, splits)
-    ws.share(2 * THREADS + THREADS // 32)  # struct embedding_hits
+    ws.share(2 * THREADS + THREADS // 32)  # struct embedding_hits; sums of waves are fewer
     ops = []
+    if waves := layer.frequencies:
+        settings = splits, layer.parameters, waves, *_sizes(layer)
+        arguments = gradient.plus(layer.parameters - waves), node.dz, node.out, node.x, WAVES, ROWS
+        blocks = splits * -(-waves // 32)
+        ops.append(
+            Op("embedding_backward_waves", settings, arguments, blocks, writes=(gradient,), gives_gradients=True)
+        )
     for at, (column, out, table) in enumerate(_places(layer)):
         if column.parameters:
             settings = splits, layer.parameters, column.values, column.width, layer.inputs, at, layer.outputs, out

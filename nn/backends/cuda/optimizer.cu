@@ -58,7 +58,7 @@ __device__ inline void update_parameter(int64 at, int64 i, real g, const control
         c.moment2[at + i] = v;
 }
 
-/* A layer's parameters from `at` on, WEIGHTS weights and then biases, SIZE in all; its gradients' partial sums at g. */
+/* A layer's parameters from `at` on, SIZE in all, the first WEIGHTS of which decay; its gradients' partial sums at g. */
 template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
 __device__ void update_layer(int64 at, const real *g, const control &c, const batch &b, block_range range)
 {

@@ -138,6 +138,11 @@ class LayerNode:
         """Return the place of its biases, behind the weights."""
         return self.weight.plus(self.layer.parameters - self.layer.biases)
 
+    @property
+    def undecayed(self) -> Buffer:
+        """Return the place of the parameters that weight decay leaves alone: biases, or frequencies."""
+        return self.weight.plus(self.layer.parameters - self.layer.undecayed)
+
 
 @dataclass
 class Program:

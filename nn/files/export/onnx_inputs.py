@@ -125,7 +125,7 @@ def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: l
 def _encode_waves(parts: _Parts, x: str, columns: list[InputColumn], places: list[int], weight) -> None:
     """Add sine and cosine of what is left of each wave's turns without the whole ones, in float64 as in the core."""
     graph = parts.graph
-    waves = [(i, wave) for i, column in enumerate(columns) for wave in range(_waves(column))]
+    waves = [(i, wave) for i, column in enumerate(columns) for wave in range(column.waves)]
     if not waves:
         return
     x = graph.cast(graph.columns(x, [i for i, _ in waves]), np.float64)
@@ -133,13 +133,8 @@ def _encode_waves(parts: _Parts, x: str, columns: list[InputColumn], places: lis
     part = graph.add("Sub", turns, graph.add("Round", turns))
     angle = graph.add("Mul", part, graph.constant(2 * np.pi, np.float64))
     for which, op in enumerate(("Sin", "Cos")):
-        keys = [(places[i], _first(columns[i]) + columns[i].pieces + which * _waves(columns[i]) + k) for i, k in waves]
+        keys = [(places[i], _first(columns[i]) + columns[i].pieces + which * columns[i].waves + k) for i, k in waves]
         parts.add(graph.cast(graph.add(op, angle), graph.dtype), keys)
-
-
-def _waves(column: InputColumn) -> int:
-    """Return how many waves a number has; not every version of the layer knows them."""
-    return getattr(column, "waves", 0)
 
 
 def _first(column: InputColumn) -> int:
