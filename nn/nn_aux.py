@@ -198,6 +198,14 @@ def is_class_weight(value: str) -> bool:
         return False
 
 
+EFFORTS = {  # name -> multiply-adds of forward passes that the trainings of --effort may take together
+    "quick": 5e9,
+    "standard": 5e10,
+    "best": 2e12,
+}
+OF_FOLD = "fold"  # --validation: each network of a cross-validation is judged by the fold that tests it
+
+
 def validation_value(value: float | str) -> float | str:
     """Return what --validation means: a share, or the path of a file. ValueError for a share that cannot be."""
     try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from .. import cluster
 from ..layers import begins_auto, input_shape
 from ..layers import parse as parse_layers
-from ..nn_aux import REFERENCE, check_reference_layers
+from ..nn_aux import OF_FOLD, REFERENCE, check_reference_layers
 from ..terminal import console, tables
 from ..terminal.flags import given_values, keywords
 from ..terminal.progress import make_progress
@@ -42,6 +42,7 @@ def train_command(flags) -> None:
         raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     _check_written(flags)
     _check_networks(flags)
+    _check_effort(flags)
     if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
     if flags.output:
@@ -118,11 +119,32 @@ def _check_written(flags) -> None:
     """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
     for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "trials", "output")).items():
-        for read in filter(None, (flags.dataset, flags.validation if isinstance(flags.validation, str) else None)):
+        for read in filter(None, (flags.dataset, _validation_file(flags))):
             check_apart(read, path)
         other = written.setdefault(os.path.realpath(path), name)
         if other != name:
             raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
+
+
+EFFORT_CHOOSES = (  # flags that --effort does not go with
+    "layers", "activation", "networks", "folds", "vary", "keep", "trials", "validation", "refit", "threshold",
+    "calibrate", "epochs", "checkpoint", "resume", "history", "profile", "trace", "logdir", "memory", "window",
+    "reference", "distribute", "output",
+)  # fmt: skip
+
+
+def _check_effort(flags) -> None:
+    """Raise UsageError for a flag beside --effort that says what it is to choose, or is about one network."""
+    from ..files.text_model import is_text
+
+    for name in given_values(flags, EFFORT_CHOOSES) if flags.effort else ():
+        raise UsageError(f"--effort {flags.effort}: --{name} is not for it; leave one of them out")
+    if flags.effort and flags.model is not None and is_text(flags.model):
+        raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
+
+
+def _validation_file(flags) -> str | None:
+    return flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
 
 
 def _check_networks(flags) -> None:
@@ -156,6 +178,8 @@ def _trained(flags, layers, stop: StopRequest):
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
+    if flags.effort:
+        return _chosen(flags, ds, reading, stop)
     net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
@@ -175,6 +199,29 @@ def _trained(flags, layers, stop: StopRequest):
         if lost:
             raise OutputError(f"{stopped}: {lost}; {kept}") from stopped
         raise _stopped(flags, stopped, kept) from stopped
+
+
+def _chosen(flags, ds, reading, stop: StopRequest):
+    """Let --effort choose; returns what _trained does."""
+    from ..nn import Network
+    from ..train import train
+    from ..train.effort import Effort
+    from ..watch.observe import Observers
+
+    def train_one(net, ds, **options) -> dict:
+        progress = make_progress(console.about_training(ds), flags.quiet, flags.verbose)
+        return train(net, ds, **options, callback=progress, stop=stop)
+
+    effort = Effort(
+        ds, flags.effort, keywords(flags, "train"),
+        lambda layers: Network.for_data(ds, layers, **keywords(flags, "network", "engine")),
+    )  # fmt: skip
+    try:
+        net, result = effort.run(train_one)
+    except Stopped as stopped:
+        kept = "nothing is kept" if flags.model is None else _keep_part(effort.net, flags.model)
+        raise _stopped(flags, stopped, kept) from stopped
+    return net, ds, result, Observers(flags, net, reading), []
 
 
 def _parsed_layers(flags):

@@ -20,6 +20,7 @@ from ..nn_aux import (
     DEFAULT_SCHEDULE,
     DEFAULTS,
     DTYPES,
+    EFFORTS,
     INITIALIZERS,
     LEARNING_RATES,
     LOSSES,
@@ -293,6 +294,7 @@ FLAGS = [
         "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),
+    _name_of("effort", TRAINING, EFFORTS, "none; chooses network, training and members for a table"),
     _name_of("monitor", TRAINING, MONITORS, "loss; what makes an epoch better", keyword_of="train"),
     Flag(
         "refit", TRAINING, "Then train once more for the best number of epochs, on the --validation rows too.",

@@ -96,6 +96,8 @@ def training_report(result: dict) -> None:
     networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
     if "folds" in result:
         _folds_report(result)
+    if "effort" in result:
+        _effort_report(result)
     model = printable(result.get("model", "no --model"))
     print(
         f"{model}: {networks}{result['parameters']:,} parameters, {result['epochs']} epochs in "
@@ -103,6 +105,17 @@ def training_report(result: dict) -> None:
     )
 
 
+def _effort_report(result: dict) -> None:
+    for chosen in result["chosen"]:
+        print(f"weight {chosen['weight']}: {chosen['flags']}")
+    names = {**RATES, **NUMBERS}
+    figures = {name: result["out_of_fold"][name] for name in OF_EFFORT if name in result["out_of_fold"]}
+    told = [f"{names[name]} {number_text(value)}" for name, value in figures.items()]
+    chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
+    print(f"effort {result['effort']}: {chosen}; out of fold: {', '.join(told)}")
+
+
+OF_EFFORT = ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")
 MOST_TRIALS = 20  # in the table
 
 

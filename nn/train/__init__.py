@@ -12,6 +12,7 @@
     vary.py        Variation: how the settings of each are drawn; trials.py: what each is trained with
     halving.py     SuccessiveHalving: the worse networks are given up early; selection.py: those that go together
     folds.py       figures of a cross-validation
+    effort.py      Effort: network, length of training and members chosen for a table, by cross-validations
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 
 Imports: everything below, from watch to utils. Imported by: study, commands.

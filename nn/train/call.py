@@ -11,7 +11,7 @@ from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import DEFAULTS
+from ..nn_aux import DEFAULTS, OF_FOLD
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .loop import Training, prepared
@@ -78,7 +78,8 @@ def train(
     network reads its data, on which every epoch is judged by
     `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
     stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
-    validation rows too, for as many epochs as were best. split_seed: draws held-out and validation rows (net.seed).
+    validation rows too, for as many epochs as were best. "fold": the network of each fold is judged by the rows that
+    test it, so that all others train it. split_seed: draws held-out and validation rows (net.seed).
 
     number_embedding: what columns of numbers become beside themselves, decided by the training rows: linear (nothing),
     piecesN (N pieces of the axis, by quantiles), wavesN or wavesN:DEVIATION (N waves, first frequencies of this
@@ -123,6 +124,8 @@ def train(
     stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
+    if options.validation == OF_FOLD and folds is None:
+        raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     trials = _trials(net, ds, options, named, networks, vary, keep, folds)
     if folds is not None:
         result = _cross_validation(net, ds, options, folds, networks, told, stop, saving, validation_rows)

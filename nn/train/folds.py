@@ -32,17 +32,27 @@ def summary(each: Sequence[dict]) -> dict:
 def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
 
-    rows: indices of those that a fold tested, ascending.
+    rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
+    (effort): outputs are then their weighted mean.
     """
-    config, folds = net.config, len(net.members)
+    config, folds = net.config, net.config.get("folds", len(net.members))
     seed = config.get("split_seed", net.seed)
     rows = split_rows(ds, config["holdout"], 0.0, seed).training
     parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed)]
     tested = np.concatenate(parts)
     order = np.argsort(tested, kind="stable")
-    outputs = [member.predict(ds.of_rows(part).x) for member, part in zip(net.members, parts, strict=True)]
+    outputs = [_mean_of(net, fold, folds, ds.of_rows(part).x) for fold, part in enumerate(parts)]
     of_fold = np.repeat(np.arange(folds), [len(part) for part in parts])
     return tested[order], of_fold[order], np.concatenate(outputs)[order]
+
+
+def _mean_of(net: Network, fold: int, folds: int, x) -> np.ndarray:
+    """Return the weighted mean of the outputs of all networks of a fold: each folds-th member."""
+    own = net.members[fold::folds]
+    if len(own) == 1:
+        return own[0].predict(x)
+    weights = np.array(net.member_weights[fold::folds]) / sum(net.member_weights[fold::folds])
+    return sum(weight * member.predict(x) for weight, member in zip(weights, own, strict=True)).astype(net.dtype)
 
 
 def figures_out_of_fold(

@@ -19,6 +19,7 @@ from ..nn_aux import (
     LEARNING_RATES,
     NO_CLASS_WEIGHT,
     NUMBER_EMBEDDINGS,
+    OF_FOLD,
     OPTIMIZERS,
     REFERENCE,
     SCALING_ALIASES,
@@ -161,6 +162,8 @@ def _check_validation(net: Network, options: Options) -> None:
             raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE")
     if options.monitor is not None:
         check_metric(options.monitor, net.task)
+    if options.refit and options.validation == OF_FOLD:
+        raise UsageError(f"--refit: trains on the rows of --validation {OF_FOLD} too, which are to test; leave it out")
     if options.refit and isinstance(options.validation, str):
         raise UsageError(
             "--refit: trains on the training and validation rows of one data set; "

@@ -22,7 +22,7 @@ from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
 from ..layers import parse
 from ..nn import Network
-from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, moment_names
+from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, OF_FOLD, moment_names
 from ..test import test
 from ..utils import NnError, Stopped, StopRequest, UsageError, available_memory, log
 from ..watch.callbacks import Callback
@@ -108,6 +108,8 @@ class PackTraining:
 
     def _split_of(self, fold: Fold) -> Split:
         """Return the rows of a fold's network; it is judged by validation rows, or else by those of the fold."""
+        if self.options.validation == OF_FOLD:
+            return Split(fold.training, fold.tested, fold.tested)
         split = split_given(self._data[0], fold.training, self.options.validation_share, self._split_seed)
         return split._replace(holdout=fold.tested)
 

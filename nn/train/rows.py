@@ -20,7 +20,7 @@ from ..data.table_rows import TableRows
 from ..ds import Dataset, check_trainable
 from ..files.checkpoint import Position
 from ..nn import Network
-from ..nn_aux import ACTIVATIONS, DEFAULTS, number_embedding_value
+from ..nn_aux import ACTIVATIONS, DEFAULTS, OF_FOLD, number_embedding_value
 from ..utils import DataError, UsageError, log
 from .options import Options, is_decided_later, without_validation
 from .validation import LOSS, JudgedRows, truth_of
@@ -86,7 +86,7 @@ class TrainingRows:
 
     def _validation_file(self, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
         """Return the data set that --validation names; None where it is a share, or there is none."""
-        if not isinstance(options.validation, str):
+        if not isinstance(options.validation, str) or options.validation == OF_FOLD:
             return None
         if callable(given):
             given = given(self._net)

@@ -1,0 +1,99 @@
+"""--effort: candidates within a budget of operations, chosen by the rows that their networks do not know."""
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed
+from support.networks import flattened
+
+import nn
+from nn.nn_aux import EFFORTS
+from nn.train.effort import Effort, candidates_for, operations
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Two classes by a number, a wave of another, and a word."""
+    rng = np.random.default_rng(1)
+    x, word = rng.normal(size=(200, 2)), rng.choice(["red", "green"], 200)
+    chance = 1 / (1 + np.exp(-(x[:, 0] + 2 * np.sin(4 * x[:, 1]) + (word == "red"))))
+    path = tmp_path_factory.mktemp("effort") / "table.csv"
+    lines = [f"{a:.5g},{b:.5g},{w},{int(c)}" for (a, b), w, c in zip(x, word, rng.random(200) < chance, strict=True)]
+    path.write_text("a,b,w,y\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def trained(table, tmp_path, name="m.bin", *flags):
+    out = succeed("--train", "--dataset", table, "--model", tmp_path / name, "--effort", "standard", "--json", *flags)
+    return out.json, (tmp_path / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def standard(table, tmp_path_factory):
+    """Figures and model of one run, and where it is."""
+    folder = tmp_path_factory.mktemp("standard")
+    return *trained(table, folder, "m.bin", "--threads", "1"), folder / "m.bin"
+
+
+def test_the_model_is_the_same_for_any_number_of_threads(table, standard, tmp_path):
+    figures, model, _ = standard
+    other, again = trained(table, tmp_path, "m.bin", "--threads", "2")
+    assert again == model
+    assert other["chosen"] == figures["chosen"]
+
+
+def test_the_figures_out_of_fold_are_those_of_test(standard):
+    figures, _, path = standard
+    told = succeed("--test", "--model", path, "--json").json
+    assert told["out_of_fold"] is True
+    for name in ("roc_auc", "f1", "log_loss"):
+        assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
+    assert figures["effort"] == "standard"
+    assert figures["tried"] == 3
+
+
+def test_the_flags_that_are_told_train_the_same_networks(table, standard, tmp_path):
+    figures, _, path = standard
+    members = iter(nn.Network.load(path).members)
+    for number, chosen in enumerate(figures["chosen"]):
+        again = tmp_path / f"{number}.bin"
+        succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
+        for member in nn.Network.load(again).members:
+            assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
+    assert next(members, None) is None
+
+
+def test_a_model_predicts_new_rows_by_the_weighted_mean_of_its_members(table, standard):
+    net = nn.Network.load(standard[2])
+    x = nn.load(table).x
+    weights = np.array(net.member_weights) / sum(net.member_weights)
+    mean = sum(weight * member.predict(x) for weight, member in zip(weights, net.members, strict=True))
+    np.testing.assert_allclose(net.predict(x), mean, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("rows", [300, 30_000])
+def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, effort):
+    rng = np.random.default_rng(1)
+    ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
+    found = Effort(ds, effort, {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
+    cost = sum(operations(candidate, net, rows) for candidate, net in found)
+    assert 1 <= len(found) <= len(candidates_for(rows, effort))
+    assert cost <= EFFORTS[effort] or len(found) == 1
+
+
+@pytest.mark.parametrize("flag", [["--layers", "3,5,1"], ["--networks", "3"], ["--epochs", "5"], ["--memory", "1M"]])
+def test_what_effort_chooses_cannot_be_given_too(table, tmp_path, flag):
+    result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--effort", "quick", *flag)
+    assert result.code == 2
+    assert result.err.count("\n") == 1 and "--effort quick" in result.err and flag[0] in result.err
+
+
+def test_a_setting_that_is_given_is_that_of_all_candidates(table, tmp_path):
+    figures, _ = trained(table, tmp_path, "m.bin", "--learning_rate", "0.01", "-q")
+    assert all("--learning_rate 0.01" in chosen["flags"] for chosen in figures["chosen"])
+
+
+def test_validation_by_the_fold_needs_folds(table, tmp_path):
+    result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--validation", "fold")
+    assert result.code == 2
+    assert "--folds" in result.err
