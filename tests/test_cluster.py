@@ -165,14 +165,16 @@ def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
 def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
     done = mpich.run(3, JOIN + f"if rank_group.rank != {rank}: rank_group.gather(0)" + END)
     assert done.returncode == 1
-    assert ours(done.stderr) == [f"nn: rank {rank} of 3 ended while the others were still running"]
+    (line,) = ours(done.stderr)  # the launcher may put another rank's traceback behind it
+    assert line.startswith(f"nn: rank {rank} of 3 ended while the others were still running")
 
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
     program = f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
     began = time.monotonic()
     done = mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
-    assert done.returncode == 1 and time.monotonic() - began < 20
+    assert done.returncode != 0  # 1, or what the launcher makes of the ranks that it ends
+    assert time.monotonic() - began < 20
     assert ours(done.stderr)[0].startswith("nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing")
 
 

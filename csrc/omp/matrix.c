@@ -214,13 +214,15 @@ static blocking blocks_of(const product *p, int64_t columns)
 static int64_t values_of_b(const blocking *is) { return is->packs_b ? is->depth * is->width + VECTOR : 0; }
 
 /* Bytes of scratch that each thread needs for a product, and no fewer than any with fewer rows or shorter sums does, as
- * of a last, shorter batch: blocks of shorter sums are higher and wider, and may take more. */
+ * of a last, shorter batch: blocks of shorter sums are higher and wider, and may take more. Where a is packed once, it
+ * is packed once of fewer rows too. */
 static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p, p->n);
     int64_t depth = max_i64(1, p->end.kind == STEP ? p->k : min_i64(p->k, DEPTH));
+    int a_once = !is.packs_a || (p->m <= is.height && p->k <= is.depth);
     int64_t a = min_i64(p->m * depth, max_i64(DEPTH * HEIGHT, ROWS * depth));
-    int64_t b = max_i64(DEPTH * WIDTH, max_i64(NARROW, PANEL) * depth);
+    int64_t b = a_once ? NARROW * depth : max_i64(DEPTH * WIDTH, NARROW * depth);
     b = min_i64(b, (p->n + PANEL - 1) / PANEL * PANEL * depth);
     int64_t copies = (is.packs_a ? a + VECTOR : 0) + (is.packs_b ? b + VECTOR : 0);
     return max_i64(amx_scratch(p), copies * (int64_t)sizeof(real));

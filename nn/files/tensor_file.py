@@ -19,7 +19,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, OutputError, atomic_file, os_reason
 
 _NO_DIGEST = "0" * 64
-_TYPES = ("uint32", "float32", "float64", "int64")  # of arrays that are written, in the order of safetensors
+_TYPES = ("float16", "uint32", "float32", "float64", "int64")  # of arrays that are written, in the order of safetensors
 
 
 @dataclass(frozen=True)
