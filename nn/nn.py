@@ -206,14 +206,14 @@ class Network:
         """
         net = self._copy(seed)
         if layers is not None:
-            net._relayer(layers)
+            net._relayer(layers, self.layers[0].columns)
         net._vector = net._initial_vector()
         return net
 
-    def _relayer(self, layers: str) -> None:
+    def _relayer(self, layers: str, columns: Sequence[InputColumn]) -> None:
         """Take other layers for the same inputs; the parameters are 0 then."""
         self._written = {**self._written, "spec": layers}
-        self._set_layers(**self._written, columns=self.layers[0].columns)
+        self._set_layers(**self._written, columns=columns)
         self._vector = np.zeros(self.parameter_count, self.dtype)
 
     def _copy(self, seed: int) -> Network:
@@ -559,8 +559,10 @@ class Network:
     def _member_metadata(self, shared: dict) -> Iterator[dict]:
         """Yield the weight of each member, and those of its metadata that are not among the shared ones."""
         for weight, member in zip(self.member_weights, self._members, strict=True):
-            own = member.metadata().items()
-            yield {"weight": weight, **{name: value for name, value in own if shared.get(name) != value}}
+            own = member.metadata()
+            if "encoding" in shared:
+                own.setdefault("encoding", None)
+            yield {"weight": weight, **{name: value for name, value in own.items() if shared.get(name) != value}}
 
     def _own_metadata(self) -> dict:
         """Return what is kept of a single network."""
@@ -668,9 +670,12 @@ class Network:
     def _member_of(self, tensors: dict[str, np.ndarray], meta: dict, shared: dict) -> Network:
         """Return a member of this network's file; what it shares with the others, it shares as an object."""
         net = self._copy(meta["seed"])
-        if meta["layers"] != self.spec:
-            net._relayer(meta["layers"])
-        if meta.get("encoding") != shared.get("encoding"):
+        is_encoded_alike = meta.get("encoding") == shared.get("encoding")
+        if not is_encoded_alike:
+            net.encoding = None
+        if meta["layers"] != self.spec or not is_encoded_alike:
+            net._relayer(meta["layers"], self.layers[0].columns if is_encoded_alike else ())
+        if not is_encoded_alike and "encoding" in meta:
             net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
         net._describe_by(meta)
         if meta["scaling"] == shared["scaling"]:

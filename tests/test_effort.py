@@ -97,3 +97,32 @@ def test_validation_by_the_fold_needs_folds(table, tmp_path):
     result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--validation", "fold")
     assert result.code == 2
     assert "--folds" in result.err
+
+
+def test_rows_of_a_rare_class_train_every_network(tmp_path):
+    rng = np.random.default_rng(1)
+    y = np.repeat(["a", "b", "c"], [60, 57, 3])
+    lines = [f"{v:.5g},{name}" for v, name in zip(rng.normal(size=120), y, strict=True)]
+    (tmp_path / "rare.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
+    figures, _ = trained(tmp_path / "rare.csv", tmp_path)
+    assert figures["out_of_fold"]["rows"] == 117
+    told = succeed("--test", "--model", tmp_path / "m.bin", "--json")
+    assert told.json["log_loss"] == pytest.approx(figures["out_of_fold"]["log_loss"], rel=1e-6)
+
+
+def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
+    rng = np.random.default_rng(1)
+    ds = nn.Dataset(rng.normal(size=(90, 3)).astype(np.float32), rng.integers(0, 2, 90), "binary", ["0", "1"])
+    nets = [nn.Network("3,5,1", "binary", seed=seed) for seed in (0, 7)]
+    for net, embedding in zip(nets, ("waves4", None), strict=True):
+        nn.train(net, ds, networks=2, epochs=2, number_embedding=embedding)
+    for first, second in (nets, nets[::-1]):
+        both = nn.Network("3,5,1", "binary")
+        nn.train(both, ds, epochs=1, number_embedding="waves4" if first is nets[0] else None)
+        members = [*first.members, *second.members]
+        both.combine(members, [1.0, 2.0, 1.0, 1.0])
+        both.export(tmp_path / "both.bin")
+        again = nn.Network.load(tmp_path / "both.bin")
+        assert again.predict(ds.x).tobytes() == both.predict(ds.x).tobytes()
+        mean = sum(w * member.predict(ds.x) for w, member in zip([0.2, 0.4, 0.2, 0.2], members, strict=True))
+        np.testing.assert_allclose(again.predict(ds.x), mean, rtol=1e-5)

@@ -51,37 +51,43 @@ class Fold(NamedTuple):
     tested: np.ndarray
 
 
-def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> list[Fold]:
+def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool = False) -> list[Fold]:
     """Return the folds of these rows, drawn by seed: each row is tested in one and trained on in all others.
 
     Classes are divided evenly. With ds.groups whole groups are, as evenly as they come. With ds.times folds go forward:
-    the rows are cut at `folds` times, and each part is tested by what comes before it; the first is not tested. Raises
+    the rows are cut at `folds` times, and each part is tested by what comes before it; the first is not tested. rare:
+    classes of fewer rows than folds are allowed, and all networks train on these rows. Raises
     UsageError for more folds than rows, groups, times or rows of a class allow.
     """
     if ds.times is not None:
         parts = _forward(ds, rows, folds)
         found = [Fold(np.sort(np.concatenate(parts[: i + 1])), np.sort(parts[i + 1])) for i in range(folds)]
     else:
-        number = _numbers_by_group(ds, rows, folds, seed) if ds.groups is not None else _numbers(ds, rows, folds, seed)
+        by_group = ds.groups is not None
+        number = _numbers_by_group(ds, rows, folds, seed) if by_group else _numbers(ds, rows, folds, seed, rare)
         found = [Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)]
     _check_classes(ds, rows, found)
     return found
 
 
-def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Return the fold of each row: those of a class go to one fold after the other."""
+def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -> np.ndarray:
+    """Return the fold of each row: those of a class go to one fold after the other, those that are in none to -1."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
+    number = np.full(len(rows), -1, np.int64)
     if ds.classes is not None:
         order = order[np.argsort(ds.y[rows[order]], kind="stable")]
-        counts = ds.class_counts(rows)
+        counts = np.array(ds.class_counts(rows))
         few = [(count, name) for count, name in zip(counts, ds.classes, strict=True) if 0 < count < folds]
-        if few:
+        if few and rare:
+            order = order[counts[ds.y[rows[order]]] >= folds]
+            named = listed([f"{name} ({count})" for count, name in few])
+            log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", folds, named)
+        elif few:
             count, name = min(few)
             raise UsageError(f"--folds {folds}: class {name} has {count} rows, expected at least one for each fold")
-    if len(rows) < folds:
-        raise UsageError(f"--folds {folds}: {len(rows)} rows, expected at least one for each fold")
-    number = np.empty(len(rows), np.int64)
-    number[order] = np.arange(len(rows)) % folds
+    if len(order) < folds:
+        raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
+    number[order] = np.arange(len(order)) % folds
     return number
 
 

@@ -103,6 +103,9 @@ def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dic
         return [(tensors, metadata)]
     shared = {name: value for name, value in metadata.items() if name not in _NOT_SHARED}
     parts = [({}, {**shared, **own}) for own in metadata["members"]]
+    for _, own in parts:
+        if own.get("encoding", {}) is None:  # a member without the encoding that the others share
+            del own["encoding"]
     prefixes = {member_prefix(number): own for number, (own, _) in enumerate(parts)}
     for name, value in tensors.items():
         member, dot, rest = name.partition(".")

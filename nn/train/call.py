@@ -189,7 +189,7 @@ def _cross_validation(net, ds, options: Options, folds: int, networks, callback,
     ds, _ = prepared(net, ds, options)
     split = split_of(ds, options, net.seed, remark=True)
     rows = np.union1d(split.training, split.validation)
-    parts = fold_rows(ds, rows, folds, split_seed(options, net.seed))
+    parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), options.validation == OF_FOLD)
     return PackTraining(net, ds, None, options, folds, callback, stop, saving, given, parts).run()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..data.splits import fold_rows, split_rows
 from ..ds import Dataset
 from ..nn import Network
+from ..nn_aux import OF_FOLD
 from ..test import figures_of
 
 NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
@@ -38,7 +39,7 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
     config, folds = net.config, net.config.get("folds", len(net.members))
     seed = config.get("split_seed", net.seed)
     rows = split_rows(ds, config["holdout"], 0.0, seed).training
-    parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed)]
+    parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD)]
     tested = np.concatenate(parts)
     order = np.argsort(tested, kind="stable")
     outputs = [_mean_of(net, fold, folds, ds.of_rows(part).x) for fold, part in enumerate(parts)]
