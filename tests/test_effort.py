@@ -1,5 +1,8 @@
 """--effort: candidates within a budget of operations, chosen by the rows that their networks do not know."""
 
+import signal
+import sys
+
 import numpy as np
 import pytest
 from support.command_line import run, succeed
@@ -126,3 +129,23 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
         assert again.predict(ds.x).tobytes() == both.predict(ds.x).tobytes()
         mean = sum(w * member.predict(ds.x) for w, member in zip([0.2, 0.4, 0.2, 0.2], members, strict=True))
         np.testing.assert_allclose(again.predict(ds.x), mean, rtol=1e-5)
+
+
+@pytest.mark.parametrize("stopped_at", [0, 1])
+def test_what_is_stopped_keeps_the_best_so_far(table, tmp_path, monkeypatch, stopped_at):
+    training, calls = sys.modules["nn.train"], []
+    train = training.train
+
+    def stopping(net, ds, **options):
+        if len(calls) == stopped_at:
+            options["stop"].request(signal.SIGINT)
+        calls.append(net)
+        return train(net, ds, **options)
+
+    monkeypatch.setattr(training, "train", stopping)
+    model = tmp_path / "m.bin"
+    result = run("--train", "--dataset", table, "--model", model, "--effort", "standard", "-q")
+    if stopped_at == 0:
+        assert result.code == 130 and not model.exists() and (tmp_path / "m.bin.part").exists()
+    else:
+        assert result.code == 0 and len(nn.Network.load(model).members) == 8

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
-from support.networks import fill, network
+from support.networks import StopsAfter, fill, network
 
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
@@ -161,7 +161,7 @@ def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(gpu, mon
     for member in range(MEMBERS):
         pack.set(member, "parameters", start_of(engine, member))
     jobs = [PackJob(m, data[m], rows_of(m), how[m], engine.progress(), 0) for m in range(MEMBERS)]
-    jobs[1].progress = _StopsAfter(1)
+    jobs[1].progress = StopsAfter(1)
     pack.epoch(jobs)
     assert [job.progress.row == len(job.rows) for job in jobs] == [True, False, True]
     assert jobs[1].progress.row == 20
@@ -169,18 +169,6 @@ def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(gpu, mon
     pack.epoch([jobs[1]])
     for job, (vectors, loss, _) in zip(jobs, expected, strict=True):
         assert np.array_equal(pack.get(job.member, "parameters"), vectors[0]) and job.progress.loss == loss
-
-
-class _StopsAfter:
-    """Progress whose stop flag is seen after some looks at it."""
-
-    def __init__(self, looks):
-        self.row, self.step, self.loss, self._looks = 0, 0, 0.0, looks
-
-    @property
-    def stop(self):
-        self._looks -= 1
-        return self._looks < 0
 
 
 def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(gpu, monkeypatch):

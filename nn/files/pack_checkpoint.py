@@ -53,7 +53,9 @@ class PackCheckpoint:
         return self._checkpoint.due(epoch, epochs)
 
     def write(self) -> None:
-        """Write all members' states."""
+        """Write all members' states, if there is a file for them."""
+        if self._checkpoint.path is None:
+            return
         arrays = {
             f"member{number}.{name}": array
             for number, state in enumerate(self.states)

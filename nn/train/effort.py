@@ -104,6 +104,7 @@ class Effort:
             raise UsageError(f"--effort {effort}: must be one of {', '.join(EFFORTS)}")
         self._ds, self._effort, self._given, self._network = ds, effort, given, network
         self.tried: list[tuple[Candidate, Network]] = []
+        self.net: Network | None = None  # that is trained now, or was last
 
     def candidates(self) -> list[tuple[Candidate, Network]]:
         """Return the candidates that the effort allows, one at least, with their networks, nothing trained."""
@@ -124,6 +125,7 @@ class Effort:
         candidate the best of those that have ended is kept, and the training is over."""
         figures = []
         for candidate, net in self.candidates():
+            self.net = net
             try:
                 figures.append(train(net, self._ds, **{**candidate.settings(), **self._given}))
             except Stopped:
@@ -136,8 +138,8 @@ class Effort:
 
     def _choose(self) -> list[int]:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
-        self._rows = out_of_fold(self.tried[0][1], self._ds)[0]
-        self._scores = [out_of_fold(net, self._ds)[2] for _, net in self.tried]
+        found = [out_of_fold(net, self._ds) for _, net in self.tried]
+        self._rows, self._scores = found[0][0], [scores for *_, scores in found]
         ds = self._ds.of_rows(self._rows)
 
         def loss(scores: np.ndarray) -> float:

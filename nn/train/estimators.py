@@ -68,6 +68,11 @@ class _NetworkEstimator(BaseEstimator):
 
     _training = _TRAINING
 
+    def _set_parameters(self, given: dict) -> None:
+        """Keep the arguments of __init__, its local variables, under their names."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
+
     def fit(self, X, y, sample_weight=None, eval_set=None):
         """Train on the rows of X and their targets y; returns the estimator.
 
@@ -233,39 +238,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         gpus=None,
         random_state=0,
     ):
-        self.layers = layers
-        self.activation = activation
-        self.loss = loss
-        self.init = init
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.scaling = scaling
-        self.networks = networks
-        self.vary = vary
-        self.keep = keep
-        self.class_weight = class_weight
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.validation = validation
-        self.monitor = monitor
-        self.patience = patience
-        self.refit = refit
-        self.split_seed = split_seed
-        self.categories = categories
-        self.numbers = numbers
-        self.dates = dates
-        self.drop = drop
-        self.missing = missing
-        self.backend = backend
-        self.dtype = dtype
-        self.threads = threads
-        self.gpus = gpus
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,); of two classes by the threshold."""
@@ -362,36 +335,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         gpus=None,
         random_state=0,
     ):
-        self.layers = layers
-        self.activation = activation
-        self.loss = loss
-        self.init = init
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.scaling = scaling
-        self.networks = networks
-        self.vary = vary
-        self.keep = keep
-        self.validation = validation
-        self.monitor = monitor
-        self.patience = patience
-        self.refit = refit
-        self.split_seed = split_seed
-        self.categories = categories
-        self.numbers = numbers
-        self.dates = dates
-        self.drop = drop
-        self.missing = missing
-        self.backend = backend
-        self.dtype = dtype
-        self.threads = threads
-        self.gpus = gpus
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def predict(self, X) -> np.ndarray:
         """Return what each row is told to be, float64: (rows,), or (rows, targets) where y had two axes."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.networks import fill, network, require
+from support.networks import StopsAfter, fill, network, require
 
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.pack import CudaPack
@@ -153,7 +153,7 @@ def test_a_member_that_stops_goes_on_with_the_same_bits(monkeypatch):
     expected = [alone(engine, job, [start_of(engine, job.member), zeros, zeros], 0) for job in jobs]
     for member in range(3):
         pack.set(member, "parameters", start_of(engine, member))
-    jobs[1].progress = _StopsAfter(1)
+    jobs[1].progress = StopsAfter(1)
     pack.epoch(jobs)
     assert [job.progress.row == len(job.rows) for job in jobs] == [True, False, True]
     assert jobs[1].progress.row == 30
@@ -161,18 +161,6 @@ def test_a_member_that_stops_goes_on_with_the_same_bits(monkeypatch):
     pack.epoch([jobs[1]])
     for job, (vectors, loss, *_) in zip(jobs, expected, strict=True):
         assert np.array_equal(pack.get(job.member, "parameters"), vectors[0]) and job.progress.loss == loss
-
-
-class _StopsAfter:
-    """Progress whose stop flag is seen after some looks at it."""
-
-    def __init__(self, looks):
-        self.row, self.step, self.loss, self._looks = 0, 0, 0.0, looks
-
-    @property
-    def stop(self):
-        self._looks -= 1
-        return self._looks < 0
 
 
 @pytest.mark.parametrize("count", [1, 447, 449, 20_000, 100_000])

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 from support.distances import relative_distance
-from support.networks import fill
+from support.networks import StopsAfter, fill
 
 import nn
 from nn.backends.engine import EpochSettings
@@ -131,7 +131,7 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypat
         progress = engine.progress()
         if pieces == 2:
             engine._chunks.clear()  # how many batches were found to be quick
-            progress = _StopsAfter(1)
+            progress = StopsAfter(1)
             engine.epoch(data, order, settings, progress)
             assert 0 < progress.row < 500
             progress = engine.progress(progress.row, progress.step, progress.loss)
@@ -139,18 +139,6 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypat
         assert progress.row == 500
         results.append((engine.get("parameters").tobytes(), progress.loss, progress.step))
     assert results[0] == results[1]
-
-
-class _StopsAfter:
-    """Progress whose stop flag is seen after some looks at it."""
-
-    def __init__(self, looks):
-        self.row, self.step, self.loss, self._looks = 0, 0, 0.0, looks
-
-    @property
-    def stop(self):
-        self._looks -= 1
-        return self._looks < 0
 
 
 def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):

@@ -220,3 +220,15 @@ def check_against_numpy(net, rows):
     assert grads.keys() == want.keys()
     for name in grads:
         assert relative_distance(grads[name], want[name]) < 4 * tolerance, name
+
+
+class StopsAfter:
+    """Progress whose stop flag is seen after some looks at it."""
+
+    def __init__(self, looks):
+        self.row, self.step, self.loss, self._looks = 0, 0, 0.0, looks
+
+    @property
+    def stop(self):
+        self._looks -= 1
+        return self._looks < 0
