@@ -5,13 +5,16 @@ Who starts the ranks, finds them and ends those that are left when one dies is t
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import functools
 import json
 import os
 import platform
 import signal
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +28,7 @@ from .launch import Launch, limit_seconds
 from .rank_group import RANK_0_SECONDS, RankGroup, say, told_by_rank_0
 
 GRACE_SECONDS = 2.0  # a rank that fails waits so long for the others: what is wrong mostly is so for all
+READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1  # a launcher has these for a rank's last line
 SPINS, PAUSE_SECONDS = 500, 0.0005  # a rank that waits gives its core away, first for a moment, then for longer
 FUNCTIONS = "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
 NO_MPI = "an MPI, and mpi4py finds none: pip install mpich, or load the site's MPI (module load)"
@@ -251,9 +255,21 @@ class MpiGroup(RankGroup):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
+        _wait_until_read(2)
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPICH would tell of the call
         self.mpi.COMM_WORLD.Abort(code)
+
+
+def _wait_until_read(descriptor: int) -> None:
+    """Wait, a moment at most, until the launcher has read a rank's last line from its pipe: on MPI_Abort it ends the
+    ranks, and what it has not read is lost."""
+    end = time.monotonic() + READING_SECONDS
+    waiting = array.array("i", [0])
+    with contextlib.suppress(OSError):  # no pipe, or a system that does not tell
+        while not fcntl.ioctl(descriptor, termios.FIONREAD, waiting) and waiting[0] and time.monotonic() < end:
+            time.sleep(PAUSE_SECONDS)
+    time.sleep(PASSING_ON_SECONDS)
 
 
 def _finished(request, seconds: float | None = None) -> bool:
