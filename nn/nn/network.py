@@ -8,18 +8,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from . import backends
-from .core.calibration import tempered
-from .core.random import GlibcRandom, initial_frequencies, initial_weight
-from .data.dataset import ColumnChoices, Dataset, Schema
-from .data.encoding import Encoding
-from .data.memory import check_free, network_bytes
-from .data.scaling import Scaling
-from .data.table_rows import TableRows
-from .files import model_file, text_model
-from .files.text_model import check_layers, is_text
-from .layers import InputColumn, activations_of, completed, input_shape, parameter_shapes, parse, predict_alike, to_spec
-from .nn_aux import (
+from .. import backends
+from ..core.calibration import tempered
+from ..core.random import GlibcRandom, initial_frequencies, initial_weight
+from ..data.dataset import ColumnChoices, Dataset, Schema
+from ..data.encoding import Encoding
+from ..data.memory import check_free, network_bytes
+from ..data.scaling import Scaling
+from ..data.table_rows import TableRows
+from ..files import model_file, text_model
+from ..files.text_model import check_layers, is_text
+from ..layers import (
+    InputColumn,
+    activations_of,
+    completed,
+    input_shape,
+    parameter_shapes,
+    parse,
+    predict_alike,
+    to_spec,
+)
+from ..nn_aux import (
     ACTIVATIONS,
     DEFAULTS,
     DTYPES,
@@ -30,7 +39,7 @@ from .nn_aux import (
     check_reference,
     check_reference_layers,
 )
-from .utils import DataError, NnError, UsageError, listed
+from ..utils import DataError, NnError, UsageError, listed
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
@@ -508,8 +517,8 @@ class Network:
         """Return what predict was given as rows; the columns of a data frame are found by their names."""
         if isinstance(x, TableRows) or (isinstance(x, np.ndarray) and not self._is_table(x)):
             return x
-        from .data.frame_table import open_frame  # the readers of files load the C core
-        from .data.loading import load
+        from ..data.frame_table import open_frame  # the readers of files load the C core
+        from ..data.loading import load
 
         if open_frame(x) is None:
             return self._rows_of_frame(np.asarray(x))
