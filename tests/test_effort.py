@@ -9,8 +9,11 @@ from support.command_line import run, succeed
 from support.networks import flattened
 
 import nn
+from nn.core.calibration import best_temperature
+from nn.core.thresholds import best_threshold
 from nn.nn_aux import EFFORTS
 from nn.train.effort import Effort, candidates_for, operations
+from nn.train.folds import out_of_fold
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,8 @@ def test_the_figures_out_of_fold_are_those_of_test(standard):
     assert told["out_of_fold"] is True
     for name in ("roc_auc", "f1", "log_loss"):
         assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
+    folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
+    assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
     assert figures["effort"] == "standard"
     assert figures["tried"] == 3
 
@@ -94,6 +99,32 @@ def test_what_effort_chooses_cannot_be_given_too(table, tmp_path, flag):
 def test_a_setting_that_is_given_is_that_of_all_candidates(table, tmp_path):
     figures, _ = trained(table, tmp_path, "m.bin", "--learning_rate", "0.01", "-q")
     assert all("--learning_rate 0.01" in chosen["flags"] for chosen in figures["chosen"])
+
+
+def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, tmp_path):
+    """By the weighted mean of the networks that do not know a row; the members are the same as without a rule."""
+    flags = "--threshold", "f1", "--calibrate", "temperature"
+    figures, _ = trained(table, tmp_path, "m.bin", *flags)
+    net, plain, ds = nn.Network.load(tmp_path / "m.bin"), nn.Network.load(standard[2]), nn.load(table)
+    rows, _, scores = out_of_fold(plain, ds)
+    assert net.temperature == figures["calibration"]["temperature"] == best_temperature(ds.y[rows], scores)
+    calibrated = out_of_fold(net, ds)[2]
+    assert np.array_equal(calibrated, net.calibrated(scores))
+    assert net.threshold == figures["threshold"] == best_threshold("f1", ds.y[rows], calibrated[:, 0])
+    assert net.config["threshold"] == "f1" and net.config["calibrate"] == "temperature"
+    for member, other in zip(net.members, plain.members, strict=True):
+        assert flattened(member.parameters()).tobytes() == flattened(other.parameters()).tobytes()
+    told = succeed("--test", "--model", tmp_path / "m.bin", "--json").json
+    assert told["threshold"] == net.threshold and told["f1"] == figures["out_of_fold"]["f1"]
+    assert told["f1"] >= standard[0]["out_of_fold"]["f1"]
+    assert told["log_loss"] == figures["calibration"]["log_loss"][1] <= figures["calibration"]["log_loss"][0]
+
+
+def test_a_rule_that_cannot_be_is_refused_before_training(tmp_path):
+    (tmp_path / "three.csv").write_text("x,y\n" + "\n".join(f"{i % 7},{'abc'[i % 3]}" for i in range(90)) + "\n")
+    call = ["--train", "--dataset", tmp_path / "three.csv", "--model", tmp_path / "m.bin", "--effort", "quick"]
+    result = run(*call, "--threshold", "f1")
+    assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
 
 
 def test_validation_by_the_fold_needs_folds(table, tmp_path):

@@ -127,9 +127,9 @@ def _check_written(flags) -> None:
 
 
 EFFORT_CHOOSES = (  # flags that --effort does not go with
-    "layers", "activation", "networks", "folds", "vary", "keep", "trials", "validation", "refit", "threshold",
-    "calibrate", "epochs", "checkpoint", "resume", "history", "profile", "trace", "logdir", "memory", "window",
-    "reference", "distribute", "output",
+    "layers", "activation", "networks", "folds", "vary", "keep", "trials", "validation", "refit", "epochs",
+    "checkpoint", "resume", "history", "profile", "trace", "logdir", "memory", "window", "reference", "distribute",
+    "output",
 )  # fmt: skip
 
 

@@ -1,4 +1,8 @@
-"""What is found after the last epoch: the temperature of the probabilities, then the threshold of class 1."""
+"""What is found after the last epoch: the temperature of the probabilities, then the threshold of class 1.
+
+It is found on rows that the network does not know, if there are any: those of --validation, or each row of a
+cross-validation as the network of its fold predicts it.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +46,16 @@ def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Option
     chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
     Raises what best_threshold raises.
     """
+    return decide(net, options, *_judged(net, ds, rows))
+
+
+def decide(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None) -> dict:
+    """Find temperature and threshold by scores that are not calibrated; see decide_on.
+
+    truth (rows,), scores (rows, outputs) of the network's dtype, weights (rows,) or None.
+    """
     by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULT_CALIBRATION
     told: dict = {}
-    truth, scores, weights = _judged(net, ds, rows)
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
@@ -54,6 +65,13 @@ def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Option
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
         told["threshold"] = net.threshold
     return told
+
+
+def rules_in(given: dict) -> dict:
+    """Return those keywords of `train` that leave something to be found after the last epoch."""
+    threshold, calibrate = given.get("threshold"), given.get("calibrate")
+    rules = {"threshold": threshold} if isinstance(threshold, str) else {}
+    return rules if calibrate in (None, DEFAULT_CALIBRATION) else {**rules, "calibrate": calibrate}
 
 
 def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> dict:

@@ -18,6 +18,7 @@ from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD
 from ..test import figures_of
 from ..utils import Stopped, UsageError
+from .decision import check_decision, decide, rules_in
 from .folds import out_of_fold
 from .options import Options, options_of
 from .rows import fit_encoding
@@ -102,7 +103,9 @@ class Effort:
         """given: keywords of `train` that the user has set, which all candidates have. network: makes one of layers."""
         if effort not in EFFORTS:
             raise UsageError(f"--effort {effort}: must be one of {', '.join(EFFORTS)}")
-        self._ds, self._effort, self._given, self._network = ds, effort, given, network
+        self._ds, self._effort, self._network = ds, effort, network
+        self._rules = rules_in(given)  # of the network that is chosen
+        self._given = {name: value for name, value in given.items() if name not in self._rules}
         self.tried: list[tuple[Candidate, Network]] = []
         self.net: Network | None = None  # that is trained now, or was last
 
@@ -123,8 +126,9 @@ class Effort:
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with keywords. Stopped: after the first
         candidate the best of those that have ended is kept, and the training is over."""
-        figures = []
-        for candidate, net in self.candidates():
+        figures, candidates = [], self.candidates()
+        check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
+        for candidate, net in candidates:
             self.net = net
             try:
                 figures.append(train(net, self._ds, **{**candidate.settings(), **self._given}))
@@ -136,17 +140,20 @@ class Effort:
         counts = self._choose()
         return self._combined(counts, figures)
 
+    def _decision(self, net: Network) -> Options:
+        """Return options that leave to be found what the user has left."""
+        return options_of(net, self._ds, {**NO_OPTIONS, **self._rules})
+
     def _choose(self) -> list[int]:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
         found = [out_of_fold(net, self._ds) for _, net in self.tried]
-        self._rows, self._scores = found[0][0], [scores for *_, scores in found]
-        ds = self._ds.of_rows(self._rows)
+        ds = self._ds.of_rows(found[0][0])
 
         def loss(scores: np.ndarray) -> float:
             value = metric(LOSS, ds.task, ds.y, scores, ds.weights)
             return np.nan if value is None else value
 
-        return greedy_selection(self._scores, PICKS, Monitor(LOSS), loss)
+        return greedy_selection([scores for *_, scores in found], PICKS, Monitor(LOSS), loss)
 
     def _combined(self, counts: list[int], figures: list[dict]) -> tuple[Network, dict]:
         chosen = [number for number, count in enumerate(counts) if count]
@@ -158,13 +165,15 @@ class Effort:
             own = self.tried[number][1].members
             members += own
             weights += [float(counts[number])] * len(own)
-        net.describe(config={**net.config, "effort": self._effort})
+        net.describe(config={**net.config, "effort": self._effort, **self._rules})
         net.combine(members, weights)
-        scores = sum(counts[number] * self._scores[number] for number in chosen) / sum(counts)
-        of_all = figures_of(net, self._ds.of_rows(self._rows), scores.astype(net.dtype))
+        rows, _, scores = out_of_fold(net, self._ds)
+        ds = self._ds.of_rows(rows)
+        decided = decide(net, self._decision(net), ds.y, scores, ds.weights)
         described = [(counts[number], self.tried[number][0]) for number in chosen]
         return net, {
             **result,
+            **decided,
             "networks": len(members),
             "parameters": sum(member.parameter_count for member in members),
             "members": [
@@ -174,7 +183,7 @@ class Effort:
             "effort": self._effort,
             "chosen": [self.flags(candidate, count) for count, candidate in described],
             "tried": len(self.tried),
-            "out_of_fold": of_all,
+            "out_of_fold": figures_of(net, ds, net.calibrated(scores)),
             "seconds": sum(own["seconds"] for own in figures),
         }
 

@@ -34,7 +34,7 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
     """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
 
     rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
-    (effort): outputs are then their weighted mean.
+    (effort): outputs are then their weighted mean. Probabilities are calibrated by the temperature of the network.
     """
     config, folds = net.config, net.config.get("folds", len(net.members))
     seed = config.get("split_seed", net.seed)
@@ -44,7 +44,7 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
     order = np.argsort(tested, kind="stable")
     outputs = [_mean_of(net, fold, folds, ds.of_rows(part).x) for fold, part in enumerate(parts)]
     of_fold = np.repeat(np.arange(folds), [len(part) for part in parts])
-    return tested[order], of_fold[order], np.concatenate(outputs)[order]
+    return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
 
 
 def _mean_of(net: Network, fold: int, folds: int, x) -> np.ndarray:
@@ -66,7 +66,7 @@ def figures_out_of_fold(
     rows, of_fold, scores = out_of_fold(net, ds)
     result = figures_of(net, ds.of_rows(rows), scores, threshold=threshold, intervals=intervals)
     if each:
-        parts = [np.flatnonzero(of_fold == fold) for fold in range(len(net.members))]
+        parts = [np.flatnonzero(of_fold == fold) for fold in np.unique(of_fold)]
         result["members"] = [
             figures_of(net, ds.of_rows(rows[part]), scores[part], threshold=threshold) for part in parts
         ]
