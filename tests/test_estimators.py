@@ -198,7 +198,7 @@ def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
     other = copy.deepcopy(net)
     for each in (net, other):
         nn.train(each, ds, epochs=2)
-    assert np.array_equal(net._vector, other._vector)
+    assert np.array_equal(net.vector, other.vector)
 
 
 # ---------------------------------------------------------------- the tools of scikit-learn

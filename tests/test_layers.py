@@ -19,6 +19,7 @@ from support.networks import (
 
 from nn import nn_aux
 from nn.layers import LAYER_KINDS, parse
+from nn.nn import parameters
 from nn.utils import NnError
 
 
@@ -171,7 +172,7 @@ def test_dropout_draws_the_masks_of_the_rule(spec, backend):
     want_loss, want, want_dx = plain_layers.gradients(net.layers, net.parameters(), x, y, masks)
     assert loss == pytest.approx(want_loss, rel=1e-12)
     assert relative_distance(dx, want_dx) < 1e-12
-    for name, grad in net._named(vector).items():
+    for name, grad in parameters.by_name(net.layers, vector).items():
         assert relative_distance(grad, want[name]) < 1e-12, name
 
 

@@ -28,7 +28,7 @@ def counted(rows=ROWS, most=4):
 def after_epoch(net, x, y, weights, how):
     """Return (parameters after an epoch from those of the network, sum of the losses)."""
     engine = net.engine
-    engine.set("parameters", net._vector)
+    engine.set("parameters", net.vector)
     for moment in ("moment1", "moment2"):
         engine.set(moment, np.zeros(engine.size, engine.dtype))
     progress = engine.progress()
@@ -97,7 +97,7 @@ def test_a_batch_is_divided_by_its_own_weight(backend):
     (x, y), counts = fill(net, ROWS), counted(most=3)
     weighted, _ = after_epoch(net, x, y, counts.astype(net.dtype), settings(25))
     engine = net.engine
-    engine.set("parameters", net._vector)
+    engine.set("parameters", net.vector)
     for first in range(0, ROWS, 25):
         many = first + np.repeat(np.arange(len(counts[first : first + 25])), counts[first : first + 25])
         engine.epoch(engine.load(x[many], y[many]), np.arange(len(many)), settings(len(many)), engine.progress())
@@ -108,7 +108,7 @@ def test_rows_of_weight_0_teach_nothing(backend):
     net = network("6,5:tanh,3", backend)
     x, y = fill(net, ROWS)
     unchanged, loss = after_epoch(net, x, y, np.zeros(ROWS), settings(20))
-    assert unchanged.tobytes() == net._vector.tobytes() and loss == 0
+    assert unchanged.tobytes() == net.vector.tobytes() and loss == 0
     engine = net.engine
     assert engine.loss(engine.load(x, y, np.zeros(ROWS)), np.arange(ROWS)) == 0
 

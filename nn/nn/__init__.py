@@ -1,12 +1,19 @@
 """Network: layers, parameters and what a model must know to read raw data.
 
-    network.py     Network: settings, layers, engine, members, prediction, files
+    network.py     Network: its settings and facts, members, engine, and the doors to the stages below
+    settings.py    names that are known; a task, a loss and an output layer that go together
+    parameters.py  the parameters as one vector: initial values, views by layer and by name
+    prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets' units, averaged over members
+    model.py       network -> model file -> network; FACTS: what a model knows beside parameters and settings
 
+network.py imports the others of this folder, none of them imports it: their functions are given the network.
 Imports: everything below, from backends to utils. Imported by: train, study, commands.
 """
 
 from __future__ import annotations
 
-from .network import FACTS, PREDICT_BLOCK, Network
+from .model import FACTS
+from .network import Network
+from .prediction import PREDICT_BLOCK
 
 __all__ = ["FACTS", "PREDICT_BLOCK", "Network"]

@@ -57,7 +57,7 @@ def test_weights_of_1_give_the_bytes_of_no_weights(spec, batch, dtype, optimizer
     ends = []
     for weights in (None, np.ones(ROWS, dtype)):
         engine = net.engine
-        engine.set("parameters", net._vector)
+        engine.set("parameters", net.vector)
         for moment in ("moment1", "moment2"):
             engine.set(moment, np.zeros(engine.size, engine.dtype))
         end = after_epoch(net, weights, batch, optimizer)

@@ -1,0 +1,185 @@
+"""A network as a model file, and the network that a model file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..data.encoding import Encoding
+from ..data.scaling import Scaling
+from ..files import model_file, text_model
+from ..utils import DataError, NnError, UsageError
+from . import parameters
+
+FACTS = (  # what a model knows beside its parameters and settings
+    "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
+    "scaling", "target_scaling",
+)  # fmt: skip
+
+
+# ---- writing
+
+
+def metadata(net) -> dict:
+    """Return what a model file keeps beside the parameters (docs/command-line.md, Model file)."""
+    own = _own_metadata(net)
+    if not net.is_combined:
+        return own
+    return {**own, "format": model_file.FORMAT, "members": [*_member_metadata(net, own)]}
+
+
+def _member_metadata(net, shared: dict) -> Iterator[dict]:
+    """Yield the weight of each member, and those of its metadata that are not among the shared ones."""
+    for weight, member in zip(net.member_weights, net.members, strict=True):
+        own = metadata(member)
+        if "encoding" in shared:
+            own.setdefault("encoding", None)
+        yield {"weight": weight, **{name: value for name, value in own.items() if shared.get(name) != value}}
+
+
+def _own_metadata(net) -> dict:
+    """Return what is kept of a single network."""
+    encoding = {} if net.encoding is None else {"encoding": net.encoding.to_dict()}
+    return {
+        "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
+        "layers": net.spec,
+        "task": net.task,
+        "loss": net.loss,
+        "dtype": net.dtype,
+        "seed": net.seed,
+        "scaling": net.scaling.to_dict(),
+        "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
+        "columns": net.columns,
+        "targets": net.targets,
+        "classes": net.classes,
+        "threshold": net.threshold,
+        "holdout": net.holdout,
+        "dataset": net.dataset,
+        "history": net.history,
+        "config": net.config,
+        **({} if net.temperature == 1 else {"temperature": net.temperature}),
+        **encoding,
+    }
+
+
+def export(net, path) -> None:
+    """Write the model file; see Network.export."""
+    if not text_model.is_text(path):
+        model_file.save(path, tensors(net), metadata(net))
+        return
+    text_model.check_layers(net.layers)
+    if net.is_combined:
+        raise UsageError(f"--model: a .m file holds one network, not {len(net.members)}; use .bin")
+    weights, biases = _folded(net)
+    sizes = [net.inputs, *(layer.outputs for layer in net.layers)]
+    text_model.save(path, sizes, biases, weights, "%lf" if net.reference else "%.17g")
+
+
+def packed(net) -> bytes:
+    """Return the bytes of the model file."""
+    return model_file.packed(tensors(net), metadata(net))
+
+
+def tensors(net) -> dict[str, np.ndarray]:
+    """Return the parameters as a model file names them."""
+    if not net.is_combined:
+        return net.parameters()
+    return {
+        f"{model_file.member_prefix(number)}{name}": value
+        for number, member in enumerate(net.members)
+        for name, value in member.parameters().items()
+    }
+
+
+def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return (weights, biases) in float64, the scaling folded into the first layer so that raw rows go in."""
+    views = list(parameters.by_layer(net.layers, net.vector.astype(np.float64)))
+    weights, biases = [w for _, w, _ in views], [b for _, _, b in views]
+    if net.scaling.kind != "none" and not net.reference:
+        shift, scale = net.scaling.flat((net.inputs,))
+        weights[0] = weights[0] / scale
+        biases[0] = biases[0] - weights[0] @ shift
+    weights[-1], biases[-1] = weights[-1] / net.temperature, biases[-1] / net.temperature
+    return weights, biases
+
+
+# ---- reading; cls is the class of the network, engine what it computes with
+
+
+def load(cls, path, dtype: str | None, engine: dict):
+    """Return the network of a model file; see Network.load."""
+    if text_model.is_text(path):
+        return _of_text(cls, path, dtype, engine)
+    return _of_tensors(cls, path, *model_file.load(path), dtype, engine)
+
+
+def of_pickle(cls, packed: bytes, engine: dict, beside: dict):
+    """Return the network that Network.__reduce__ has taken apart."""
+    net = _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), None, engine)
+    for name, value in beside.items():
+        setattr(net, name, value)
+    return net
+
+
+def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):
+    """Return the network, or the network of several, that a model file holds."""
+    parts = model_file.members_of(tensors, meta)
+    net = _single(cls, path, *parts[0], dtype, engine)
+    if "members" in meta:
+        members = [_member_of(net, *part, meta) for part in parts]
+        net.seed = meta["seed"]
+        _describe_by(net, meta)
+        net.combine(members, [member["weight"] for member in meta["members"]])
+    return net
+
+
+def _single(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):
+    """Return the one network of these parameters and metadata."""
+    try:
+        net = cls(meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"])
+    except NnError as error:
+        raise DataError(f"{path}: {error}") from error
+    if "encoding" in meta:
+        net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
+    net.compute_on(**engine)
+    net.set_parameters(tensors)
+    _describe_by(net, meta)
+    return net
+
+
+def _describe_by(net, meta: dict) -> None:
+    """Take the facts of a file's metadata."""
+    facts = {name: meta[name] for name in FACTS if name in meta}
+    for name in ("scaling", "target_scaling"):
+        facts[name] = meta[name] and Scaling.from_dict(meta[name])
+    net.describe(**facts)
+
+
+def _member_of(net, tensors: dict[str, np.ndarray], meta: dict, shared: dict):
+    """Return a member of this network's file; what it shares with the others, it shares as an object."""
+    member = net.blank_copy(meta["seed"])
+    is_encoded_alike = meta.get("encoding") == shared.get("encoding")
+    if not is_encoded_alike:
+        member.encoding = None
+    if meta["layers"] != net.spec or not is_encoded_alike:
+        member.take_layers(meta["layers"], net.layers[0].columns if is_encoded_alike else ())
+    if not is_encoded_alike and "encoding" in meta:
+        member.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
+    _describe_by(member, meta)
+    if meta["scaling"] == shared["scaling"]:
+        member.scaling = net.scaling
+    member.set_parameters(tensors)
+    return member
+
+
+def _of_text(cls, path, dtype: str | None, engine: dict):
+    """Read the original's text: sigmoid everywhere, classes known by their number only."""
+    sizes, biases, weights = text_model.load(path)
+    net = cls(
+        ",".join(map(str, sizes)) + ":sigmoid", "binary" if sizes[-1] == 1 else "multiclass", loss="mse",
+        activation="sigmoid", dtype=dtype or "float64", **engine,
+    )  # fmt: skip
+    for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        net.set_parameters({f"layer{index}.weight": weight, f"layer{index}.bias": bias})
+    return net

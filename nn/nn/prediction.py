@@ -1,0 +1,127 @@
+"""From raw rows to predictions: columns found by name, scaled, computed, averaged over members, in target units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..data.table_rows import TableRows
+from ..layers import predict_alike
+from ..utils import DataError
+
+PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
+
+
+def predict(net, x) -> np.ndarray:
+    """Return outputs (rows, outputs) for rows as Network.predict takes them. Raises DataError for a gap."""
+    x = _rows_of(net, x)
+    if 0 < len(x) <= PREDICT_BLOCK:
+        out = _outputs(net, x)
+    else:
+        out = np.empty((len(x), net.outputs), net.dtype)
+        for at in range(0, len(x), PREDICT_BLOCK):
+            out[at : at + PREDICT_BLOCK] = _outputs(net, x[at : at + PREDICT_BLOCK])
+    if np.isnan(out).any():
+        _refuse_gaps(net, x)
+    return out
+
+
+def deviation(net, x) -> np.ndarray:
+    """Return the standard deviation of the members' outputs, weighted as the mean is: (rows, outputs)."""
+    x = _rows_of(net, x)
+    out, step = np.zeros((len(x), net.outputs), net.dtype), max(1, PREDICT_BLOCK // len(net.members))
+    for at in range(0, len(x) if net.is_combined else 0, step):
+        each = np.stack(list(member_outputs(net, x[at : at + step]))).astype(np.float64)
+        mean = np.average(each, axis=0, weights=net.member_weights)
+        variance = np.average((each - mean) ** 2, axis=0, weights=net.member_weights)
+        out[at : at + step] = np.sqrt(variance)
+    return out
+
+
+def member_outputs(net, x) -> Iterator[np.ndarray]:
+    """Yield each member's outputs (rows, outputs) for some rows; members alike take turns on one engine."""
+    engine, data, read_by = net.engine, None, None
+    for member in net.members:
+        if not predict_alike(member.layers, net.layers):
+            yield _outputs(member, x)
+            continue
+        reads = (member.scaling, member.encoding)
+        if read_by is None or any(a is not b for a, b in zip(reads, read_by, strict=True)):
+            data, read_by = engine.load(engine_rows(member, x)), reads
+        engine.set("parameters", member.vector)
+        yield _in_units(member, engine.predict(data))
+    engine.set("parameters", net.vector)
+
+
+def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
+    """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
+    if net.encoding is not None and not (isinstance(x, np.ndarray) and x.dtype.names):
+        return net.encoding.apply(TableRows.of(x), net.dtype)
+    x = np.asarray(x)
+    if x.dtype.names:
+        return x
+    if x.size != len(x) * net.inputs:
+        raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}")
+    as_they_are = net.scaling.kind in ("none", "pixel") and x.dtype == net.dtype
+    if as_they_are or (x.dtype == np.uint8 and net.scaling.kind == "pixel"):
+        return x
+    return net.scaling.apply(x, net.dtype)
+
+
+# ---- rows as they are given
+
+
+def _rows_of(net, x) -> np.ndarray | TableRows:
+    """Return what predict was given as rows; the columns of a data frame are found by their names."""
+    left_out = len(net.config.get("left_out", ()))
+    if isinstance(x, TableRows) or (isinstance(x, np.ndarray) and not _is_table(x, net.inputs, left_out)):
+        return x
+    from ..data.frame_table import open_frame  # the readers of files load the C core
+    from ..data.loading import load
+
+    if open_frame(x) is None:
+        return _rows_of(net, np.asarray(x))
+    known = net.columns is not None
+    if isinstance(x, np.ndarray):
+        known = x.shape[1] <= net.inputs + left_out
+    return load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
+
+
+def _is_table(x: np.ndarray, inputs: int, left_out: int) -> bool:
+    """Return whether the columns of an array are to be read as those of a file: text, or more than the features.
+
+    left_out: how many columns of the data are no inputs.
+    """
+    if x.ndim != 2 or x.dtype.names:
+        return False
+    return x.dtype.kind in "OUSM" or (left_out > 0 and x.shape[1] == inputs + left_out)
+
+
+def _refuse_gaps(net, x) -> None:
+    """Raise DataError that names the first gap of rows that cannot have any: it made an output nan."""
+    if net.encoding is not None or x.dtype.kind != "f" or not np.isnan(x).any():
+        return
+    row, column = np.argwhere(np.isnan(x.reshape(len(x), -1)))[0].tolist()
+    name = f"column {net.columns[column]}" if net.columns else f"column {column + 1} of {net.inputs}"
+    raise DataError(f"row {row + 1}, {name}: found nan, expected a number; the network was trained without gaps")
+
+
+# ---- outputs
+
+
+def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
+    if net.is_combined:
+        mean, whole = np.zeros((len(x), net.outputs)), sum(net.member_weights)
+        for weight, out in zip(net.member_weights, member_outputs(net, x), strict=True):
+            mean += weight / whole * out
+        return net.calibrated(mean.astype(net.dtype))
+    engine = net.engine
+    return _in_units(net, engine.predict(engine.load(engine_rows(net, x))))
+
+
+def _in_units(net, out: np.ndarray) -> np.ndarray:
+    """Return an engine's outputs as predictions: calibrated, in the targets' own units."""
+    out = net.calibrated(out)
+    return out if net.target_scaling is None else net.target_scaling.inverse(out).astype(net.dtype)
