@@ -13,7 +13,7 @@ import nn
 from nn.backends.turns import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
-from nn.nn import Network
+from nn.nn import Network, model
 from nn.train import pack as packs
 from nn.train.pack import mean_of
 from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
@@ -189,7 +189,7 @@ def test_a_file_holds_all_members(task, folder):
 )
 def test_a_damaged_member_is_refused(change, expected, folder):
     net, _ = together()
-    tensors, metadata = net._tensors(), json.loads(json.dumps(net.metadata()))
+    tensors, metadata = model.tensors(net), json.loads(json.dumps(net.metadata()))
     change(tensors, metadata)
     with pytest.raises(DataError, match=expected):
         model_file.save(folder / "damaged.bin", tensors, metadata)
