@@ -114,6 +114,67 @@ def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
     assert other.feature_names_in_.tolist() == list(frame.columns)
 
 
+# ---------------------------------------------------------------- effort
+
+
+@pytest.mark.parametrize("effort", [
+    {},
+    {"effort": "standard", "learning_rate": 0.01},
+    {"effort": "quick", "threshold": "f1", "calibrate": "temperature"},
+])  # fmt: skip
+def test_effort_gives_the_probabilities_of_the_command_line(frame, labels, folder, effort):
+    data, model = folder / "frame.csv", folder / "m.bin"
+    rows = slice(0, 120)
+    frame[rows].assign(sold=labels[rows]).to_csv(data, index=False)
+    flags = [word for name, value in effort.items() for word in (f"--{name}", value)] or ["--effort", "quick"]
+    succeed("--train", "--dataset", data, "--model", model, "--seed", 3, "-q", *flags)
+    classifier = nn.NetworkClassifier(random_state=3, **effort).fit(frame[rows], labels[rows])
+    columns = predictions(folder, model, data)
+    assert np.array_equal(classifier.predict_proba(frame[rows])[:, 1], np.array(columns["score yes"], np.float32))
+    assert classifier.predict(frame[rows]).tolist() == list(columns["predicted"])
+    assert len(classifier.network_.members) >= 8
+    assert classifier.figures_["effort"] == effort.get("effort", "quick")
+
+
+@pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"effort": None}])
+def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
+    classifier = nn.NetworkClassifier(**given).fit(frame, labels)
+    assert len(classifier.network_.members) == 1
+    assert "effort" not in classifier.figures_
+
+
+def test_few_rows_train_one_network():
+    x = np.random.default_rng(1).normal(size=(7, 2))
+    assert len(nn.NetworkRegressor().fit(x, x[:, 0]).network_.members) == 1  # the folds are 8
+    weights = np.arange(20) < 7
+    x = np.random.default_rng(1).normal(size=(20, 2))
+    assert len(nn.NetworkRegressor().fit(x, x[:, 0], weights).network_.members) == 1
+
+
+def test_effort_leaves_out_rows_of_weight_0(frame, labels):
+    features, weights = frame[["size", "price"]].fillna(0.0), np.repeat([1.0, 0.0, 2.0], 100)
+    weighted = nn.NetworkClassifier().fit(features, labels, sample_weight=weights)
+    some = nn.NetworkClassifier().fit(features[weights > 0], labels[weights > 0], sample_weight=weights[weights > 0])
+    unweighted = nn.NetworkClassifier().fit(features[weights > 0], labels[weights > 0])
+    assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
+    assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
+
+
+def test_classes_weigh_in_effort(frame, labels):
+    features = frame[["size", "kind"]]
+    plain = nn.NetworkClassifier().fit(features, labels)
+    weighted = nn.NetworkClassifier(class_weight={"no": 3, "yes": 1}).fit(features, labels)
+    assert weighted.predict_proba(features)[:, 0].mean() > plain.predict_proba(features)[:, 0].mean()
+
+
+def test_rows_to_evaluate_go_with_quick_effort_only(frame, labels):
+    rows, others = (frame[:200], labels[:200]), (frame[200:], labels[200:])
+    classifier = nn.NetworkClassifier(patience=2).fit(*rows, eval_set=others)
+    assert len(classifier.network_.members) == 1 and classifier.figures_["best_epoch"] > 0
+    with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
+        nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
+
+
 # ---------------------------------------------------------------- what is known after a fit
 
 
@@ -156,7 +217,7 @@ def test_gaps_that_training_did_not_have_become_the_median():
 
 def test_small_data_are_trained_on_for_enough_steps():
     x = np.random.default_rng(1).normal(size=(64, 2))
-    assert len(nn.NetworkRegressor().fit(x, x[:, 0]).loss_curve_) == 500  # two batches an epoch: 1,000 steps
+    assert len(nn.NetworkRegressor(effort=None).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
 
 
 def test_images_are_rows_of_pixels():
@@ -235,7 +296,9 @@ def test_stacking_and_calibration(frame, labels):
 @pytest.mark.parametrize("settings, told", [
     ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
     ({"learning_rate": -1}, "--learning_rate -1: must be positive"),
-    ({"patience": 3}, "needs validation rows"),
+    ({"patience": 3, "epochs": 5}, "needs validation rows"),
+    ({"effort": "huge"}, "--effort huge: must be one of quick, standard, best"),
+    ({"effort": "best", "epochs": 5}, "effort best: epochs is not for it"),
     ({"drop": "prize"}, "did you mean price"),
     ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
 ])  # fmt: skip

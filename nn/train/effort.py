@@ -96,14 +96,19 @@ def _options_in(settings: dict) -> dict:
     return {name: value for name, value in settings.items() if name in NO_OPTIONS}
 
 
+def checked_effort(name: str) -> str:
+    """Return the name of an effort. Raises UsageError for another."""
+    if name not in EFFORTS:
+        raise UsageError(f"--effort {name}: must be one of {', '.join(EFFORTS)}")
+    return name
+
+
 class Effort:
     """The choice for one data set."""
 
     def __init__(self, ds: Dataset, effort: str, given: dict, network: Callable[[str], Network]):
         """given: keywords of `train` that the user has set, which all candidates have. network: makes one of layers."""
-        if effort not in EFFORTS:
-            raise UsageError(f"--effort {effort}: must be one of {', '.join(EFFORTS)}")
-        self._ds, self._effort, self._network = ds, effort, network
+        self._ds, self._effort, self._network = ds, checked_effort(effort), network
         self._rules = rules_in(given)  # of the network that is chosen
         self._given = {name: value for name, value in given.items() if name not in self._rules}
         self.tried: list[tuple[Candidate, Network]] = []

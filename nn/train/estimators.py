@@ -1,7 +1,7 @@
 """NetworkClassifier, NetworkRegressor: networks as scikit-learn trains and uses them.
 
-A fit reads X and y as nn.load reads a file, and trains as `nn --train --holdout 0` does: the same rows and the same
-seed give the same numbers.
+A fit reads X and y as nn.load reads a file, and trains as `nn --train` does, with --effort or with --holdout 0: the
+same rows and the same seed give the same numbers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..nn import Network
 from ..nn_aux import DEFAULTS
 from ..utils import DataError, UsageError, listed
 from .call import train
+from .effort import Effort, candidates_for, checked_effort
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -46,7 +47,7 @@ except ImportError:
         'pip install "nn-trainer[sklearn]"'
     ) from None
 
-QUICK_STEPS = 1000  # optimiser steps that a fit takes at least where no epochs are given
+QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
 _MEDIAN_ROWS = 10_000  # that medians are taken of, at most
 _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
 _COLUMNS = ("categories", "numbers", "dates", "drop", "missing")  # parameters of nn.load
@@ -55,6 +56,8 @@ _TRAINING = (  # of nn.train
     "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
     "patience", "refit", "split_seed", "networks", "vary", "keep",
 )  # fmt: skip
+QUICK = "quick"  # the effort that gives way to what is given
+_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "keep", "validation", "refit")  # by effort
 
 
 def quick_epochs(rows: int, batch_size: int) -> int:
@@ -90,19 +93,51 @@ class _NetworkEstimator(BaseEstimator):
             ds = loading.load(X, self._schema(), y=targets)
             ds.weights = self._weights(X, sample_weight)
             seed = self._seed()
-            net = Network.for_data(ds, self.layers, seed=seed, **self._given(_NETWORK))
-            batch_size = self.batch_size or DEFAULTS["batch_number"]
-            given = self._given(self._training)
-            if eval_set is not None:
-                given["validation"] = self._validation(eval_set)
-            figures = train(
-                net, ds, holdout=0.0, batch_size=batch_size, epochs=self.epochs or quick_epochs(ds.rows, batch_size),
-                **given,
-            )  # fmt: skip
+            if self._may_choose(ds, eval_set):
+                net, figures = self._chosen(ds, seed)
+            else:
+                net, figures = self._trained(ds, seed, eval_set)
             net.describe(classes=self._class_names(), targets=names if net.columns else None)
         self.network_, self.figures_, self.loss_curve_ = net, figures, net.history["loss"]
         self._medians = _medians(ds)
         return self
+
+    # ---- training
+
+    def _may_choose(self, ds: Dataset, eval_set) -> bool:
+        """Return whether `effort` chooses the network: nothing says which it is, and all folds have rows.
+
+        Raises UsageError for an unknown effort, or another than quick beside what it is to choose.
+        """
+        if self.effort is None:
+            return False
+        candidates = candidates_for(ds.rows, checked_effort(self.effort))
+        given = [name for name in _CHOSEN if getattr(self, name, None) is not None]
+        given += [] if eval_set is None else ["eval_set"]
+        if given and self.effort != QUICK:
+            raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
+        return not given and _fills_folds(ds, max(one.folds for one in candidates))
+
+    def _chosen(self, ds: Dataset, seed: int) -> tuple[Network, dict]:
+        """Train as --effort does; rows of weight 0 train nothing and judge nothing."""
+        if ds.weights is not None:
+            ds = ds.of_rows(np.flatnonzero(ds.weights))
+        given = self._given(self._training)
+        if self.batch_size is not None:
+            given["batch_number"] = self.batch_size
+        return Effort(ds, self.effort, given, lambda layers: self._network(ds, layers, seed)).run(train)
+
+    def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
+        """Train one network, or several, as the parameters say."""
+        net, given = self._network(ds, self.layers, seed), self._given(self._training)
+        if eval_set is not None:
+            given["validation"] = self._validation(eval_set)
+        batch_size = self.batch_size or DEFAULTS["batch_number"]
+        epochs = self.epochs or quick_epochs(ds.rows, batch_size)
+        return net, train(net, ds, holdout=0.0, batch_size=batch_size, epochs=epochs, **given)
+
+    def _network(self, ds: Dataset, layers: str | None, seed: int) -> Network:
+        return Network.for_data(ds, layers, seed=seed, **self._given(_NETWORK))
 
     # ---- what a person gives
 
@@ -190,10 +225,12 @@ class _NetworkEstimator(BaseEstimator):
 class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     """A network that tells classes, for scikit-learn.
 
-    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`, but that small
-    data are trained on for 1,000 steps at least where `epochs` is None. random_state: the seed. dtype: float32,
-    float64. class_weight: balanced, {class: weight}, or a number for each class.
-    fit holds no rows out: `validation` or eval_set set some apart.
+    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
+    standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
+    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    to these and to few rows, None chooses nothing. One network without `epochs` is trained for 1,000 steps at least.
+    random_state: the seed. dtype: float32, float64. class_weight: balanced, {class: weight}, or a number for each
+    class. fit holds no rows out: `validation` or eval_set set some apart.
 
     Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each),
     figures_ (those of `nn --train --json`).
@@ -205,6 +242,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         self,
         layers=None,
         *,
+        effort=QUICK,
         activation=None,
         loss=None,
         init=None,
@@ -293,9 +331,11 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     """A network that tells numbers, one or several of each row, for scikit-learn.
 
-    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`, but that small
-    data are trained on for 1,000 steps at least where `epochs` is None. random_state: the seed. dtype: float32,
-    float64. fit holds no rows out: `validation` or eval_set set some apart.
+    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
+    standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
+    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    to these and to few rows, None chooses nothing. One network without `epochs` is trained for 1,000 steps at least.
+    random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
 
     Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each), figures_
     (those of `nn --train --json`).
@@ -305,6 +345,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         self,
         layers=None,
         *,
+        effort=QUICK,
         activation=None,
         loss=None,
         init=None,
@@ -368,6 +409,15 @@ def _names(y) -> list[str] | None:
     if names is None:
         names = [name for name in [getattr(y, "name", None)] if name is not None]
     return [str(name) for name in names] or None
+
+
+def _fills_folds(ds: Dataset, folds: int) -> bool:
+    """Return whether rows that count can be divided into so many folds, and those of each class are some."""
+    counting = np.arange(ds.rows) if ds.weights is None else np.flatnonzero(ds.weights)
+    if ds.classes is None:
+        return len(counting) >= folds
+    counts = ds.class_counts(counting)
+    return min(counts) > 0 and max(counts) >= folds
 
 
 def _medians(ds: Dataset) -> np.ndarray | None:

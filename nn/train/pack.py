@@ -341,18 +341,16 @@ class PackTraining:
         lasts = [len(t.chosen("losses")) for n, t in self.trainings.items() if n in self._steps]
         everyone = len(self.trainings) == len(self._networks)
         done = min(lasts, default=max(len(t.chosen("losses")) for t in self.trainings.values())) if everyone else 0
-        figures = self._losses() if done > self._told else {}
-        for epoch in range(self._told, done):
-            val_loss = figures["val_loss"] and figures["val_loss"][epoch]
+        figures = self._losses(self._told) if done > self._told else {}
+        for new, epoch in enumerate(range(self._told, done)):
+            val_loss = figures["val_loss"] and figures["val_loss"][new]
             seconds, self._seconds = self._seconds, 0.0
             batches = sum(t.batches for t in self._left().values() if len(t.chosen("losses")) > epoch)
             per_batch = 1e6 * seconds / batches
             if "val_metric" in figures:
-                value = figures["val_metric"][epoch]
+                value = figures["val_metric"][new]
                 self.callback.judged(epoch + 1, self.options.monitored.name, np.nan if value is None else value, False)
-            self.callback.epoch(
-                epoch + 1, self.options.epochs, figures["loss"][epoch], val_loss, seconds, per_batch
-            )
+            self.callback.epoch(epoch + 1, self.options.epochs, figures["loss"][new], val_loss, seconds, per_batch)
         if done > self._told and self.checkpoint.due(done, self.options.epochs):
             self._save()
         self._told = max(done, self._told)
@@ -431,12 +429,13 @@ class PackTraining:
 
     # ---- figures
 
-    def _losses(self) -> dict:
-        """Return the means of the networks' losses; of each epoch of those that did it."""
+    def _losses(self, first: int = 0) -> dict:
+        """Return the means of the networks' losses, of each epoch from `first` on of those that did it."""
         members = self._weights or dict.fromkeys(self._left(), 1.0)
         each, weights = [self.trainings[number].losses() for number in members], list(members.values())
         return {
-            name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]
+            name: None if each[0][name] is None else mean_of([own[name][first:] for own in each], weights)
+            for name in each[0]
         }
 
     def info(self) -> dict:
