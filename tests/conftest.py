@@ -66,6 +66,18 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def write(tmp_path):
+    """A function (content, name) that writes a file and returns its path."""
+
+    def write(content, name="data.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
 def two(folder):
     return write_two_classes(folder / "two.csv")
 

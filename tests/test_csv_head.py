@@ -1,0 +1,85 @@
+"""The head of a CSV file: separator, decimal comma, header."""
+
+
+import pytest
+from support.tables import NUMBERS, counts, facts_of, head_of
+
+from nn.data.csv_head import read_head
+from nn.data.csv_table import CsvFiles
+from nn.data.kinds import TargetNumber
+from nn.data.table_files import Fields
+from nn.ds import load
+from nn.utils import DataError, UsageError
+
+
+@pytest.mark.parametrize("text, separator, columns", [
+    ("a,b\n1,2\n", ",", 2), ("a;b\n1;2\n", ";", 2), ("a\tb\n1\t2\n", "\t", 2), ("a|b|c\n1|2|3\n", "|", 3),
+    ('"a;b",c\n"1;2",3\n', ",", 2), ("a;b\n1,5;2,5\n2,0;3\n", ";", 2), ("1,5;2,5;0\n2,5;3,5;1\n", ";", 3),
+    ("name;text\n1;a, b\n2;c\n3;d, e\n", ";", 2), ("a,b\n1,2,3\n", ",", 2), ("x\n1\n", ",", 1),
+    ("a,b\n1;2,x;y\n3;4,z;w\n", ",", 2), ("1;a|b\n2;c\n", ";", 2), ('"a\n,b";c\n1;2\n', ";", 2),
+])  # fmt: skip
+def test_the_separator_is_found_out(write, text, separator, columns):
+    head = head_of(write(text))
+    assert (head.separator, head.columns) == (separator, columns)
+
+
+def test_a_separator_that_is_given_is_taken_or_refused(write):
+    path = write("1;2,5;x\n3;4,5;y\n", "semicolons.csv")
+    assert head_of(path, separator=",", header="no").first_row == ["1;2", "5;x"]
+    assert head_of(write("1:2:3\n4:5:6\n"), separator=":").columns == 3
+    assert head_of(write("1 2\n3 4\n"), separator=" ").columns == 2
+    assert head_of(write("1\t2\n3\t4\n"), separator="tab").columns == 2
+    with pytest.raises(DataError, match=r'"\|" never occurs between fields, .* says; leave it out, or use ";"'):
+        head_of(path, separator="|")
+    for separator in ("", ",,", "a", '"'):
+        with pytest.raises(UsageError, match="expected one character such as"):
+            head_of(path, separator=separator)
+
+
+def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
+    assert head_of(write("a;b\n" + "1;2\n" * 20_000 + "1,5;2\n")).point == ","
+    path = write("a;b\n1,5;0\n2;1\n2.5;1\n")
+    expected = 'row 4, column a: found "2.5", expected a decimal comma as in the other numbers; write all numbers one'
+    for read in (facts_of, lambda path: load(path)):
+        with pytest.raises(DataError) as caught:
+            read(path)
+        assert expected in str(caught.value)
+    with pytest.raises(DataError, match='row 3, column a: found "1,5", expected a decimal point'):
+        facts_of(write("a;b\n1.5;0\n1,5;1\n"))
+    facts = facts_of(write("a;b;c\n1,5;2024.01.05;u\n2,25;1.2.3;v\n"))
+    assert [counts(column) for column in facts] == [(0, 2, 0, 0, 0), (0, 0, 0, 0, 2), (0, 0, 0, 0, 2)]
+
+
+def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
+    files = CsvFiles([str(write('a\tb\n"x, y"\t1\nz, w\t2\n'))], "")
+    table, _ = files.read(Fields([1], [], NUMBERS, TargetNumber(None, ""), texts=[0]))
+    assert table.words == [["x, y", "z, w"]]
+
+
+@pytest.mark.parametrize("text, has_header", [
+    ("a,b\n1,2\n", True), ("1,2\n3,4\n", False), ("1,a\n2,b\n", False), ("a,b\nc,d\n", True),
+    ("red,yes\nblue,no\nred,no\nblue,yes\n", False),
+    ("color,good\nred,yes\nblue,no\nred,no\nblue,yes\n", True),
+    ("1,4,0_A11,0_A12\n6,1169,1,0\n48,5951,0,1\n", True),
+    ("1,4,0_A11,0_A12\n6,1169,True,False\n48,5951,False,True\n", True),
+    (",x,y\n0,1,2\n1,3,4\n", True), ("0,1,2\n" + "39,Private,a\n41,State,b\n" * 9, True),
+    ("id,when\n1,2024-01-01\n2,2024-01-02\n", True), ("1,2024-01-01\n2,2024-01-02\n", False),
+    ("smokes,y\nyes,1\nno,0\n", True), ("yes,1\nno,0\n", False), ("?,?,red\n1,2,red\n3,4,blue\n", False),
+    ("x,y,t\n1,2,3\n", True), ("7,abc,3,0\n1,2,3,1\n", False), ("-,5,2\n1,2,3\n4,5,6\n", False),
+    ('"x","g"\n"a",1\n"b",2\n', True), ("a,a,b\n1,2,3\n", True),
+    ('"594",-200,1\n1,2,0\n', False), ('"0",1,"2"\n1,2,0\n3,4,1\n', False),
+    ('"0","1","2"\n1,2,0\n3,4,1\n', True),
+])  # fmt: skip
+def test_a_header_is_told_by_the_columns(write, text, has_header):
+    assert (head_of(write(text)).names is not None) == has_header
+    assert head_of(write(text), header="yes").names is not None
+    assert head_of(write(text), header="no").names is None
+
+
+HEADERS = ["titanic", "diamonds", "mpg", "penguins"]  # of the tables of the shared folder; the others have none
+
+
+def test_headers_of_real_tables(shared):
+    found = {path.name.split(".")[0]: read_head(str(path)) for path in (shared / "tables").glob("*.csv.gz")}
+    assert len(found) == 14 and sorted(name for name, head in found.items() if head.names) == sorted(HEADERS)
+    assert {head.separator for head in found.values()} == {","}

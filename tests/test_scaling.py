@@ -1,0 +1,95 @@
+"""Scaling: constants from the training rows, applied and taken back."""
+
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.effort import examples
+
+from nn.ds import Scaling
+from nn.utils import DataError, UsageError
+
+
+def test_scaling_constants_come_from_the_training_rows_alone():
+    x = np.array([[1, 10], [3, 30], [100, 1000]], np.float32)
+    scaling = Scaling.fit("normalization", x, np.array([0, 1]))
+    np.testing.assert_array_equal(scaling.apply(x, "float64"), [[0, 0], [1, 1], [49.5, 49.5]])
+    scaling = Scaling.fit("standarization", x, np.array([0, 1]))
+    np.testing.assert_array_equal(scaling.apply(x, "float64", rows=np.array([1, 0])), [[1, 1], [-1, -1]])
+
+
+@examples(50)
+@given(st.integers(2, 300), st.integers(1, 5), st.integers(0, 2**32 - 1), st.floats(-1e6, 1e6))
+def test_standardized_rows_have_mean_zero_and_deviation_one(rows, columns, seed, offset):
+    x = np.random.default_rng(seed).normal(size=(rows, columns)) + offset
+    z = Scaling.fit("standardization", x).apply(x, "float64")
+    np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-8)  # offset 1e6 leaves 10 digits of a value of 1
+    np.testing.assert_allclose(z.std(axis=0), 1, atol=1e-8)
+
+
+def test_many_rows_are_scaled_block_by_block_as_at_once():
+    x = np.random.default_rng(0).normal(3, 5, (100_000, 7))
+    scaling = Scaling.fit("standardization", x)
+    np.testing.assert_allclose(scaling.shift, x.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scaling.scale, x.std(axis=0), rtol=1e-12)
+    expected = (x - scaling.shift) / scaling.scale
+    np.testing.assert_array_equal(scaling.apply(x, "float64"), expected)
+    back = scaling.inverse(scaling.apply(x, "float64"))
+    np.testing.assert_array_equal(back, expected * scaling.scale + scaling.shift)
+    assert scaling.apply(x, "float64", out=x) is x
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_constant_columns_become_zero_with_one_warning(caplog):
+    x = np.array([[1, 5, 2], [1, 6, 2], [1, 7, 2]], np.float32)
+    with caplog.at_level(logging.WARNING, "nn"):
+        scaling = Scaling.fit("standardization", x)
+    assert [record.getMessage()[:17] for record in caplog.records] == ["2 of 3 features h"]
+    again = Scaling.from_dict(scaling.to_dict())
+    np.testing.assert_array_equal(again.apply(x + 9, "float32")[:, [0, 2]], 0)
+    np.testing.assert_array_equal(again.inverse(np.zeros((1, 3)))[:, [0, 2]], [[1, 2]])
+    with pytest.raises(DataError, match="column b holds only the value 1"):
+        Scaling.fit("normalization", x, columns=["b", "c", "d"], strict=True)
+
+
+def test_pixels_are_bytes_over_255_and_floats_stay():
+    bytes_ = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    for dtype in ("float32", "float64"):
+        scaled = Scaling.fit("pixel", bytes_).apply(bytes_, dtype)
+        np.testing.assert_array_equal(scaled.ravel(), (np.arange(256) / 255).astype(dtype))
+    floats = np.array([[0.5, 200.0]], np.float32)
+    np.testing.assert_array_equal(Scaling("pixel").apply(floats), floats)
+
+
+def test_images_are_standardized_by_channel():
+    x = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 5), np.uint8)
+    scaling = Scaling.fit("standardization", x)
+    z = scaling.apply(x, "float64")
+    np.testing.assert_allclose(z.mean(axis=(0, 2, 3)), 0, atol=1e-12)
+    np.testing.assert_allclose(z.std(axis=(0, 2, 3)), 1, atol=1e-12)
+    shift, scale = scaling.flat((3, 4, 5))
+    np.testing.assert_array_equal((x.reshape(50, -1) - shift) / scale, z.reshape(50, -1))
+
+
+@pytest.mark.parametrize("values", [
+    {},
+    {"kind": "unknown", "shift": [], "scale": []},
+    {"kind": [], "shift": [], "scale": []},
+    {"kind": "none", "shift": [1], "scale": [1]},
+    {"kind": "normalization", "shift": [1], "scale": [-1]},
+    {"kind": "standardization", "shift": [1], "scale": [1, 2]},
+    {"kind": "standardization", "shift": ["a"], "scale": [1]},
+    {"kind": "standardization", "shift": 1, "scale": 1},
+    {"kind": "standardization", "shift": [float("nan")], "scale": [1]},
+    {"kind": "standardization", "shift": [], "scale": []},
+])  # fmt: skip
+def test_damaged_scaling_constants_are_refused(values):
+    with pytest.raises(DataError):
+        Scaling.from_dict(values)
+
+
+def test_an_unknown_scaling_is_wrong_use():
+    with pytest.raises(UsageError, match="standardization"):
+        Scaling.fit("standard", np.zeros((2, 2)))
