@@ -14,8 +14,8 @@ from nn.backends.turns import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model
-from nn.train import pack as packs
-from nn.train.pack import mean_of
+from nn.train import pack_limits, pack_rows
+from nn.train.pack_members import mean_of
 from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
 from tests.test_any_table import as_csv, people
@@ -319,7 +319,7 @@ def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
 )
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
-    monkeypatch.setattr(packs, "available_memory", lambda: free)
+    monkeypatch.setattr(pack_limits, "available_memory", lambda: free)
     with pytest.raises(NnError, match="--networks 8: 8 networks need .* --networks 7 fits"):
         together(networks=8, **flags)
     assert together(networks=7, **flags)[1]["networks"] == 7
@@ -371,7 +371,7 @@ def test_flags_of_one_network_are_wrong_use(more, folder):
 
 def test_rows_are_shared_not_copied(monkeypatch):
     made = []
-    usual = packs.TrainingRows
-    monkeypatch.setattr(packs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
+    usual = pack_rows.TrainingRows
+    monkeypatch.setattr(pack_rows, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
     together(networks=20)
     assert len(made) == 1

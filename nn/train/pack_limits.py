@@ -1,0 +1,51 @@
+"""What several networks cannot do, and how many of them the memory holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..layers import parse
+from ..nn import Network
+from ..nn_aux import moment_names
+from ..utils import NnError, UsageError, available_memory
+from .options import Options, is_decided_later
+from .trials import Trial, Trials
+
+
+def check_pack(net: Network, options: Options, count: int, flag: str, are_folds: bool) -> None:
+    """Raise UsageError for what several networks cannot do. flag: what asks for them."""
+    if net.reference:
+        raise UsageError(f"{flag}: --reference trains one network; leave one out")
+    if net.seed + count > 2**32:
+        raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
+    if net.engine.rank_group.size > 1:
+        raise UsageError(f"{flag}: several ranks train one network; leave out --distribute")
+    if are_folds and is_decided_later(options):
+        raise UsageError(f"{flag}: finds no threshold and no temperature; leave out --threshold RULE and --calibrate")
+    if options.refit and is_decided_later(options):
+        raise UsageError(f"{flag}: --refit leaves no rows to find a threshold or temperature by; leave one of them out")
+
+
+def check_memory_for(net: Network, trials: Trials, flag: str) -> None:
+    """Raise NnError, which says how many fit, if the networks of so many trials do not fit the free memory."""
+    needed = np.cumsum([bytes_for(net, trial) for trial in trials.each])
+    there = available_memory()
+    if there is not None and needed[-1] > there:
+        fit = int(np.searchsorted(needed, there, side="right"))
+        name = flag.partition(" ")[0]
+        cure = f"{name} {fit} fits" if fit > 1 else "use smaller layers"
+        raise NnError(
+            f"{flag}: {len(needed)} networks need {needed[-1] / 1e9:.1f} GB, but only {there / 1e9:.1f} GB are free; "
+            f"{cure}"
+        )
+
+
+def bytes_for(net: Network, trial: Trial) -> int:
+    """Return the memory of the vectors of one network."""
+    options, parameters = trial.options, net.parameter_count
+    if trial.layers is not None:
+        parameters = sum(layer.parameters for layer in parse(trial.layers, columns=net.layers[0].columns))
+    vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
+    vectors += options.monitored is not None  # those of the best epoch
+    vectors += options.refit  # those to begin with
+    return vectors * parameters * np.dtype(net.dtype).itemsize

@@ -1,0 +1,89 @@
+"""PackRows: the rows that each of several networks is trained on and judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..data.splits import Fold, Split, split_given
+from ..data.stream import StreamedDataset
+from ..ds import Dataset
+from ..nn import Network
+from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, OF_FOLD
+from .options import Options
+from .rows import TrainingRows, facts_of, split_of, split_seed
+from .trials import Trials
+
+
+class PackRows:
+    """The rows of several networks: of all the same, loaded once, or those of the fold of each."""
+
+    def __init__(
+        self,
+        net: Network,
+        ds: Dataset | StreamedDataset,
+        window: int | None,
+        options: Options,
+        trials: Trials,
+        validation: Dataset | None = None,
+        folds: Sequence[Fold] = (),
+    ):
+        """net: whose seed the first network has; validation: rows that judge the epochs, given by the caller."""
+        self.data, self.window, self.folds = ds, window, list(folds)
+        self._net, self._options, self._trials, self._validation = net, options, trials, validation
+        self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
+        self._seed = split_seed(options, net.seed)
+        self.splits = [self._split_of(fold) for fold in self.folds]
+
+    def _split_of(self, fold: Fold) -> Split:
+        """Return the rows of a fold's network; it is judged by validation rows, or else by those of the fold."""
+        if self._options.validation == OF_FOLD:
+            return Split(fold.training, fold.tested, fold.tested)
+        split = split_given(self.data, fold.training, self._options.validation_share, self._seed)
+        return split._replace(holdout=fold.tested)
+
+    def facts(self) -> tuple[dict, int | None]:
+        """Return (facts of the network of all networks, the rows that are held out of all folds, None without)."""
+        if not self.folds:
+            return self.shared(False).facts, None
+        split = split_of(self.data, self._options, self._net.seed)
+        rows = np.union1d(split.training, split.validation)
+        any_holdout = len(split.holdout) > 0
+        return facts_of(self._net, self.data, rows, None, self._options, any_holdout), len(split.holdout)
+
+    def shared(self, refit: bool) -> TrainingRows:
+        """Return the rows that all networks train on, or those of their refit."""
+        if refit not in self._shared:
+            group, given = self._net.engine.rank_group, self._given(refit)
+            self._shared[refit] = TrainingRows(self._net, self.data, self.window, self._options, group, given, refit)
+        return self._shared[refit]
+
+    def of(self, net: Network, refit: bool) -> TrainingRows:
+        """Return the rows of one of the networks, which is told what they are."""
+        number = net.seed - self._net.seed
+        rows = self._own_rows(net, number, refit)
+        trial = self._trials.each[number]
+        own = {"seed": net.seed, "split_seed": self._seed, "layers": net.spec, **trial.own_options}
+        net.describe(**{**rows.facts, "config": {**rows.facts["config"], **own}})
+        return rows
+
+    def _own_rows(self, net: Network, number: int, refit: bool) -> TrainingRows:
+        given, options = self._given(refit), self.options_of(net)
+        if self.folds:
+            group, split = self._net.engine.rank_group, self.splits[number]
+            return TrainingRows(net, self.data, None, options, group, given, refit, split)
+        if not self.window:
+            return self.shared(refit)
+        self.data.split(self._options.holdout, self._seed, 0.0 if refit else self._options.validation_share)
+        return TrainingRows(net, self.data, self.window, options, net.engine.rank_group, given, refit)
+
+    def _given(self, refit: bool) -> Dataset | None:
+        return None if refit else self._validation
+
+    def options_of(self, net: Network) -> Options:
+        """Return the options of one of the networks: thresholds and temperatures are found for all together."""
+        options, threshold = self._trials.each[net.seed - self._net.seed].options, self._options.threshold
+        threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
+        return replace(options, threshold=threshold, calibrate=DEFAULT_CALIBRATION, split_seed=self._seed)
