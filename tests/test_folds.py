@@ -7,6 +7,9 @@ import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
+from nn.core.calibration import best_temperature
+from nn.core.metrics import metric
+from nn.core.thresholds import best_threshold
 from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.train.folds import figures_out_of_fold, out_of_fold, summary
@@ -100,10 +103,14 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
     assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
 
 
-def test_a_stopped_cross_validation_goes_on(folder):
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"threshold": "f1", "calibrate": "temperature"}, {"threshold": "f1", "validation": 0.3, "refit": True}],
+)
+def test_a_stopped_cross_validation_goes_on(flags, folder):
     def trained(**more):
         net = network("binary", SEED)
-        return net, nn.train(net, data("binary"), folds=FOLDS, epochs=5, **more)
+        return net, nn.train(net, data("binary"), folds=FOLDS, epochs=5, **flags, **more)
 
     whole, stops, ended = trained(), 0, None
     while ended is None:
@@ -113,6 +120,97 @@ def test_a_stopped_cross_validation_goes_on(folder):
             stops += 1
     assert stops and vector(ended[0]).tobytes() == vector(whole[0]).tobytes()
     assert ended[1]["folds"] == whole[1]["folds"] and ended[1]["loss"] == whole[1]["loss"]
+    assert ended[0].metadata() == whole[0].metadata()
+
+
+# ---------------------------------------------------------------- threshold and temperature
+
+
+@pytest.mark.parametrize("flags", [{}, {"validation": "fold", "patience": 2}, {"validation": 0.2, "refit": True}])
+@pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
+def test_the_threshold_is_decided_out_of_fold(flags, rule):
+    """On the rows of all folds together, each predicted by the network that does not know it."""
+    ds, net, plain = data("binary"), network("binary", SEED), network("binary", SEED)
+    flags = {"folds": FOLDS, "epochs": 4, "learning_rate": 0.02, **flags}
+    result = nn.train(net, ds, threshold=rule, **flags)
+    nn.train(plain, ds, **flags)
+    scores = np.zeros(ds.rows)
+    rows = nn.ds.split_rows(ds, 0.2, 0.0, SEED).training
+    for member, fold in zip(plain.members, fold_rows(ds, rows, FOLDS, SEED), strict=True):
+        scores[fold.tested] = member.predict(ds.x[fold.tested])[:, 0]
+    assert result["threshold"] == net.threshold == best_threshold(rule, ds.y[rows], scores[rows])
+    assert net.threshold != 0.5 == plain.threshold and net.config["threshold"] == rule
+    for member, own in zip(net.members, plain.members, strict=True):
+        assert np.array_equal(vector(member), vector(own))
+    assert [fold["threshold"] for fold in result["folds"]] == [net.threshold] * FOLDS
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_the_temperature_is_decided_out_of_fold(task):
+    ds, net, plain = data(task), network(task, SEED), network(task, SEED)
+    rule = {"threshold": "f1"} if task == "binary" else {}
+    result = nn.train(net, ds, folds=FOLDS, epochs=4, calibrate="temperature", **rule)
+    nn.train(plain, ds, folds=FOLDS, epochs=4)
+    rows, _, scores = out_of_fold(plain, ds)
+    calibration = result["calibration"]
+    assert net.temperature == calibration["temperature"] == best_temperature(ds.y[rows], scores) != 1
+    after = out_of_fold(net, ds)[2]
+    assert np.array_equal(after, net.calibrated(scores))
+    one = scores.shape[1] == 1
+    for name in ("loss", "brier"):
+        values = [metric(name, task, ds.y[rows], s[:, 0] if one else s) for s in (scores, after)]
+        assert calibration["log_loss" if name == "loss" else name] == pytest.approx(values, rel=1e-12)
+    weights = [fold["rows"] for fold in result["folds"]]
+    mean = np.average([fold["log_loss"] for fold in result["folds"]], weights=weights)
+    assert mean == pytest.approx(calibration["log_loss"][1], rel=1e-6)
+    if rule:
+        assert net.threshold == best_threshold("f1", ds.y[rows], after[:, 0])
+
+
+def test_rows_weights_count_in_what_is_decided_out_of_fold():
+    ds = data("binary")
+    ds.weights = np.random.default_rng(2).integers(0, 4, ds.rows).astype(np.float64)
+    net = network("binary", SEED)
+    result = nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0)
+    rows, _, scores = out_of_fold(net, ds)
+    assert result["threshold"] == best_threshold("f1", ds.y[rows], scores[:, 0], ds.weights[rows])
+    assert result["threshold"] != best_threshold("f1", ds.y[rows], scores[:, 0])
+
+
+def test_folds_in_time_decide_by_the_rows_that_are_tested():
+    ds = data("binary")
+    ds.times = np.arange(400.0)
+    net = network("binary", SEED)
+    nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0)
+    rows, _, scores = out_of_fold(net, ds)
+    assert len(rows) == 300 and net.threshold == best_threshold("f1", ds.y[rows], scores[:, 0])
+
+
+def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
+    path, model, written = write_two_classes(folder / "data.csv", 300), folder / "folds.bin", folder / "o.csv"
+    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 3, "--model", model, "--holdout", 0]
+    call += ["--threshold", "recall=0.9", "--calibrate", "temperature", "-o", written]
+    told = succeed(*call, "-q", "--json").json
+    net = Network.load(model)
+    assert net.threshold == told["threshold"] and net.temperature == told["calibration"]["temperature"]
+    tested = succeed("--test", "--model", model, "--json", "-v").json
+    assert tested["threshold"] == told["threshold"] and tested["recall"] >= 0.9
+    assert tested["log_loss"] == told["calibration"]["log_loss"][1]
+    assert tested["members"] == told["folds"]
+    rows = list(csv.DictReader(written.open()))
+    scores = [name for name in rows[0] if name.startswith("score")]
+    predicted = {row["predicted"] for row in rows if float(row[scores[0]]) >= net.threshold}
+    assert predicted == {net.classes[1]}
+    shown = succeed(*call)
+    assert f"threshold {told['threshold']:.6g}" in shown.out and "temperature" in shown.out
+    assert "training rows" not in shown.err
+
+
+@pytest.mark.parametrize("flags", [{"threshold": "f1"}, {"calibrate": "temperature"}])
+def test_what_does_not_fit_the_task_is_refused_before_training(flags):
+    task = "regression" if "calibrate" in flags else "multiclass"
+    with pytest.raises(UsageError, match="task is"):
+        nn.train(network(task), data(task), folds=FOLDS, stop=StopSoon(0), **flags)
 
 
 # ---------------------------------------------------------------- which rows
@@ -210,9 +308,7 @@ def test_rows_that_are_none_are_refused(rows):
         nn.train(network("binary"), data("binary"), rows=np.array(rows, int))
 
 
-@pytest.mark.parametrize(
-    "flags", [{"folds": 1}, {"networks": 2}, {"threshold": "f1"}, {"calibrate": "temperature", "validation": 0.2}]
-)
+@pytest.mark.parametrize("flags", [{"folds": 1}, {"networks": 2}])
 def test_what_folds_cannot_do_is_refused(flags):
     with pytest.raises(UsageError, match="--folds"):
         nn.train(network("binary"), data("binary"), **{"folds": 3, "epochs": 1, **flags})

@@ -15,6 +15,7 @@ from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model
 from nn.train import pack_limits, pack_rows
+from nn.train.loop import NotFinite, Training
 from nn.train.pack_members import mean_of
 from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
@@ -207,6 +208,41 @@ def test_threshold_and_temperature_are_found_for_all_together():
 # ---------------------------------------------------------------- the run
 
 
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_threshold_and_temperature_are_found_before_the_refit(task):
+    """By the mean of the networks that do not know the validation rows: as they are without a refit."""
+    rules = {"calibrate": "temperature", **({"threshold": "f1"} if task == "binary" else {})}
+    flags = {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03, **rules}
+    first, told = together(task, **flags)
+    net, result = together(task, refit=True, **flags)
+    assert len({member["best_epoch"] for member in told["members"]}) > 1
+    assert result["calibration"] == told["calibration"] and net.temperature == first.temperature != 1
+    assert result.get("threshold") == told.get("threshold") and net.threshold == first.threshold
+    assert not np.array_equal(vector(net.members[0]), vector(first.members[0]))
+    plain, _ = together(task, refit=True, **{name: value for name, value in flags.items() if name not in rules})
+    for member, own in zip(net.members, plain.members, strict=True):
+        assert np.array_equal(vector(member), vector(own))
+
+
+def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
+    """It is no member of the model."""
+    flags = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03, "threshold": "f1"}
+    usual = Training._begin_refit
+
+    def fails(self):
+        usual(self)
+        if self.net.seed == SEED + 1:
+            raise NotFinite("loss is nan")
+
+    monkeypatch.setattr(Training, "_begin_refit", fails)
+    net, result = together(refit=True, **flags)
+    monkeypatch.undo()
+    first, _ = together(**{**flags, "threshold": 0.5})
+    ds, rows = data("binary"), nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
+    mean = np.mean([first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0)
+    assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
+
+
 class StopSoon(StopRequest):
     """Asks for a stop when it has been looked at that many times, wherever the training then is."""
 
@@ -225,7 +261,14 @@ class StopSoon(StopRequest):
 
 
 @pytest.mark.parametrize("window", [None, 640])
-@pytest.mark.parametrize("flags", [{"epochs": 5}, {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True}])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"epochs": 5},
+        {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True},
+        {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True, "threshold": "f1", "calibrate": "temperature"},
+    ],
+)
 def test_a_stopped_training_goes_on_to_the_same_model(flags, window, folder):
     path, kept = write_two_classes(folder / "two.csv", 3000), folder / "state.nn"
 
@@ -244,6 +287,7 @@ def test_a_stopped_training_goes_on_to_the_same_model(flags, window, folder):
         except Stopped:
             stops += 1
     assert stops > 1
+    assert ended.temperature != 1 or "calibrate" not in flags
     ended.export(folder / "ended.bin")
     whole.export(folder / "whole.bin")
     assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
@@ -304,7 +348,6 @@ def test_means_are_of_those_that_are_there():
         ({"reference": True}, {}, "--reference trains one network"),
         ({"seed": 2**32 - 2}, {}, "smaller --seed"),
         ({}, {"networks": 0}, "at least 1"),
-        ({}, {"validation": 0.3, "refit": True, "threshold": "f1"}, "--refit"),
     ],
 )
 def test_what_several_networks_cannot_do_is_refused(options, flags, expected):

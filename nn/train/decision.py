@@ -6,7 +6,7 @@ cross-validation as the network of its fold predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
             found = f"{net.task}, with a {net.layers[-1].output_function} output layer"
             raise UsageError(f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {found}")
         if not any_validation:
-            raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE")
+            raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE, or --folds F")
 
 
 def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Options) -> dict:
@@ -46,7 +46,7 @@ def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Option
     chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
     Raises what best_threshold raises.
     """
-    return decide(net, options, *_judged(net, ds, rows))
+    return decide(net, options, *judged(net, ds, rows))
 
 
 def decide(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None) -> dict:
@@ -67,6 +67,14 @@ def decide(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray
     return told
 
 
+def mean_scores(each: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Return the weighted mean of several networks' scores, to the bits of Network.predict of all."""
+    mean, whole = np.zeros(each[0].shape), sum(weights)
+    for scores, weight in zip(each, weights, strict=True):
+        mean += weight / whole * scores
+    return mean.astype(each[0].dtype)
+
+
 def rules_in(given: dict) -> dict:
     """Return those keywords of `train` that leave something to be found after the last epoch."""
     threshold, calibrate = given.get("threshold"), given.get("calibrate")
@@ -80,8 +88,8 @@ def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> 
     return {name: [figure(truth, scores, weights) for scores in pair] for name, figure in figures.items()}
 
 
-def _judged(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
-    """Return (truth (rows,), scores (rows, outputs), weights or None), predicted some rows at a time."""
+def judged(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
+    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_on takes them."""
     parts = [(y, net.predict(x), weights) for x, y, weights in blocks_of(ds, rows)]
     return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
 

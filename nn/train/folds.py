@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.splits import fold_rows, split_rows
+from ..data.splits import Fold, fold_rows, split_rows
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import OF_FOLD
@@ -39,11 +39,16 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
     config, folds = net.config, net.config.get("folds", len(net.members))
     seed = config.get("split_seed", net.seed)
     rows = split_rows(ds, config["holdout"], 0.0, seed).training
-    parts = [fold.tested for fold in fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD)]
+    return predicted_by_folds(net, ds, fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD))
+
+
+def predicted_by_folds(net: Network, ds: Dataset, folds: Sequence[Fold]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what out_of_fold does, given the folds."""
+    parts = [fold.tested for fold in folds]
     tested = np.concatenate(parts)
     order = np.argsort(tested, kind="stable")
-    outputs = [_mean_of(net, fold, folds, ds.of_rows(part).x) for fold, part in enumerate(parts)]
-    of_fold = np.repeat(np.arange(folds), [len(part) for part in parts])
+    outputs = [_mean_of(net, number, len(folds), ds.of_rows(part).x) for number, part in enumerate(parts)]
+    of_fold = np.repeat(np.arange(len(folds)), [len(part) for part in parts])
     return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
 
 
@@ -66,8 +71,11 @@ def figures_out_of_fold(
     rows, of_fold, scores = out_of_fold(net, ds)
     result = figures_of(net, ds.of_rows(rows), scores, threshold=threshold, intervals=intervals)
     if each:
-        parts = [np.flatnonzero(of_fold == fold) for fold in np.unique(of_fold)]
-        result["members"] = [
-            figures_of(net, ds.of_rows(rows[part]), scores[part], threshold=threshold) for part in parts
-        ]
+        result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
     return {**result, "out_of_fold": True}
+
+
+def figures_by_fold(net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None) -> list[dict]:
+    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold returns them."""
+    parts = [np.flatnonzero(of_fold == fold) for fold in np.unique(of_fold)]
+    return [figures_of(net, ds.of_rows(rows[part]), scores[part], threshold=threshold) for part in parts]

@@ -74,8 +74,10 @@ class Training:
         validation: Dataset | None = None,
         window: int | None = None,
         rows_of: RowsOf | None = None,
+        before_refit: Callable[[Training], None] | None = None,
     ):
-        """ds, window: as `prepared` returns them. rows_of: gives rows that several trainings share."""
+        """ds, window: as `prepared` returns them. rows_of: gives rows that several trainings share. before_refit: is
+        told when the network has the parameters of the best epoch, and does not know the validation rows yet."""
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._data = ds, window
         self.engine = net.engine  # made here at the latest
@@ -84,6 +86,7 @@ class Training:
         self.monitor = options.monitored
         self._validation_count = 0
         self._start = self.engine.get("parameters") if options.refit else None
+        self._before_refit = before_refit
         self._validation = validation
         self.rows = self._rows_of(net, False)
         if is_decided_later(options):
@@ -287,6 +290,8 @@ class Training:
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
         self._decide()
+        if self._before_refit:
+            self._before_refit(self)
         decided = {name: getattr(self.net, name) for name in ("threshold", "temperature")}
         self.rows.close()
         self.rows = None  # two would need twice the memory

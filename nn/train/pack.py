@@ -12,19 +12,17 @@ from functools import partial
 
 import numpy as np
 
-from ..core.metrics import metric
 from ..data.splits import Fold
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
 from ..nn import Network
-from ..test import test
 from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
 from .asks import Ask
-from .decision import blocks_of, check_decision, decide_on
-from .folds import summary
+from .decision import check_decision, decide, decide_on, judged, mean_scores
+from .folds import figures_by_fold, predicted_by_folds, summary
 from .halving import SuccessiveHalving
 from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
 from .options import Options, is_decided_later
@@ -33,7 +31,7 @@ from .pack_limits import check_memory_for, check_pack
 from .pack_members import PackMembers, mean_of
 from .pack_rows import PackRows
 from .rows import fit_encoding
-from .selection import greedy_selection
+from .selection import select_members
 from .trials import Trials
 from .vary import SETTINGS
 
@@ -60,7 +58,7 @@ class PackTraining:
     ):
         """folds: the rows of each network, of a cross-validation. trials: what each is trained with, by --vary."""
         flag = f"--folds {count}" if folds else f"--networks {count}"
-        check_pack(net, options, count, flag, bool(folds))
+        check_pack(net, count, flag)
         self._trials = trials or Trials.alike(count, options)
         if trials is not None:
             options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))
@@ -78,7 +76,7 @@ class PackTraining:
         self._facts, self._held_out = self._rows.facts()
         self._config = {**self._facts["config"], "folds" if folds else "networks": count, **self._trials.config}
         if is_decided_later(options):
-            check_decision(net, options, self._rows.shared(False).decisive()[2])
+            check_decision(net, options, bool(folds) or self._rows.shared(False).decisive()[2])
         self.checkpoint = self._checkpoint(ds, checkpoint, count)
         self._halving = None
         if self._trials.keep is not None:
@@ -87,6 +85,7 @@ class PackTraining:
         self.members = PackMembers(self._networks, self._trials, self._halving)
         self._steps: dict[int, Generator[Ask]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
+        self._first: dict[int, tuple] = {}  # of a refit: the validation rows as each network predicts them before
         self._told, self._seconds = 0, 0.0
 
     # ---- before the first epoch
@@ -103,7 +102,7 @@ class PackTraining:
             net.compute_with(self._engines[number])
         training = Training(
             net, rows.data, rows.options_of(net), Callback(), self.stop, self.checkpoint.member(number),
-            self._validation, rows.window, rows.of,
+            self._validation, rows.window, rows.of, partial(self._before_refit, number),
         )  # fmt: skip
         self.members.trainings[number], self._steps[number] = training, training.steps()
 
@@ -132,7 +131,7 @@ class PackTraining:
         finally:
             self._end()
         self._select()
-        return self._result() | self._decided() | self._tested()
+        return self._result() | (self._by_folds() if self._rows.folds else self._decided())
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
         """Answer what the trainings that have begun ask for, all of the same kind at a time, until none asks."""
@@ -280,36 +279,36 @@ class PackTraining:
             return
         ds, rows, _ = self._rows.shared(False).decisive()
         ds = self._rows.data if ds is None else ds  # to train, the engine's copy was enough
-        parts = [(y, np.stack([*self.net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
-        truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
-        scores = np.concatenate([part[1] for part in parts], axis=1).astype(np.float64)
-        monitor, threshold = self.options.monitored, self._rows.options_of(self.net).threshold
-
-        def value_of(mean: np.ndarray) -> float:
-            value = metric(monitor.name, self.net.task, truth, mean, weights, threshold=threshold)
-            return np.nan if value is None else value
-
-        counts = greedy_selection(scores, self._trials.keep, monitor, value_of)
+        threshold = self._rows.options_of(self.net).threshold
+        counts = select_members(self.net, ds, rows, self._trials.keep, self.options.monitored, threshold)
         chosen = zip(self.members.alive(), counts, strict=True)
         self.members.chosen = {number: float(count) for number, count in chosen if count}
         self._combine()
 
-    def _tested(self) -> dict:
-        """Return the figures of each fold, their means and standard deviations."""
-        if not self._rows.folds:
-            return {}
-        each = [
-            test(member, self._rows.data.of_rows(fold.tested))
-            for member, fold in zip(self.net.members, self._rows.folds, strict=True)
-        ]
-        return {"folds": each, **summary(each)}
+    def _before_refit(self, number: int, training: Training) -> None:
+        """Keep what a network predicts of the validation rows, before it is trained on them too."""
+        if is_decided_later(self.options) and not self._rows.folds:
+            ds, rows, _ = training.rows.decisive()
+            self._first[number] = judged(training.net, ds, rows)
 
     def _decided(self) -> dict:
         """Find what the options leave to be found, for all networks together."""
         if not is_decided_later(self.options):
             return {}
-        ds, rows, _ = self._rows.shared(False).decisive()
-        return decide_on(self.net, ds, rows, self.options)
+        refitted = {number: weight for number, weight in self.members.weights().items() if number in self._first}
+        if not refitted:
+            return decide_on(self.net, *self._rows.shared(False).decisive()[:2], self.options)
+        truth, scores, weights = zip(*(self._first[number] for number in refitted), strict=True)
+        return decide(self.net, self.options, truth[0], mean_scores(scores, [*refitted.values()]), weights[0])
+
+    def _by_folds(self) -> dict:
+        """Return what is decided by the rows of the folds, and their figures, means and standard deviations."""
+        net, ds = self.net, self._rows.data
+        rows, of_fold, scores = predicted_by_folds(net, ds, self._rows.folds)
+        weights = None if ds.weights is None else ds.weights[rows]
+        decided = decide(net, self.options, ds.y[rows], scores, weights)
+        each = figures_by_fold(net, ds, rows, of_fold, net.calibrated(scores))
+        return {**decided, "folds": each, **summary(each)}
 
     # ---- figures
 

@@ -8,11 +8,10 @@ from ..layers import parse
 from ..nn import Network
 from ..nn_aux import moment_names
 from ..utils import NnError, UsageError, available_memory
-from .options import Options, is_decided_later
 from .trials import Trial, Trials
 
 
-def check_pack(net: Network, options: Options, count: int, flag: str, are_folds: bool) -> None:
+def check_pack(net: Network, count: int, flag: str) -> None:
     """Raise UsageError for what several networks cannot do. flag: what asks for them."""
     if net.reference:
         raise UsageError(f"{flag}: --reference trains one network; leave one out")
@@ -20,10 +19,6 @@ def check_pack(net: Network, options: Options, count: int, flag: str, are_folds:
         raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
     if net.engine.rank_group.size > 1:
         raise UsageError(f"{flag}: several ranks train one network; leave out --distribute")
-    if are_folds and is_decided_later(options):
-        raise UsageError(f"{flag}: finds no threshold and no temperature; leave out --threshold RULE and --calibrate")
-    if options.refit and is_decided_later(options):
-        raise UsageError(f"{flag}: --refit leaves no rows to find a threshold or temperature by; leave one of them out")
 
 
 def check_memory_for(net: Network, trials: Trials, flag: str) -> None:

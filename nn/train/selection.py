@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..core.metrics import metric
+from ..ds import Dataset
+from ..nn import Network
+from .decision import blocks_of
 from .validation import Monitor
 
 
@@ -29,3 +33,21 @@ def greedy_selection(
         total += scores[best - 1]
     taken = chosen[: monitor.best(values)]
     return [taken.count(number) for number in range(len(scores))]
+
+
+def select_members(
+    net: Network, ds: Dataset, rows: np.ndarray, picks: int, monitor: Monitor, threshold: float
+) -> list[int]:
+    """Return how often each member of a network is chosen, by rows that they do not know.
+
+    threshold: of class 1, for metrics of decisions.
+    """
+    parts = [(y, np.stack([*net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
+    truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
+    scores = np.concatenate([part[1] for part in parts], axis=1).astype(np.float64)
+
+    def value_of(mean: np.ndarray) -> float:
+        value = metric(monitor.name, net.task, truth, mean, weights, threshold=threshold)
+        return np.nan if value is None else value
+
+    return greedy_selection(scores, picks, monitor, value_of)
