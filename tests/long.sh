@@ -16,8 +16,8 @@ unset NN_TEST_EFFORT
 echo "== the tests of the C core under the sanitizers, with every instruction set that this processor has"
 bash tests/check_core.sh --all
 
-echo "== ten minutes of fuzzing"
-python tests/fuzz --minutes 10
+echo "== ten minutes of fuzzing, guided by coverage where there is Atheris, the C reader where there is clang"
+python -m tests.fuzz --minutes 10
 
 echo "== the tests of the GPU, where there is one"
 python -m pytest -q tests/gpu

@@ -58,8 +58,11 @@ class _Pieces:
             raise InputNotFound(f"{self.path}: no such file or folder; check --dataset") from None
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = os_reason(error) if isinstance(error, OSError) else str(error)
-            reason = " ".join(reason.split()).rstrip(".")[:200]
-            raise DataError(f"{self.path}: cannot be read ({reason}); copy it again or write it anew") from error
+            raise self.damaged(" ".join(reason.split()).rstrip(".")[:200]) from error
+
+    def damaged(self, reason: str) -> DataError:
+        """Return the error for a file that is not as it should be."""
+        return DataError(f"{self.path}: cannot be read ({reason}); copy it again or write it anew")
 
 
 class _ParquetPieces(_Pieces):
@@ -73,6 +76,8 @@ class _ParquetPieces(_Pieces):
         self._metadata, schema = file.metadata, file.schema_arrow
         self._choose(schema.names)
         self.sizes = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+        if min(self.sizes, default=0) < 0:
+            raise self.damaged(f"a row group of {min(self.sizes)} rows")
         self._texts = [field.name for field in schema if str(field.type) in ("string", "large_string", "string_view")]
         leaves = [_leaves(field.type) for field in schema]
         self._leaves = [range(stop - count, stop) for count, stop in zip(leaves, accumulate(leaves), strict=True)]
@@ -83,7 +88,10 @@ class _ParquetPieces(_Pieces):
             file = self._parquet.ParquetFile(self.path, metadata=self._metadata, read_dictionary=self._texts)
             self._threads.file = file
         leaves = list(self._leaves[self._columns[index]])
-        return file.reader.read_row_group(piece, column_indices=leaves, use_threads=False).column(0)
+        column = file.reader.read_row_group(piece, column_indices=leaves, use_threads=False).column(0)
+        if len(column) != self.sizes[piece]:
+            raise self.damaged(f"{len(column)} rows in a row group of {self.sizes[piece]}")
+        return column
 
 
 def _leaves(kind) -> int:
@@ -100,8 +108,9 @@ class _ArrowPieces(_Pieces):
         self.sizes = [first.get_batch(i).num_rows for i in range(first.num_record_batches)]
 
     def column(self, piece: int, index: int):
-        batch = self._file(self._columns[index]).get_batch(piece)
-        return pyarrow(_NEED).chunked_array([batch.column(0)])
+        column = self._file(self._columns[index]).get_batch(piece).column(0)
+        column.validate(full=True)  # pyarrow believes the places of texts that a file names
+        return pyarrow(_NEED).chunked_array([column])
 
     def _file(self, *columns: int):
         """Return a reader of some of the columns."""

@@ -331,7 +331,7 @@ def _of_numbers(above: list[str], numbers: list[str]) -> float:
     if not above:
         return 0.0
     plain = [int(text) for text in numbers if text.isdecimal()]
-    if [str(number) for number in plain] != numbers or plain != sorted({*plain}):
+    if not plain or [str(number) for number in plain] != numbers or plain != sorted({*plain}):
         return _UNLIKELY * len(above)
     is_count = plain[0] in (0, 1) and plain == [*range(plain[0], plain[0] + len(plain))]
     return 0.98 * _UNLIKELY if is_count else _UNLIKELY

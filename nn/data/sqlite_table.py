@@ -18,6 +18,8 @@ from .table_files import AS_FOUND, ReadOptions
 
 SQLITE = b"SQLite format 3\0"  # how the files begin
 _READ_ROWS = 1 << 16  # at a time
+_CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
+_RECURSIVE = 33  # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
 
 
 class _Database:
@@ -96,10 +98,17 @@ class _Database:
         """Yield a connection that only reads; failures become a DataError."""
         try:
             with closing(sqlite3.connect(f"{Path(self.file).absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                for setting in _CAUTIOUS:
+                    connection.execute(setting)
+                connection.set_authorizer(_authorize)
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
             raise DataError(f"{self.file}: cannot be read ({reason}); copy it again or write it anew") from error
+
+
+def _authorize(action: int, *_) -> int:
+    return sqlite3.SQLITE_DENY if action == _RECURSIVE else sqlite3.SQLITE_OK
 
 
 def _truth(value):

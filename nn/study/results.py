@@ -6,9 +6,11 @@ import csv
 import io
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..backends import TRAITS
 from ..utils import DataError, InputNotFound, OutputError, os_reason
 
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
@@ -37,7 +39,7 @@ def read_results(path: str) -> list[dict]:
     whole = text[: text.rfind("\n") + 1]
     if not text:
         return []
-    header, *lines = list(csv.reader(io.StringIO(whole))) or [[]]
+    header, *lines = csv_lines(path, whole) or [[]]
     if tuple(header) != COLUMNS:
         if header[:1] == ["entry"]:
             others = ", ".join(sorted({*header} ^ {*COLUMNS})) or "in another order"
@@ -46,7 +48,15 @@ def read_results(path: str) -> list[dict]:
                 f"the plan again"
             )
         raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
-    return [dict(zip(COLUMNS, map(_field, line), strict=True)) for line in lines if len(line) == len(COLUMNS)]
+    return [_row(path, number, line) for number, line in enumerate(lines, 1) if len(line) == len(COLUMNS)]
+
+
+def csv_lines(path: str, text: str) -> list[list[str]]:
+    """Return the fields of each line of CSV. Raises DataError where a line is none."""
+    try:
+        return list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise DataError(f"{path}: not CSV ({error}); copy it again or write it anew") from error
 
 
 _TEXTS = {
@@ -63,13 +73,34 @@ _TEXTS = {
     "distribute",
 }
 _TEXTS |= {"dtype", "nn", "numpy", "python", "when"}
+_GPUS = re.compile(r"([0-9]{1,9}(\.0+)?)?|[0-9]*(,[0-9]*)+")  # a number of them, or a list
+_NEEDED = ("entry", "plan", "layers", "status")  # of every line
+_MEASURED = ("data", "kind", "engine", "device", "dtype", "nn", "python", "depth", "parameters", "batch_number")
+_MEASURED += ("batch_ms", "cores", "network_bytes")  # of a network that was trained
 
 
-def _field(text: str):
+def _row(path: str, number: int, line: list[str]) -> dict:
+    """Return a line of results by column. Raises DataError for what --sweep never writes."""
+    row = {name: _field(name, text) for name, text in zip(COLUMNS, line, strict=True)}
+    needed = _NEEDED + (_MEASURED if row["status"] == OK else ())
+    wrong = [name for name in needed if row[name] is None]
+    if row["status"] == OK and not (row["backend"] in TRAITS and _GPUS.fullmatch(row["gpus"] or "")):
+        wrong.append("backend" if row["backend"] not in TRAITS else "gpus")
+    if wrong:
+        raise DataError(
+            f"{path}: line {number} of the results: {wrong[0]} is missing or wrong, expected what --sweep writes; "
+            f"remove the line, and the plan's entry runs again"
+        )
+    return row
+
+
+def _field(name: str, text: str) -> str | float | None:
+    if name in _TEXTS:
+        return text or None
     try:
         number = float(text)
     except ValueError:
-        return text or None
+        return None
     return number if math.isfinite(number) else None
 
 

@@ -21,6 +21,7 @@ from ..core import extension
 from ..data.source import read_blocks
 from ..ds import Dataset
 from ..utils import DataError, UsageError, atomic_file, log
+from .results import csv_lines
 
 MAP_SIDE = 50  # pixels
 FIELD = 3000.0  # side of the synthetic field, in metres
@@ -114,7 +115,7 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
     station belongs to the column of its name, or to the one that ends in its number. Rows with an empty or
     unreadable value are left out, with one warning that counts them. Raises InputNotFound and DataError.
     """
-    header, *lines = _csv_rows(path)
+    header, *lines = _csv_rows(path) or [[]]
     if len(header) < 2 or not lines:
         raise DataError(f"{path}: expected a header, a time column and at least one station; check --series")
     times, values, left_out = [], [], 0
@@ -144,7 +145,7 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
 
 def _csv_rows(path: str) -> list[list[str]]:
     text = b"".join(read_blocks(path)).decode("utf-8-sig", "replace")
-    return [row for row in csv.reader(io.StringIO(text)) if row]
+    return [row for row in csv_lines(path, text) if row]
 
 
 def _seconds(text: str) -> float:
@@ -155,7 +156,7 @@ def _seconds(text: str) -> float:
 
 
 def _places(path: str, stations: list[str]) -> np.ndarray:
-    header, *lines = _csv_rows(path)
+    header, *lines = _csv_rows(path) or [[]]
     try:
         degrees = "lat" in header
         name, first, second = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 
 from ..core.metrics import METRICS
 from ..train.vary import SETTINGS
 from ..utils import DataError, InputNotFound, check_writable, os_reason
-from .results import append_lines
+from .results import append_lines, csv_lines
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
@@ -83,7 +81,7 @@ def read_trials(path: str) -> list[dict]:
         text = Path(path).read_bytes().decode(errors="replace")
     except OSError as error:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
-    header, *lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))) or [[]]
+    header, *lines = csv_lines(path, text[: text.rfind("\n") + 1]) or [[]]
     if tuple(header) != COLUMNS:
         raise DataError(f"{path}: its columns are not those that --trials writes; name another file")
     return [_row(line) for line in lines if len(line) == len(COLUMNS)]

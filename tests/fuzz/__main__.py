@@ -1,91 +1,78 @@
-"""Changes seeds at random and hands them to readers, each of which must read or refuse with an error of nn.
+"""`python -m tests.fuzz`: reads what strangers may have written, target after target.
 
-What else comes out is kept in the current folder as `finding-TARGET`, and ends the run with 1.
+    python -m tests.fuzz                            a minute, shared by all targets
+    python -m tests.fuzz --target csv --runs 10000  one target
+    python -m tests.fuzz --minutes 60               an hour
+    python -m tests.fuzz --target csv FILE...       these inputs again
+
+Each target gets a process of its own. Inputs are guided by coverage where Atheris is installed (pip install atheris),
+and changed at random where it is not; csv-core, the C reader with sanitizers, needs clang with libFuzzer. A finding is
+kept in the current folder as finding-TARGET-...; any finding ends the run with 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import random
 import sys
-import tempfile
 import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
-import nn
-from nn.files import model_file, text_model
-from nn.layers import parse
-from nn.utils import NnError
-
-CSV = b'a,"b c",Class\n1,2.5,x\n-3e5,,y\n"4","5",x\n6,7,"y"\n'
-WORDS = [b'"', b",", b"\n", b"\r\n", b"\0", b"nan", b"1e999", b"-", b"0", b"9" * 400, b"\xff", b"{", b"[" * 50, b"true"]
-
-
-def _model(folder: Path) -> bytes:
-    net = nn.Network("2,3,1", "binary")
-    net.export(folder / "seed.bin")
-    return (folder / "seed.bin").read_bytes()
-
-
-def targets(folder: Path) -> dict[str, tuple[bytes, Callable[[Path], object]]]:
-    """Return (seed, reader) by name."""
-    return {
-        "csv": (CSV, lambda path: nn.load(str(path))),
-        "model": (_model(folder), model_file.load),
-        "m": (b"2\n2 1 \n0.5 \n1 -2.5 \n", text_model.load),
-        "layers": (b"3x8x8,conv4k3p1:relu,maxpool2,flatten,10,dropout0.5,2:softmax", lambda path: _layers(path)),
-    }
-
-
-def _layers(path: Path) -> None:
-    parse(path.read_bytes().decode("latin-1"))
-
-
-def changed(seed: bytes, draw: random.Random) -> bytes:
-    """Return the seed with some bytes changed, cut, repeated or exchanged for words that readers know."""
-    data = bytearray(seed)
-    for _ in range(draw.randint(1, 6)):
-        at, length = draw.randrange(len(data) + 1), draw.randint(0, 12)
-        kind = draw.randrange(4)
-        if kind == 0 and at < len(data):
-            data[at] ^= 1 << draw.randrange(8)
-        elif kind == 1:
-            del data[at : at + length]
-        elif kind == 2:
-            data[at:at] = data[at : at + length] * draw.randint(1, 4)
-        else:
-            data[at : at + length] = draw.choice(WORDS)
-    return bytes(data)
+from . import c_reader
+from .campaign import Campaign, line_of
+from .targets import TARGETS
 
 
 def main() -> int:
-    """Run all targets in turn until the time is over; print how many inputs each had."""
+    """Run the targets that are asked for; print a line for each."""
+    given = _options()
+    names = given.target or [*TARGETS, c_reader.NAME]
+    if given.files:
+        return _replay(names[0], given.files)
+    seed = random.randrange(2**31) if given.seed is None else given.seed
+    is_guided = importlib.util.find_spec("atheris") is not None and not given.random
+    how = "guided by coverage" if is_guided else "changed at random, without coverage (pip install atheris)"
+    minutes = 1.0 if given.minutes is None and given.runs is None else given.minutes
+    print(f"inputs {'changed at random' if given.random else how}; --seed {seed}", flush=True)
+    campaign, begun = Campaign(seed, is_guided, given.runs, given.corpus), time.monotonic()
+    found = 0
+    for number, name in enumerate(names, 1):
+        result = campaign.run(name, minutes and begun + 60 * minutes * number / len(names))
+        print(line_of(name, result), flush=True)
+        found += len(result.findings)
+    return 1 if found else 0
+
+
+def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    options.add_argument("--minutes", type=float, default=1.0)
-    options.add_argument("--seed", type=int, default=None)
+    options.add_argument("--target", action="append", choices=[*TARGETS, c_reader.NAME], help="all without it")
+    options.add_argument("--minutes", type=float, help="of all targets together (1)")
+    options.add_argument("--runs", type=int, help="inputs of each target")
+    options.add_argument("--seed", type=int, help="of the changes at random; printed where it is not given")
+    options.add_argument("--random", action="store_true", help="changes at random, though Atheris is installed")
+    options.add_argument("--corpus", type=Path, help="folder that keeps what coverage chose, for the next run")
+    options.add_argument("files", nargs="*", type=Path, help="inputs of the one --target to read again")
     given = options.parse_args()
-    seed = random.randrange(2**32) if given.seed is None else given.seed
-    draw, end, counts = random.Random(seed), time.monotonic() + 60 * given.minutes, {}
-    warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory() as parent:
-        known = targets(Path(parent))
-        while time.monotonic() < end:
-            for name, (original, read) in known.items():
-                path = Path(parent) / f"input.{'csv' if name == 'csv' else name}"
-                path.write_bytes(changed(original, draw))
-                counts[name] = counts.get(name, 0) + 1
-                try:
-                    read(path)
-                except NnError:
-                    continue
-                except Exception as error:
-                    Path(f"finding-{name}").write_bytes(path.read_bytes())
-                    print(f"{name}: {type(error).__name__}: {error}; kept in finding-{name} (--seed {seed})")
-                    return 1
-    print(", ".join(f"{name}: {count} inputs" for name, count in counts.items()), f"(--seed {seed})")
-    return 0
+    if given.files and len(given.target or ()) != 1:
+        options.error("files are inputs of one target: give --target")
+    return given
+
+
+def _replay(name: str, files: list[Path]) -> int:
+    """Read files again; print what is wrong with each."""
+    from .judge import judged
+    from .targets import folder_of_inputs
+
+    found = 0
+    for file in files:
+        with folder_of_inputs() as folder:
+            path = folder / TARGETS[name].file
+            path.write_bytes(file.read_bytes())
+            finding = judged(TARGETS[name], path)
+        print(f"{file}: {finding.what if finding else 'read or refused, as it should be'}")
+        found += finding is not None
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

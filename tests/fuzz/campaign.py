@@ -1,0 +1,151 @@
+"""The campaign: starts a worker for each target, and gathers what it tells."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import c_reader
+from .targets import TARGETS, folder_of_inputs
+
+SILENT_SECONDS = 60  # after which a worker hangs
+
+
+@dataclass
+class Result:
+    """What came of one target."""
+
+    inputs: int = 0
+    seconds: float = 0.0
+    coverage: tuple[int, int] | None = None  # of the seeds, at the end
+    findings: list[str] = field(default_factory=list)
+    skipped: str = ""
+
+
+def line_of(name: str, result: Result) -> str:
+    """Return the line of a target: inputs, inputs/s, new coverage, findings."""
+    if result.skipped:
+        return f"{name:17}skipped: {result.skipped}"
+    rate = result.inputs / max(result.seconds, 1e-9)
+    coverage = "" if result.coverage is None else f", coverage {result.coverage[0]} + {_gain(result.coverage)}"
+    found = "".join(f"\n    {finding}" for finding in result.findings)
+    count = f"{result.inputs:8} inputs {rate:7.0f}/s{coverage}"
+    return f"{name:17}{count}, {len(result.findings)} findings{found}"
+
+
+def _gain(coverage: tuple[int, int]) -> int:
+    return coverage[1] - coverage[0]
+
+
+@dataclass
+class Campaign:
+    """How targets are run. runs: inputs of each; None: without such a limit."""
+
+    seed: int
+    is_guided: bool = False
+    runs: int | None = None
+    corpus: Path | None = None
+
+    def run(self, name: str, until: float | None = None) -> Result:
+        """Run one target. until: when it ends at the latest, of time.monotonic; an input is read in any case."""
+        if name == c_reader.NAME:
+            return self._run_c_reader(until)
+        missing = [package for package in TARGETS[name].needs if importlib.util.find_spec(package) is None]
+        if missing:
+            return Result(skipped=f"{missing[0]} is not installed")
+        with folder_of_inputs() as folder:
+            return self._watch(name, folder, until)
+
+    def _watch(self, name: str, folder: Path, until: float | None) -> Result:
+        """Start a worker, and end it where it hangs."""
+        result = Result()
+        with open(folder / "stderr", "wb") as stderr:
+            pipes = {"stdout": subprocess.PIPE, "stderr": stderr}
+            worker = subprocess.Popen(self._command(name, folder, until), **pipes, env=_environment())
+            timer = _Silence(worker)
+            try:
+                for line in worker.stdout:
+                    timer.heard()
+                    _take(name, result, json.loads(line), folder)
+                code = worker.wait()
+            finally:
+                timer.stop()
+                worker.kill()
+                worker.wait()
+        told = (folder / "stderr").read_bytes().decode(errors="replace")
+        if code:
+            why = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}: {told.strip()[-300:]}"
+            _keep(name, result, f"{why}{' after a silence' if timer.has_rung else ''}", folder / "current")
+        covered = [int(count) for count in re.findall(r" cov: (\d+) ", told)]
+        result.coverage = (covered[0], covered[-1]) if covered else None
+        return result
+
+    def _command(self, name: str, folder: Path, until: float | None) -> list[str]:
+        command = [sys.executable, "-m", f"{__package__}.worker", "--target", name, "--folder", str(folder)]
+        command += ["--seed", str(self.seed), *(["--guided"] if self.is_guided else [])]
+        command += [] if self.runs is None else ["--runs", str(self.runs)]
+        command += [] if until is None else ["--until", str(until)]
+        return command + ([] if self.corpus is None else ["--corpus", str(self.corpus / name)])
+
+    def _run_c_reader(self, until: float | None) -> Result:
+        with folder_of_inputs() as folder:
+            program, why = c_reader.build(folder)
+            if program is None:
+                return Result(skipped=why)
+            seconds = None if until is None else until - time.monotonic()
+            counts = c_reader.run(program, folder, self.seed, self.runs, seconds)
+            result = Result(counts.inputs, counts.seconds, counts.coverage)
+            for file in counts.crashes:
+                _keep(c_reader.NAME, result, counts.told, file)
+            return result
+
+
+def _take(name: str, result: Result, facts: dict, folder: Path) -> None:
+    """Add what a worker tells in one line."""
+    if "finding" in facts:
+        _keep(name, result, facts["finding"], folder / facts["file"])
+    else:
+        result.inputs, result.seconds = facts["inputs"], facts["seconds"]
+
+
+def _keep(name: str, result: Result, what: str, file: Path) -> None:
+    kept = f"finding-{name}-{len(result.findings)}"
+    Path(kept).write_bytes(file.read_bytes() if file.exists() else b"")
+    result.findings.append(f"{kept}: {what}")
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a worker: it imports what this process imports."""
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    return {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+class _Silence:
+    """Kills a process that has not been heard of for too long."""
+
+    def __init__(self, process: subprocess.Popen):
+        self._process, self.has_rung = process, False
+        self._timer = threading.Timer(0, lambda: None)
+        self.heard()
+
+    def heard(self) -> None:
+        self._timer.cancel()
+        self._timer = threading.Timer(SILENT_SECONDS, self._ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _ring(self) -> None:
+        self.has_rung = True
+        self._process.kill()
+
+    def stop(self) -> None:
+        self._timer.cancel()

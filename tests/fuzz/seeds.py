@@ -1,0 +1,242 @@
+"""Seeds: small sound files of every format, made by code."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sqlite3
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import nn
+from nn.study import results, trials
+
+SPLIT = b"\n<|>\n"  # between the parts of an input that is several files
+MIXED = b'id,colour,size,day,ok,Class\n1,red,2.5,2024-01-31,yes,x\n2,"b ""l""",,2024-02-29 23:59,no,y\n' + b"".join(
+    b"%d,%s,%d.5e-3,2023-%02d-01T00:00:00.5+01:00,%s,%s\n"
+    % (n, [b"red", b"blue", b"?"][n % 3], n * 7 % 11, 1 + n, [b"yes", b"no"][n % 2], [b"x", b"y"][n % 2])
+    for n in range(3, 9)
+)
+
+
+def written(write: Callable[[Path], object], name: str = "seed") -> bytes:
+    """Return the bytes of the file that `write` makes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        write(path)
+        return path.read_bytes()
+
+
+def numpy_bytes(array: np.ndarray) -> bytes:
+    """Return an array as an NPY file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def csv() -> list[bytes]:
+    return [
+        b'a,"b c",Class\n1,2.5,x\n-3e5,,y\n"4","5",x\n6,7,"y"\n',
+        b"1;2,5;0\n3;4,25;1\r\n5;-6,125e3;0\n",
+        b"\xef\xbb\xbf1\t2\t0\n3\t4\t1\n\n5\t6\t0\n",
+        MIXED,
+        b"x,y\n" + b"".join(b"0.%d,%d\n" % (n * 7919, n % 3) for n in range(9)),
+    ]
+
+
+def packed_csv() -> list[bytes]:
+    return [gzip.compress(seed, mtime=0) for seed in csv()]
+
+
+def npy() -> list[bytes]:
+    table = np.arange(12.0).reshape(4, 3)
+    return [numpy_bytes(table), numpy_bytes(np.asfortranarray(table, ">f4")), numpy_bytes(table.astype(np.uint8))]
+
+
+def npz() -> list[bytes]:
+    file = io.BytesIO()
+    np.savez(file, x=np.arange(12.0).reshape(4, 3), y=np.array([0, 1, 0, 1]))
+    packed = io.BytesIO()
+    np.savez_compressed(packed, x=np.zeros((4, 2, 2, 3), np.uint8), y=np.array(["a", "b", "a", "b"]))
+    return [file.getvalue(), packed.getvalue()]
+
+
+def npz_arrays() -> list[bytes]:
+    x, y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 0, 1])
+    pairs = [(x, y), (x[:, :, None, None].astype("u1"), np.array(["a", "b", "a", "b"])), (x, x[:, :2])]
+    return [numpy_bytes(x) + SPLIT + numpy_bytes(y) for x, y in pairs]
+
+
+def idx() -> list[bytes]:
+    images = struct.pack(">4B3I", 0, 0, 8, 3, 4, 2, 3) + bytes(range(24))
+    labels = struct.pack(">4BI", 0, 0, 8, 1, 4) + bytes([0, 1, 2, 1])
+    floats = struct.pack(">4B2I", 0, 0, 13, 2, 4, 2) + struct.pack(">8f", *range(8))
+    return [images + SPLIT + labels, floats + SPLIT + labels, gzip.compress(images, mtime=0) + SPLIT + labels]
+
+
+def cifar() -> list[bytes]:
+    records = b"".join(bytes([label]) + bytes(3072) for label in (0, 1))
+    return [records + SPLIT + b"".join(b"name%d\n" % n for n in range(10)), records + SPLIT]
+
+
+def images() -> list[bytes]:
+    from PIL import Image
+
+    def of(mode: str, kind: str) -> bytes:
+        return written(lambda path: Image.new(mode, (4, 3)).save(path, kind))
+
+    kinds = [("L", "PNG"), ("RGB", "PNG"), ("P", "PNG"), ("L", "JPEG"), ("RGB", "JPEG"), ("L", "PPM"), ("1", "PPM")]
+    return [of(*kind) for kind in kinds] + [b"P2\n# text\n4 3\n255\n" + b"7 " * 12]
+
+
+def _arrow_tables():
+    import pyarrow as pa
+
+    plain = pa.table({"a": [1.0, 2.0, None, 4.0], "Class": ["x", "y", "x", "y"]})
+    times = pa.array([0, 10**9, 2 * 10**9, None], pa.timestamp("ms", "UTC"))
+    mixed = {"t": times, "w": pa.array(["u", "v", None, "u"]).dictionary_encode(), "b": [True, False, None, True]}
+    return [plain, pa.table({**mixed, "d": pa.array([1, 2, 3, 4], pa.decimal128(9, 2)), "y": [0, 1, 0, 1]})]
+
+
+def parquet() -> list[bytes]:
+    import pyarrow.parquet as pq
+
+    plain, mixed = _arrow_tables()
+    seeds = [written(lambda path: pq.write_table(plain, path, compression="none", store_schema=False))]
+    return seeds + [written(lambda path: pq.write_table(mixed, path, row_group_size=2))]
+
+
+def arrow() -> list[bytes]:
+    from pyarrow import feather
+
+    return [
+        written(lambda path, table=table, kind=kind: feather.write_feather(table, path, compression=kind))
+        for table, kind in zip(_arrow_tables(), ["uncompressed", "lz4"], strict=True)
+    ]
+
+
+def sqlite() -> list[bytes]:
+    def write(path: Path, *statements: str) -> None:
+        connection = sqlite3.connect(path)
+        for statement in ("PRAGMA page_size = 512", *statements):
+            connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    rows = ", ".join(f"({n}.5, '{'xy'[n % 2]}', {n % 2})" for n in range(8))
+    table = "CREATE TABLE t (a REAL, Class TEXT, ok BOOL)", f"INSERT INTO t VALUES {rows}"
+    keyless = "CREATE TABLE t (a REAL PRIMARY KEY, b) WITHOUT ROWID", "INSERT INTO t VALUES (1, 2), (3, NULL)"
+    view = "CREATE TABLE sqlite (a, b)", "INSERT INTO sqlite VALUES (1, 'x'), (2, x'00')"
+    return [written(lambda path, known=known: write(path, *known)) for known in (table, keyless, view)]
+
+
+# -- models and checkpoints ----------------------------------------------------------------------------------
+
+
+def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mixed.csv"
+        path.write_bytes(MIXED)
+        ds = nn.load(path)
+    net = nn.Network.for_data(ds, f"{ds.inputs},3,1")
+    nn.train(net, ds, epochs=1, **settings)
+    return net, ds
+
+
+def mixed_network() -> nn.Network:
+    """Return a network that is trained on a table with numbers, categories and dates."""
+    return _mixed_network()[0]
+
+
+def model() -> list[bytes]:
+    images = nn.Network("1x4x4,conv2k3same:relu,maxpool2,dropout0.1,3:softmax", "multiclass")
+    networks = [nn.Network("2,3,1", "binary"), images, mixed_network(), _mixed_network(networks=2, holdout=0)[0]]
+    return [written(net.export) for net in networks]
+
+
+def m() -> list[bytes]:
+    return [b"2\n2 1 \n0.5 \n1 -2.5 \n", b"3\n2 2 2 \n0 1 \n-1e300 3 \n1 2 \n3 4 \n5 6 \n7 8 \n"]
+
+
+def unsigned(data: bytes, key: str) -> bytes:
+    """Return (facts, entries of the arrays, bytes of the arrays) of a model or checkpoint, each on a line.
+
+    targets.signed makes a file of them.
+    """
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    facts = json.loads(header.pop("__metadata__")[key])
+    del facts["sha256"]
+    lines = [json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)]
+    return b"\n".join([*lines, data[8 + size :]])
+
+
+def model_facts() -> list[bytes]:
+    return [unsigned(seed, "nn") for seed in model()]
+
+
+def trained_rows() -> nn.Dataset:
+    """Return the rows of the training that checkpoints are of."""
+    x = np.arange(24.0, dtype=np.float32).reshape(12, 2)
+    return nn.Dataset(x, np.arange(12) % 2, "binary")
+
+
+def checkpoint() -> list[bytes]:
+    def write(path: Path, **settings) -> None:
+        nn.train(nn.Network("2,3,1", "binary"), trained_rows(), epochs=2, checkpoint=str(path), **settings)
+
+    return [written(write)]
+
+
+def checkpoint_facts() -> list[bytes]:
+    return [unsigned(seed, "nn-checkpoint") for seed in checkpoint()]
+
+
+# -- texts ---------------------------------------------------------------------------------------------------
+
+
+def layers() -> list[bytes]:
+    return [b"3x8x8,conv4k3p1:relu,maxpool2,flatten,10,dropout0.5,2:softmax", b"30,60:gelu,10,1", b"2,pad1,1"]
+
+
+def config() -> list[bytes]:
+    return [
+        b'{"train": true, "dataset": "a.csv", "layers": [30, 60, 1], "epochs": 20, "learning-rate": 1e-3}',
+        b'{"config": {"epochs": 3, "gpus": "0,1", "seed": 7}, "dataset": {"path": "a.csv"}}',
+        b'# flags\nepochs = 20\nlayers = "30,60,10,1"\nquiet = true\nholdout = 0.25\n',
+    ]
+
+
+def plan() -> list[bytes]:
+    return [
+        b'{"data": {"clouds": {"rows": 86, "step": 10}, "form": "table", "horizon": 60}, "epochs": 3,'
+        b' "batch_number": [100, 1000], "parts": [{"layers": ["50,50,1", "50,100,1"], "threads": [1, 2]}]}',
+        b'name = "p"\nlayers = "5,3,1"\nbackend = ["seq", "omp"]\ngpus = "0,1"\n[data]\npath = "x.csv"\n',
+    ]
+
+
+def _lines(columns: tuple[str, ...], *values: str) -> bytes:
+    line = [values[n % len(values)] for n in range(len(columns))]
+    return (",".join(columns) + "\n" + ",".join(line) + "\n").encode()
+
+
+def results_lines() -> list[bytes]:
+    done = {"status": "ok", "backend": "omp", "layers": "2,3:relu,1", "kind": "dense", "gpus": "1"}
+    ok = ["entry" if name == "entry" else done.get(name, "2") for name in results.COLUMNS]
+    return [_lines(results.COLUMNS, *ok), _lines(results.COLUMNS, '"a,""b"', "1e999", "nan")]
+
+
+def trials_lines() -> list[bytes]:
+    return [_lines(trials.COLUMNS, "1", "2.5", "", "adam"), _lines(trials.COLUMNS, '"a,""b"', "1e999", "nan")]
+
+
+def series() -> list[bytes]:
+    return [
+        b"t,s1,s2\n1,10,20\n2,11,21.5\n3,,1\n" + SPLIT + b"station,lat,lon\ns1,50,8\ns2,50.1,8.1\n",
+        b"t,s1,s2\n2024-01-01T00:00:00Z,1,2\n2024-01-01T00:00:01,3,4\n" + SPLIT + b"station,x,y\n1,0,5\n2,1,1\n",
+    ]

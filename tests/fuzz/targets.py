@@ -1,0 +1,249 @@
+"""Targets: all that nn reads from files and texts, each with its seeds and its reader."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+import nn
+from nn.data import model_data
+from nn.layers import parse, to_spec
+from nn.study import plan, report, results, solar, sweep, trials
+from nn.terminal import config, flags, tables
+from nn.utils import UsageError
+
+from . import seeds
+from .seeds import SPLIT
+
+CSV_WORDS = (b'"', b'""', b",", b";", b"\t", b"\n", b"\r\n", b"\0", b"nan", b"inf", b"1e999", b"-", b"0", b"9" * 400)
+CSV_WORDS += (b"?", b"NA", b"2024-02-29", b"T23:59:59.5Z", b"yes", b"\xff", b"\xef\xbb\xbf", b"a" * 300, b"1,5")
+JSON_WORDS = (b"{", b"}", b"[" * 50, b"]", b'"', b":", b",", b"null", b"true", b"-1", b"0", b"1e400", b"9" * 5000)
+JSON_WORDS += (b"1.5", b'"\\ud800"', b'"\\u0000"', b"[]", b"{}", b'""', b"NaN", b"2147483648", b"18446744073709551616")
+BINARY_WORDS = tuple(value.to_bytes(size, order) for size in (2, 4, 8) for order in ("little", "big")
+                     for value in (1, (1 << (8 * size - 1)) - 1, (1 << 8 * size) - 1))  # fmt: skip
+NPY_WORDS = (*BINARY_WORDS, b"0,", b"1,", b"9" * 18, b"<U0", b"|S1", b"<f4", b"|V1", b"True", b"(", b")", b"descr")
+SQL_WORDS = (b"CREATE", b"VIEW", b"SELECT", b"rowid", b"UNION ALL", b"WITH", b"sqlite_", b"(", b")")
+TOML_WORDS = (b"=", b"'''", b'"""', b"[data]", b"[[parts]]", b"1979-05-27", b"#", b"inf")
+LAYER_WORDS = (b"conv", b"k3", b"s2", b"p1", b"same", b"maxpool", b"avgpool", b"pad", b"dropout", b"flatten", b"0.5")
+LAYER_WORDS += (b":relu", b":softmax", b"x", b",", b"9" * 10, b"2147483647")
+MOST_ENTRIES = 100  # of a plan that are looked at
+MOST_VALUES = 1 << 16  # of the networks that predict
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format: `read` gets the path of a file that holds an input, and returns or raises an NnError.
+
+    file: the name of that file; words: that its texts are made of; needs: packages that must be installed.
+    """
+
+    seeds: Callable[[], list[bytes]]
+    read: Callable[[Path], object]
+    file: str = "input"
+    words: tuple[bytes, ...] = BINARY_WORDS
+    needs: tuple[str, ...] = ()
+
+
+# -- data ----------------------------------------------------------------------------------------------------
+
+_CHOICES = (
+    {"categories": "0", "missing": "?,NA"},
+    {"header": "yes", "weight": "0", "task": "regression"},
+    {"header": "no", "target": "0,-1", "dtype": "float64"},
+    {"drop": "0", "id": "1", "separator": ";"},
+    {"dates": "3", "numbers": "2", "missing": "none"},
+    {"inputs": (1, 1, 2)},
+    {"plain": True, "labelled": False},
+    {"window": 4, "holdout": 0.5},
+)
+
+
+def _load(path: Path) -> nn.Dataset:
+    return nn.load(path)
+
+
+def _load_as_asked(path: Path) -> None:
+    """Read a table as flags say; the first byte says which."""
+    data = path.read_bytes()
+    path.write_bytes(data[1:])
+    choices = _CHOICES[data[0] % len(_CHOICES)] if data else {}
+    if "inputs" not in choices:
+        nn.load(path, **choices)
+    for block in nn.ds.load_blocks(path, rows=3, inputs=choices.get("inputs")):
+        assert block.rows <= 3
+
+
+@cache
+def _mixed_network() -> nn.Network:
+    return seeds.mixed_network()
+
+
+def _predict_csv(path: Path) -> None:
+    """Read a table by the columns and categories of a model, and predict it."""
+    net = _mixed_network()
+    ds = model_data.load_for(net, path, labelled=False)
+    assert np.isfinite(net.predict(ds.x)).all()
+
+
+def _parts(path: Path, *names: str) -> list[Path]:
+    """Write the parts of an input to files of their own beside it."""
+    files = [path.with_name(name) for name in names]
+    parts = path.read_bytes().split(SPLIT, len(names) - 1)
+    for file, part in zip(files, [*parts, *[b""] * len(names)], strict=False):
+        file.write_bytes(part)
+    return files
+
+
+def _read_npz_arrays(path: Path) -> None:
+    x, y = _parts(path, "x", "y")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(x, "x.npy")
+        archive.write(y, "y.npy")
+    nn.load(path)
+
+
+def _read_idx(path: Path) -> None:
+    nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])
+
+
+def _read_cifar(path: Path) -> None:
+    nn.load(_parts(path, "batch.bin", "batches.meta.txt")[0])
+
+
+def _read_images(path: Path) -> None:
+    """Read a folder of two classes, one of which has the image alone."""
+    folder = path.with_name("classes")
+    for name in ("a", "b"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / "1.png").write_bytes(path.read_bytes())
+    nn.load(folder)
+
+
+# -- models and checkpoints ----------------------------------------------------------------------------------
+
+
+def _read_model(path: Path) -> None:
+    """Read a model, show all of it and predict a row."""
+    net = nn.Network.load(path)
+    with contextlib.redirect_stdout(io.StringIO()):
+        tables.network_table(net.layers)
+        tables.model_report(net, str(path))
+    json.dumps(net.metadata(), allow_nan=False)
+    if net.encoding is None and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES:
+        net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
+
+
+def signed(data: bytes, key: str) -> bytes:
+    """Return the model or checkpoint of facts, entries and arrays (seeds.unsigned), with a SHA-256 that is right."""
+    facts, _, rest = data.partition(b"\n")
+    entries, _, arrays = rest.partition(b"\n")
+    text = '{"sha256":"' + 64 * "0" + '",' + facts.decode("utf-8", "replace").removeprefix("{")
+    metadata = json.dumps({key: text}).encode()
+    header = b'{"__metadata__":' + metadata + b"," + entries.removeprefix(b"{")
+    file = len(header).to_bytes(8, "little") + header + arrays
+    return file.replace(b"0" * 64, hashlib.sha256(file).hexdigest().encode(), 1)
+
+
+def _read_signed(read: Callable[[Path], object], key: str) -> Callable[[Path], None]:
+    def read_signed(path: Path) -> None:
+        path.write_bytes(signed(path.read_bytes(), key))
+        read(path)
+
+    return read_signed
+
+
+def _resume(path: Path) -> None:
+    """Go on from a checkpoint to the end of the training."""
+    nn.train(nn.Network("2,3,1", "binary"), seeds.trained_rows(), epochs=2, resume=str(path))
+
+
+# -- texts ---------------------------------------------------------------------------------------------------
+
+
+def _parse_layers(path: Path) -> None:
+    layers = parse(path.read_bytes().decode("latin-1"))
+    if all(layer.item for layer in layers if layer.kind == "flatten"):  # an implied one is not written again
+        assert parse(to_spec(layers)) == layers
+
+
+def _apply_config(path: Path) -> None:
+    """Read a configuration as `nn --train --config FILE` does."""
+    given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in flags.FLAGS})
+    given.config, given.train = str(path), True
+    config.apply_config(given, flags.FLAGS, flags.MODES)
+
+
+def _read_plan(path: Path) -> None:
+    for entry in plan.read_plan(str(path))[:MOST_ENTRIES]:
+        assert entry.facts()["entry"] == entry.name
+        entry.describe()
+
+
+def _read_results(path: Path) -> None:
+    """Read results, and show them on a page and as --sweep does."""
+    rows = results.collect(str(path))
+    report.of_results(rows, [])
+    with contextlib.redirect_stdout(io.StringIO()):
+        sweep.report(rows)
+
+
+def _read_trials(path: Path) -> None:
+    trials.is_trials(str(path))
+    report.of_trials(trials.read_trials(str(path)), [])
+    trials.append_trials(str(path), [])
+
+
+def _read_series(path: Path) -> None:
+    values, stations = _parts(path, "values.csv", "stations.csv")
+    series = solar.read_series(str(values), str(stations))
+    with contextlib.suppress(UsageError):
+        series.station("s1")
+
+
+TARGETS = {
+    "csv": Target(seeds.csv, _load, "input.csv", CSV_WORDS),
+    "csv-flags": Target(lambda: [b"%d" % n + seed for n, seed in enumerate(2 * seeds.csv())], _load_as_asked,
+                        "input.csv", CSV_WORDS),
+    "csv-predict": Target(lambda: [seeds.MIXED], _predict_csv, "input.csv", CSV_WORDS),
+    "csv-gzip": Target(seeds.packed_csv, _load, "input.csv.gz"),
+    "npy": Target(seeds.npy, _load, "input.npy", NPY_WORDS),
+    "npz": Target(seeds.npz, _load, "input.npz"),
+    "npz-arrays": Target(seeds.npz_arrays, _read_npz_arrays, "input.npz", NPY_WORDS),
+    "idx": Target(seeds.idx, _read_idx),
+    "cifar": Target(seeds.cifar, _read_cifar),
+    "images": Target(seeds.images, _read_images, words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
+                     needs=("PIL",)),
+    "parquet": Target(seeds.parquet, _load, "input.parquet", needs=("pyarrow",)),
+    "arrow": Target(seeds.arrow, _load, "input.arrow", needs=("pyarrow",)),
+    "sqlite": Target(seeds.sqlite, _load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
+    "model": Target(seeds.model, _read_model, "input.bin", JSON_WORDS),
+    "model-facts": Target(seeds.model_facts, _read_signed(_read_model, "nn"), "input.bin", JSON_WORDS),
+    "m": Target(seeds.m, _read_model, "input.m", CSV_WORDS),
+    "checkpoint": Target(seeds.checkpoint, _resume, words=JSON_WORDS),
+    "checkpoint-facts": Target(seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS),
+    "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
+    "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
+    "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
+    "results": Target(seeds.results_lines, _read_results, "input.csv", CSV_WORDS),
+    "trials": Target(seeds.trials_lines, _read_trials, "input.csv", CSV_WORDS),
+    "series": Target(seeds.series, _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def folder_of_inputs():
+    """Yield a folder for inputs, in memory where the system has such a place."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)

@@ -1,0 +1,145 @@
+"""The worker: reads the inputs of one target in a process of its own, and tells of them in lines of JSON."""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+TELL_SECONDS = 1.0
+
+
+def main() -> None:
+    """Read inputs until the time is over or there were enough."""
+    options = argparse.ArgumentParser(prog="worker")
+    options.add_argument("--target")
+    options.add_argument("--until", type=float, help="of time.monotonic")
+    options.add_argument("--runs", type=int)
+    options.add_argument("--seed", type=int)
+    options.add_argument("--folder", type=Path)
+    options.add_argument("--corpus", type=Path)
+    options.add_argument("--guided", action="store_true")
+    given = options.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable()
+    concurrent.futures.ThreadPoolExecutor = AtOnce  # before nn is imported
+    if given.guided:
+        import atheris
+
+        with atheris.instrument_imports(include=["nn"]):
+            from .targets import TARGETS
+    else:
+        from .targets import TARGETS
+    reading = Reading(TARGETS[given.target], given, _own_stdout())
+    if given.guided:
+        _guide(atheris, reading, given)
+    else:
+        _mutate(reading, given)
+
+
+class AtOnce:
+    """An executor whose work is done when it is submitted: threads would take most of the time of a small input."""
+
+    def __init__(self, *_):
+        pass
+
+    def submit(self, function, *arguments) -> concurrent.futures.Future:
+        """Call the function."""
+        future = concurrent.futures.Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def map(self, function, *items) -> list:
+        """Call the function for all items."""
+        return list(map(function, *items))
+
+    def __enter__(self) -> AtOnce:
+        return self
+
+    def __exit__(self, *_) -> None:
+        pass
+
+
+class Reading:
+    """Reads one input after another; findings go to `folder`, one of each place."""
+
+    def __init__(self, target, given, told_to):
+        from .judge import judged, limit_addresses
+
+        self.target, self._judged, self._folder, self._told_to = target, judged, given.folder, told_to
+        self._path = given.folder / target.file
+        self._begun, self._told, self._end = time.monotonic(), 0.0, given.until or float("inf")
+        self._runs, self.inputs, self._places = given.runs or float("inf"), 0, set()
+        limit_addresses()
+
+    def read(self, data: bytes) -> None:
+        """Read an input. Ends the process when it was the last one."""
+        self._path.write_bytes(data)
+        (self._folder / "current").write_bytes(data)  # for a process that dies of it
+        finding = self._judged(self.target, self._path)
+        self.inputs += 1
+        if finding and finding.place not in self._places:
+            self._places.add(finding.place)
+            name = f"found-{hashlib.sha256(data).hexdigest()[:8]}"
+            (self._folder / name).write_bytes(data)
+            self._tell(finding=finding.what, file=name)
+        now = time.monotonic()
+        if now >= self._end or self.inputs >= self._runs:
+            self._tell_count(now)
+            sys.stderr.flush()
+            os._exit(0)
+        if now - self._told > TELL_SECONDS:
+            self._tell_count(now)
+
+    def _tell_count(self, now: float) -> None:
+        self._told = now
+        self._tell(inputs=self.inputs, seconds=now - self._begun)
+
+    def _tell(self, **facts) -> None:
+        print(json.dumps(facts), file=self._told_to, flush=True)
+
+
+def _own_stdout():
+    """Return stdout, which from now on is closed to all that readers print."""
+    told_to = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return told_to
+
+
+def _mutate(reading: Reading, given) -> None:
+    from .mutation import mutations
+
+    for data in mutations(given.target, reading.target.seeds(), reading.target.words, given.seed):
+        reading.read(data)
+
+
+def _guide(atheris, reading: Reading, given) -> None:
+    """Let libFuzzer choose the inputs, by the coverage of nn's Python."""
+    corpus = given.corpus or given.folder / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(reading.target.seeds()):
+        (corpus / f"seed{number}").write_bytes(seed)
+    words = given.folder / "words"
+    words.write_text("".join(map(_dictionary_line, reading.target.words)))
+    flags = [f"-seed={given.seed % 2**31 + 1}", f"-dict={words}", "-max_len=8192", "-rss_limit_mb=0", "-timeout=0"]
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], reading.read)
+    atheris.Fuzz()
+
+
+def _dictionary_line(word: bytes) -> str:
+    """Return a word as libFuzzer's dictionaries have it, which are for short ones."""
+    return '"' + "".join(f"\\x{byte:02x}" for byte in word[:60]) + '"\n'
+
+
+if __name__ == "__main__":
+    main()
