@@ -212,6 +212,22 @@ def test_a_model_shows_the_metric_that_chose_its_epoch(folder):
     assert "validation loss" in succeed("--info", "--model", "m.bin").out
 
 
+def test_the_best_epoch_by_the_loss_is_marked_in_its_picture(folder):
+    write_two_classes(folder / "two.csv")
+    given = ["--epochs", 3, "--validation", 0.3, "-q", "--json"]
+    best = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given).json["best_epoch"]
+    assert succeed("--plot", "m.bin", "-o", "p", "--json").json["files"] == ["p/loss.svg", "p/loss.png"]
+    assert f"epoch {best}, the best" in texts((folder / "p/loss.svg").read_bytes())
+
+
+def test_of_several_networks_each_with_its_best_epoch_none_is_marked(folder):
+    write_two_classes(folder / "two.csv")
+    given = ["--epochs", 3, "--validation", 0.3, "--monitor", "roc_auc", "--networks", 2, "-q"]
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
+    succeed("--plot", "m.bin", "-o", "p", "-q")
+    assert "roc_auc while training; mean of 2 networks" in texts((folder / "p/metric.svg").read_bytes())
+
+
 # ---------------------------------------------------------------- the answer in words
 
 
@@ -313,7 +329,7 @@ def test_pages_need_nothing_beside_them(pages):
 
 def test_pages_hold_the_figures(pages):
     assert {"rmse", "r2", "mae"} <= set(Page(pages["numbers"]).texts)  # and their values: see `pages`
-    assert {"red", "green", "blue", "precision", "recall"} <= set(Page(pages["three"]).texts)
+    assert {"red", "green", "blue", "precision", "recall", "macro_f1"} <= set(Page(pages["three"]).texts)
     assert {"tp", "fp", "mcc", "roc_auc"} <= set(Page(pages["two"]).texts)
     sweep_texts = Page(pages["sweep"]).texts
     assert "Timing study: made up, x" in sweep_texts and "no <device>" in sweep_texts
@@ -392,6 +408,8 @@ def test_the_page_of_a_test_has_intervals_costs_and_columns(folder):
     text = (folder / "page.html").read_text()
     shown = check_alone(text).texts
     assert {"95 % interval", "cost", "alarms per 1000 rows", "thresholds"} <= set(shown)
+    told = succeed("--test", "--model", "m.bin", "--intervals", "-q", "--json").json["intervals"]
+    assert {" to ".join(f"{end:.4f}" for end in told[name]) for name in ("precision", "roc_auc")} <= set(shown)
     assert "grid-template-columns: repeat(auto-fit" in text and text.count("<div class=columns>") == 2
 
 

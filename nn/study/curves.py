@@ -6,9 +6,8 @@ import numpy as np
 
 from ..core.thresholds import CutOffs, cut_offs
 from ..terminal.figures import rate_text
-from .plot import COLOURS, Picture, check_matplotlib, draw_picture
+from .plot import COLOURS, INCHES, Picture, check_matplotlib, draw_picture
 
-INCHES = (5.4, 4.0)  # two beside each other, and legible on a phone
 GRID = 1000  # steps of a curve in either direction; more would only make the file large
 BINS = 40
 MOST_NUMBERED = 15  # classes whose cells of the heat map hold their numbers
@@ -119,6 +118,7 @@ def of_several_classes(result: dict) -> list[Picture]:
         axes.invert_yaxis()
         bar = axes.figure.colorbar(cells, label="share of the true class", shrink=0.85)
         bar.solids.set_rasterized(False)
+        bar.solids.set_edgecolor("face")  # no light lines between the colours
         if len(names) <= MOST_NUMBERED:
             _number_cells(axes, confusion, share)
         ticks = range(len(names)) if len(names) <= MOST_NAMED else range(0, len(names), -(-len(names) // MOST_NAMED))

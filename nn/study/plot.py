@@ -27,6 +27,7 @@ MOST_NETWORKS = 5  # in the picture of speed-ups
 MOST_INSIDE = len(COLOURS)  # lines that leave room for their legend
 MOST_POINTS = 20_000  # of a scatter plot; more of them would only make the file large
 SMALL_MULTIPLES = 3
+INCHES = (5.4, 4.0)  # of pictures of a model: two beside each other, and legible on a phone
 
 STYLE = {
     "svg.fonttype": "none",  # text stays text: searchable, and as sharp as the page's
@@ -462,7 +463,7 @@ def of_model(net, ds=None) -> list[Picture]:
     """Draw the losses of a network's training; with a data set of a regression also its errors there."""
     check_matplotlib()
     pictures = [_losses(net)] if net.history["loss"] else []
-    if any(value is not None for value in net.history.get("val_metric") or []):
+    if _known_metrics(net) and _monitor_of(net) != "loss":
         pictures.append(_monitored(net))
     if ds is not None and net.task == "regression":
         truth, predicted = (
@@ -486,6 +487,9 @@ def _losses(net):
         for (name, values), style in zip(lines.items(), _styles(lines).values(), strict=True):
             style["marker"] = style["marker"] if len(values) <= 60 else ""
             axes.plot(range(1, len(values) + 1), values, label=name, **style)
+        if _known_metrics(net) and _monitor_of(net) == "loss" and len(net.members) == 1:
+            best = _best_epoch(net)
+            axes.axvline(best, color="0.4", linestyle=":", label=f"epoch {best}, the best")
         values = np.concatenate(list(map(np.array, lines.values())))
         if values.min() > 0 and values.max() > 20 * values.min():
             axes.set_yscale("log")
@@ -495,26 +499,42 @@ def _losses(net):
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title("Loss while training")
 
-    return draw_picture("loss", "Loss after each epoch.", draw)
+    return draw_picture("loss", "Loss after each epoch.", draw, inches=INCHES)
+
+
+def _monitor_of(net) -> str:
+    """Return the metric that chose the epoch, if there were validation rows."""
+    return net.config.get("monitor") or "loss"
+
+
+def _known_metrics(net) -> dict[int, float]:
+    """Return the values of that metric by their epochs, from 1, as far as they are defined."""
+    return {epoch: value for epoch, value in enumerate(net.history.get("val_metric") or [], 1) if value is not None}
+
+
+def _best_epoch(net) -> int:
+    known = _known_metrics(net)
+    return (max if METRICS[_monitor_of(net)].higher_is_better else min)(known, key=known.get)
 
 
 def _monitored(net):
-    """Draw the metric that chose the epoch, and the epoch."""
-    name, values = net.config.get("monitor") or "loss", net.history["val_metric"]
-    known = {epoch: value for epoch, value in enumerate(values, 1) if value is not None}
-    best = (max if METRICS[name].higher_is_better else min)(known, key=known.get)
+    """Draw the metric that chose the epoch, and the epoch; of several networks, which each chose its own, the mean."""
+    name, known, values = _monitor_of(net), _known_metrics(net), net.history["val_metric"]
+    several = len(net.members) > 1
 
     def draw(places):
         (axes,) = places
         style = next(iter(_styles([name]).values()))
         axes.plot(list(known), list(known.values()), **{**style, "marker": style["marker"] if len(known) <= 60 else ""})
-        axes.axvline(best, color=style["color"], linestyle=":")
+        if not several:
+            axes.axvline(_best_epoch(net), color=style["color"], linestyle=":")
         axes.set(xlabel="epoch", ylabel=f"{name} of the validation rows")
         axes.set_xlim(0.5, len(values) + 0.5)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_title(f"{name} while training; epoch {best} is the best")
+        told = f"mean of {len(net.members)} networks" if several else f"epoch {_best_epoch(net)} is the best"
+        axes.set_title(f"{name} while training; {told}")
 
-    return draw_picture("metric", f"The {name} after each epoch.", draw)
+    return draw_picture("metric", f"The {name} after each epoch.", draw, inches=INCHES)
 
 
 def _predicted(truth, predicted, names):
@@ -534,7 +554,7 @@ def _predicted(truth, predicted, names):
         axes.set(xlabel="true value (unit of the target)", ylabel="predicted value (unit of the target)")
         axes.set_title("Predicted against true")
 
-    return draw_picture("predicted", "Predicted against true values.", draw)
+    return draw_picture("predicted", "Predicted against true values.", draw, inches=INCHES)
 
 
 def _histogram(truth, predicted, names):
@@ -554,4 +574,4 @@ def _histogram(truth, predicted, names):
         axes.set(xlabel="predicted - true (unit of the target)", ylabel="rows")
         axes.set_title("Errors")
 
-    return draw_picture("errors", "Histogram of the errors.", draw)
+    return draw_picture("errors", "Histogram of the errors.", draw, inches=INCHES)

@@ -25,11 +25,13 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0.3rem 0; color: #555; }
 th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th { border-bottom-color: #888; } .word { text-align: left; }
+th { border-bottom-color: #888; white-space: normal; vertical-align: bottom; } .word { text-align: left; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 2rem;
            align-items: start; }
 .columns figure { margin: 0 0 1.5rem; } .columns figure svg { width: 100%; } .columns > * { min-width: 0; }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { color: #555; }
+@media (max-width: 30rem) { body { padding: 0 0.6rem; } table { font-size: 0.8rem; }
+                            th, td { padding: 0.25rem 0.2rem; } }
 """
 
 
@@ -51,7 +53,8 @@ def of_test(result: dict, net, ds, model: str) -> str:
     pictures, tables = _of_task(result, net, ds)
     if net.history["loss"] or net.task == "regression":
         pictures = [*pictures, *plot.of_model(net, ds)]
-    parts = ["<h2>Result</h2>", _columns([_figure_table(result), *tables])]
+    beside = [f"<div>{''.join(tables)}</div>"] if tables else []
+    parts = ["<h2>Result</h2>", _columns([_figure_table(result), *beside])]
     if pictures:
         parts += ["<h2>Pictures</h2>", _columns(map(_figure, pictures))]
     return _page(f"Test of {model}", [*parts, "<h2>Model</h2>", known])
@@ -60,13 +63,14 @@ def of_test(result: dict, net, ds, model: str) -> str:
 def _figure_table(result: dict) -> str:
     """Return the table of all figures that are one number, with their intervals if there are any."""
     figures = {name: value for name, value in result.items() if not isinstance(value, (list, dict))}
+    figures |= {f"macro_{name}": value for name, value in result.get("macro", {}).items()}
     intervals = result.get("intervals")
     lines = [[name, number_text(value)] for name, value in figures.items()]
     if intervals is None:
         return _table(["", ""], lines, "figures", 1)
-    lines += [[name, ""] for name in intervals if name not in figures]  # of macro
+    shown = number_text if "rmse" in result else rate_text
     for line in lines:
-        line.append(ends_text(intervals[line[0]], number_text) if line[0] in intervals else "")
+        line.append(ends_text(intervals[line[0]], shown) if line[0] in intervals else "")
     return _table(["", "", "95 % interval"], lines, "figures", 1)
 
 
