@@ -1,6 +1,5 @@
 """nn --export to .onnx: onnxruntime gives the predictions of nn, from raw columns on."""
 
-import csv
 import subprocess
 import sys
 
@@ -11,7 +10,16 @@ import pytest
 from support.command_line import run as run_nn
 from support.command_line import succeed
 from support.distances import relative_distance
-from support.networks import ALONE, STACKS, TABLES, fill, network, with_activation
+from support.mixed_table import read_raw, write_table
+from support.networks import (
+    ALONE,
+    STACKS,
+    TABLES,
+    fill,
+    members_with_and_without_an_encoding,
+    network,
+    with_activation,
+)
 
 import nn
 from nn.files.export.onnx_layers import FLOAT32_ONLY
@@ -71,42 +79,6 @@ def test_dense_networks_in_float64(spec, folder):
 # ---------------------------------------------------------------- tables, against --predict
 
 
-def write_table(path, rows: int, seed: int, target: str, gaps: float = 0.05) -> None:
-    """A table with every kind of column; some words, dates and gaps are in few rows alone."""
-    rng = np.random.default_rng(seed)
-    words = np.array(["red", "green", "blue", "so, so", "Ü"])[rng.integers(5, size=rows)]
-    many = [f"place {k}" for k in (rng.pareto(1, size=rows) * 6).astype(int) % 60]
-    size, gain = rng.normal(40, 9, size=rows).round(3), np.where(rng.random(rows) < 0.7, 0, rng.normal(size=rows) * 900)
-    days = rng.integers(0, 1500, size=rows)
-    when = np.datetime64("2019-03-05T06:07:08") + days * np.timedelta64(1, "D") + days * np.timedelta64(13, "m")
-    truth = np.array(["Yes", "no"])[rng.integers(2, size=rows)]
-    score = (size - 40) / 9 + (words == "red") + 0.4 * (truth == "no") + 0.3 * rng.normal(size=rows)
-    targets = {
-        "two": np.where(score > 0.4, "good", "bad"),
-        "three": np.digitize(score, [-0.5, 1]),
-        "number": (1000 + 70 * score).round(2),
-    }
-    columns = {
-        "size": size, "colour": words, "place": many, "gain": gain.round(2), "when": when, "truth": truth,
-        "flat": rng.normal(1e6, 3e4, size=rows).round(1), "label": rng.integers(3, size=rows),
-    }  # fmt: skip
-    for name in ("size", "colour", "when", "place"):
-        hidden = rng.random(rows) < gaps
-        fields = enumerate(zip(columns[name], hidden))
-        columns[name] = [["", "NA", "?"][k % 3] if gap else str(value) for k, (value, gap) in fields]
-    columns["goal"] = targets[target]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values()))
-
-
-def read_raw(path) -> dict[str, list[str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    return dict(zip(head, zip(*rows)))
-
-
 def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) -> dict:
     """The columns of a file as the inputs of a model, as a program without nn makes them."""
 
@@ -138,7 +110,8 @@ def check_table(folder, data, new, scores: str) -> None:
         values = values[:, 1:]
     assert relative_distance(values, wanted) < TOLERANCE["float32"]
     if "probabilities" in out:
-        assert np.mean(out["label_"] == np.array(predicted["predicted"])) == 1  # `label` is a column
+        label = out["label_" if "label_" in out else "label"]  # `label` is a column
+        assert np.mean(label == np.array(predicted["predicted"])) == 1
 
 
 @pytest.mark.parametrize("target, scores, flags", [
@@ -192,6 +165,24 @@ def test_plain_numbers_with_waves(folder):
     succeed("--train", "--dataset", folder / "a.csv", "--model", folder / "m.bin", "--epochs", 4, "-q",
             "--number_embedding", "waves6")  # fmt: skip
     check_table(folder, folder / "a.csv", folder / "a.csv", "score")
+
+
+def test_members_with_and_without_an_encoding(folder):
+    x, nets = members_with_and_without_an_encoding()
+    for net, columns in zip(nets, (True, False)):
+        nn.export(net, folder / "m.onnx")
+        inputs = {f"column_{k}": x[:, k : k + 1].astype(np.float64) for k in range(3)}
+        out = run(folder / "m.onnx", inputs if columns else {"features": x.astype(np.float64)})["probabilities"]
+        assert relative_distance(out[:, 1:], net.predict(x)) < TOLERANCE["float32"]
+
+
+def test_decimals_are_found_however_they_are_written(folder):
+    rows = [f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}" for k in range(90)]
+    (folder / "old.csv").write_text("\n".join(["size,x,goal", *rows]))
+    succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 3, "-q",
+            "--categories", "size")  # fmt: skip
+    (folder / "new.csv").write_text("\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)]))
+    check_table(folder, folder / "old.csv", folder / "new.csv", "score")
 
 
 def test_a_series_whose_targets_have_no_common_scale(folder):

@@ -196,6 +196,10 @@ class CategoryEncoder:
     def summary(self) -> str:
         return f"{self.slots} values" + (f" as {self.width} inputs" if self.width else "")
 
+    def spellings(self) -> list[str]:
+        """Return the words that are found among the values; other decimals are found by their shortest form."""
+        return [word for word in self._places() if word is not None]
+
     def _codes(self, words: list[str]) -> np.ndarray:
         """Return the code of each word, and of a gap at the end, where code -1 finds it."""
         other = 0 if self.shared else self.slots  # beyond all slots: no input

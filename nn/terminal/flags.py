@@ -163,7 +163,7 @@ FLAGS = [
     _mode("test", "Test --model on --dataset, or on the rows that its training held out."),
     _mode("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
     _mode("info", "Show the contents of --model, or the network that --layers describes."),
-    _mode("export", "Write --model for other programs to --output: ONNX (.onnx)."),
+    _mode("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
     _mode("bench", "Time training, prediction and matrix products on every backend of this machine."),
     Flag(
         "sweep", MODE, "Train and time the networks of a plan, one line each to --output.", TEXT, "PLAN",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from nn import Dataset, train
 from nn.layers import InputColumn
 from nn.nn import Network
 from nn.utils import UsageError
@@ -171,6 +172,23 @@ def network(spec, backend="seq", dtype="float64", task="regression", **options):
     if first in TABLES:
         spec, options["input_columns"] = f"{len(TABLES[first])},{items}", TABLES[first]
     return Network(spec, task, backend=backend, dtype=dtype, **options)
+
+
+def members_with_and_without_an_encoding(backend: str = "auto"):
+    """Return rows of plain numbers and two trained networks of members that read them scaled, or encoded: the first
+    one's own inputs are encoded, the other's are not."""
+    rng = np.random.default_rng(1)
+    ds = Dataset(rng.normal(size=(90, 3)).astype(np.float32), rng.integers(0, 2, 90), "binary", ["0", "1"])
+    nets = [Network("3,5,1", "binary", seed=seed, backend=backend) for seed in (0, 7)]
+    for net, embedding in zip(nets, ("waves4", None)):
+        train(net, ds, networks=2, epochs=2, number_embedding=embedding)
+    both = []
+    for first, second, embedding in ((*nets, "waves4"), (*nets[::-1], None)):
+        net = Network("3,5,1", "binary", backend=backend)
+        train(net, ds, epochs=1, number_embedding=embedding)
+        net.combine([*first.members, *second.members], [1.0, 2.0, 1.0, 1.0])
+        both.append(net)
+    return ds.x, both
 
 
 def one_hot(values):

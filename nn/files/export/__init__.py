@@ -1,10 +1,17 @@
 """Models for other programs, which need no nn to compute predictions.
 
     formats.py       export: the writer of a suffix
+    columns.py       what every format asks of a network: names, places in a file, constants
     onnx_file.py     .onnx: one graph from raw columns to classes with probabilities, or to values
     onnx_graph.py    Graph: constants and operators of a graph
     onnx_inputs.py   raw columns -> what the first layer gets: scaled numbers, codes
     onnx_layers.py   each layer as operators
+    c_file.py        .c: one file of C99 for the same, and its comment in front
+    c_text.py        constants as C, and templates of which only what is needed is kept
+    c_inputs.py      columns, and the words that they may hold, as structs
+    c_layers.py      layers as structs, and the room that they need
+    model.c          template: interface, layers, inputs, predictions
+    program.c        template: the program that reads CSV
 
 A network is given whole (nn.Network); only its parameters, layers and facts are read, and no engine is made.
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...utils import UsageError, check_writable
+from .c_file import save_c
+from .columns import check_columns
 from .onnx_file import save_onnx
 
-WRITERS: dict[str, Callable] = {".onnx": save_onnx}
+WRITERS: dict[str, Callable] = {".onnx": save_onnx, ".c": save_c}
 """suffix -> writer (network, path) of a format"""
 
 
@@ -29,4 +31,5 @@ def export(net, path: str | os.PathLike) -> None:
     """
     write = writer_of(path)
     check_writable(path)
+    check_columns(net, path)
     write(net, path)

@@ -10,8 +10,9 @@ import numpy as np
 from ...data.columns import split_names
 from ...layers import input_shape
 from ...utils import UsageError, atomic_file
+from .columns import class_names, column_names, shares, units
 from .onnx_graph import Graph, onnx_package
-from .onnx_inputs import FEATURES, TableInputs, plain_input, scaled
+from .onnx_inputs import FEATURES, Records, TableInputs, column_inputs, plain_input, scaled
 from .onnx_layers import check_float64, outputs_of
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
@@ -61,30 +62,40 @@ def onnx_model(net):
 
 
 class _Inputs:
-    """The inputs of the graph, and what networks read of them; networks that read alike share it."""
+    """The inputs of the graph, and what networks read of them; networks that read alike share it.
+
+    Of members on plain numbers some may encode them: the same inputs are one value, and one for each column.
+    """
 
     def __init__(self, graph: Graph, net):
         self._graph, self._read = graph, {}
-        self._shape = input_shape(net.layers) if net.encoding is None else ()
-        self._shape = self._shape if isinstance(self._shape, tuple) else (self._shape,)
+        self._missing = split_names(net.schema.choices.missing)
         if net.encoding is None:
-            self._table, self._names = None, [FEATURES]
+            shape = input_shape(net.layers)
+            self._shape = shape if isinstance(shape, tuple) else (shape,)
+            self._names, self._reads, self._columns = [FEATURES], ["number"] * net.inputs, None
             self._x = plain_input(graph, self._shape, net.scaling)
-            return
-        self._names = _column_names(net)
-        missing = net.schema.choices.missing
-        reads = [encoder.reads for encoder in net.encoding.encoders]
-        self._table = TableInputs(graph, self._names, reads, split_names(missing))
+        else:
+            self._shape = (net.inputs,)
+            self._names, self._reads = column_names(net), [encoder.reads for encoder in net.encoding.encoders]
+            self._x, self._columns = None, column_inputs(graph, self._names, self._reads)
 
     def read_by(self, net):
         """Return what the network's first layer gets."""
-        key = id(net.scaling if self._table is None else net.encoding)
+        key = id(net.scaling if net.encoding is None else net.encoding)
         if key not in self._read:
-            if self._table is None:
-                self._read[key] = scaled(self._graph, self._x, self._shape, net.scaling)
-            else:
-                self._read[key] = self._table.read_by(net.encoding)
+            self._read[key] = self._plain(net) if net.encoding is None else self._encoded(net)
         return self._read[key]
+
+    def _plain(self, net) -> str:
+        if self._x is None:
+            self._x = self._graph.joined(self._columns)
+        return scaled(self._graph, self._x, self._shape, net.scaling)
+
+    def _encoded(self, net) -> Records:
+        if self._columns is None:
+            self._columns = [self._graph.columns(self._x, [place]) for place in range(net.inputs)]
+        return TableInputs(self._graph, self._columns, self._reads, self._missing).read_by(net.encoding)
 
     def free(self, name: str) -> str:
         """Return a name for an output that no input has."""
@@ -93,31 +104,22 @@ class _Inputs:
         return name
 
 
-def _column_names(net) -> list[str]:
-    """Return the names of the columns; by their places in the file where they have none, or not each its own."""
-    names = net.encoding.names or []
-    if names and all(names) and len(set(names)) == len(names):
-        return list(names)
-    return [f"column_{place}" for place in net.encoding.places or range(net.encoding.features)]
-
-
 def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
     """Return the predictions of one network (rows, outputs), as Network.predict gives them."""
     out = _calibrated(graph, outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net)), net)
-    if net.target_scaling is None or not len(net.target_scaling.shift):
+    own = units(net)
+    if own is None:
         return out
-    shift, scale = net.target_scaling.shift, net.target_scaling.scale
-    scale = np.where(np.isinf(scale), 0.0, scale)
-    units = graph.add("Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64))
-    return graph.cast(graph.add("Add", units, graph.constant([shift], np.float64)), graph.dtype)
+    shift, scale = own
+    scaled_back = graph.add("Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64))
+    return graph.cast(graph.add("Add", scaled_back, graph.constant([shift], np.float64)), graph.dtype)
 
 
 def _mean(graph: Graph, outs: list[str], net) -> str:
     """Return the weighted mean of the members' predictions."""
-    weights = np.array(net.member_weights) / sum(net.member_weights)
     parts = [
         graph.add("Mul", graph.cast(out, np.float64), graph.constant(weight, np.float64))
-        for out, weight in zip(outs, weights.tolist(), strict=True)
+        for out, weight in zip(outs, shares(net), strict=True)
     ]
     total = parts[0]
     for part in parts[1:]:
@@ -142,7 +144,7 @@ def _calibrated(graph: Graph, scores: str, net) -> str:
 
 def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
     """Add the class of each row and its probabilities, or scores where the last layer gives others."""
-    names = net.classes or [str(number) for number in range(max(net.outputs, 2))]
+    names = class_names(net)
     if net.task == "binary":
         score = graph.cast(out, np.float64)
         is_one = graph.add("Not", graph.add("Less", score, graph.constant(net.threshold, np.float64)))

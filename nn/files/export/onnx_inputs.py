@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
 from ...data.encoding import CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
-from ...data.kinds import is_coarse
 from ...data.scaling import Scaling
 from ...data.statistics import DAY, YEAR
 from ...data.table_files import GAPS, TRUTHS
 from ...layers import InputColumn
+from .columns import UNSEEN, are_rounded, spellings
 from .onnx_graph import Graph
 
 FEATURES = "features"  # the input of a network on plain numbers or images
-_REACH = 3.0  # standard deviations from the mean in which the values of a column are taken to lie
 
 
 # ---------------------------------------------------------------- plain numbers and images
@@ -49,9 +47,7 @@ def _divided(graph: Graph, x: str, by) -> str:
 
 def _rounded(graph: Graph, x: str, shift: np.ndarray, scale: np.ndarray) -> str:
     """Return float64 numbers as a float32 network's files keep them: as float32, unless that blurs a column."""
-    known = np.isfinite(scale) & (scale > 0)
-    low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
-    if graph.dtype == np.float64 or is_coarse(low, high):
+    if not are_rounded(graph.dtype, shift, scale):
         return x
     return graph.cast(graph.cast(x, np.float32), np.float64)
 
@@ -151,17 +147,21 @@ def _table(column: InputColumn, weight: np.ndarray | None, at: int) -> tuple[np.
     return np.vstack([values, np.zeros((1, column.width))]), end
 
 
-class TableInputs:
-    """The inputs of a graph for the columns of a table, (rows, 1) each; read_by gives what an encoding makes of them.
+def column_inputs(graph: Graph, names: list[str], reads: list[str]) -> list[str]:
+    """Add an input for each column of a table, (rows, 1). reads: number, text or date, of each."""
+    types = {"number": np.float64, "date": np.float64, "text": str}
+    return [graph.input(name, types[kind], (1,)) for name, kind in zip(names, reads, strict=True)]
 
-    reads: number, text or date, of each column. names: of the inputs. missing: words that stand for a gap.
+
+class TableInputs:
+    """The columns of a table, (rows, 1) each; read_by gives what an encoding makes of them.
+
+    reads: number, text or date, of each column. missing: words that stand for a gap.
     """
 
-    def __init__(self, graph: Graph, names: list[str], reads: list[str], missing: Sequence[str]):
-        self._graph, self._missing = graph, [*GAPS, *missing]
-        shapes = {"number": np.float64, "date": np.float64, "text": str}
-        self._columns = [graph.input(name, shapes[kind], (1,)) for name, kind in zip(names, reads, strict=True)]
-        self._numbers = [column for column, kind in zip(self._columns, reads, strict=True) if kind == "number"]
+    def __init__(self, graph: Graph, columns: list[str], reads: list[str], missing: Sequence[str]):
+        self._graph, self._columns, self._missing = graph, columns, [*GAPS, *missing]
+        self._numbers = [column for column, kind in zip(columns, reads, strict=True) if kind == "number"]
 
     def read_by(self, encoding: Encoding) -> Records:
         """Return the records of the rows (Encoding.apply)."""
@@ -195,17 +195,17 @@ class TableInputs:
 
     def _truth(self, column: str, encoder: TruthEncoder) -> str:
         """Return 0 or 1 (rows, 1), the share of yes where the word is neither."""
-        words = {spelling: int(truth) for word, truth in TRUTHS.items() for spelling in _spellings(word)}
+        words = {spelling: int(truth) for word, truth in TRUTHS.items() for spelling in spellings(word)}
         code = self._coded(column, words, 2)
         flat = self._graph.add("Gather", self._graph.constant([0.0, 1.0, encoder.share]), code)
         return self._graph.add("Reshape", flat, self._graph.constant([-1, 1], np.int64))
 
     def _category(self, column: str, encoder: CategoryEncoder) -> str:
         """Return the code of each row (rows,)."""
-        other = 0 if encoder.shared else encoder.slots
-        code = {value: index + encoder.shared for index, value in enumerate(encoder.values)}
-        gap = code.pop(None, other)
-        return self._coded(column, {**dict.fromkeys(self._missing, gap), **code}, other)
+        words = encoder.spellings()
+        *codes, other, gap = encoder.encode(np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])[0].tolist()
+        known = dict(zip(words, codes, strict=True))
+        return self._coded(column, {**dict.fromkeys(self._missing, gap), **known}, other)
 
     def _coded(self, column: str, words: dict[str, int], other: int) -> str:
         """Return the code of each row's word (rows,)."""
@@ -231,11 +231,6 @@ class TableInputs:
             waves = [graph.add(op, angle) for op in ("Sin", "Cos")]
             values += [graph.add("Where", is_gap, graph.constant(0, np.float64), wave) for wave in waves]
         return [graph.cast(value, graph.dtype) for value in values]
-
-
-def _spellings(word: str) -> list[str]:
-    """Return a word in every mixture of small and capital letters."""
-    return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
 
 
 def _phase(period: float) -> Callable[[Graph, str], str]:

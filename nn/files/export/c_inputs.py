@@ -1,0 +1,172 @@
+"""The columns of a table as C structs: what the first layer gets of each, and the words that columns may hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...data.encoding import CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
+from ...data.table_files import TRUTHS
+from ...layers import InputColumn
+from ...utils import UsageError
+from .c_text import Constants, numbers
+from .columns import UNSEEN, spellings
+
+LONGEST_WORD = 4000  # bytes: a C compiler need not take more in a literal
+SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and their bytes
+
+
+def in_bytes(word: str) -> list[bytes]:
+    """Return a word as files may hold it: in UTF-8 or, where that is no UTF-8, in Latin-1."""
+    found = [word.encode()]
+    try:
+        latin = word.encode("latin-1")
+        latin.decode()
+    except UnicodeEncodeError:
+        pass
+    except UnicodeDecodeError:
+        found.append(latin)
+    return [] if UNSEEN in word else found
+
+
+class Vocabulary:
+    """The words of a column of text, of all encodings that members have of it; the place of a word is its code.
+
+    any_case: the words, all in small letters, stand for those in capital letters too.
+    """
+
+    def __init__(self, encoders: list):
+        self.any_case = all(isinstance(encoder, TruthEncoder) for encoder in encoders)
+        known: set[str] = set()
+        for encoder in encoders:
+            if isinstance(encoder, CategoryEncoder):
+                known.update(encoder.spellings())
+            else:
+                known.update(TRUTHS if self.any_case else (way for word in TRUTHS for way in spellings(word)))
+        placed = sorted((form, word) for word in known for form in in_bytes(word))
+        self.forms, self.words = [form for form, _ in placed], [word for _, word in placed]
+
+    def slots(self, encoder: TruthEncoder | CategoryEncoder) -> list[int]:
+        """Return the value of each code: of words, of an unseen word, of a gap; of yes/no words 0, 1, 2 for neither."""
+        if isinstance(encoder, TruthEncoder):
+            return [int(TRUTHS.get(word.lower(), 2)) for word in self.words] + [2, 2]
+        codes = np.array([*range(len(self.words) + 1), -1])
+        return encoder.encode(codes, [*self.words, UNSEEN])[0].tolist()
+
+
+def vocabularies(encodings: list[Encoding], names: list[str], path) -> list[Vocabulary | None]:
+    """Return the vocabulary of each column, None of one that is not text. Raises UsageError for a very long word."""
+    found = []
+    for name, *encoders in zip(names, *(encoding.encoders for encoding in encodings), strict=True):
+        found.append(Vocabulary(encoders) if encoders[0].reads == "text" else None)
+        longest = max(map(len, found[-1].forms), default=0) if found[-1] else 0
+        if longest > LONGEST_WORD:
+            raise UsageError(
+                f"{path}: column {name}: a value of {longest} bytes, expected at most {LONGEST_WORD} in C; shorten it, "
+                f"or leave the column out of the training (--drop)"
+            )
+    return found
+
+
+def add_vocabularies(constants: Constants, found: list[Vocabulary | None], names: list[str]) -> None:
+    """Add the words of each column, and what finds them by a column's place."""
+    rows = []
+    for place, vocabulary in enumerate(found):
+        if vocabulary is None:
+            rows.append("{NULL, 0, 0},")
+            continue
+        words = constants.words(f"words_{place}", vocabulary.forms or [b""], f"{names[place]}")
+        rows.append(f"{{{words}, {len(vocabulary.forms)}, {int(vocabulary.any_case)}}},")
+    constants.structs("vocabulary", "vocabularies", rows)
+
+
+def slot_type(encodings: list[Encoding]) -> str:
+    """Return the smallest type for the places among the values of any column."""
+    most = max(
+        (column.values for encoding in encodings for column in encoding.columns if column.values), default=2
+    )
+    return next(name for name, size in SLOT_TYPES.items() if most < 1 << 8 * size)
+
+
+def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
+    """Return (kind in C, column of the table, input) of what the first layer gets, in its order.
+
+    Sine and cosine of a date's cycle are one.
+    """
+    found = []
+    for (place, which), column in zip(encoding.order, encoding.columns, strict=True):
+        encoder = encoding.encoders[place]
+        if isinstance(encoder, DateEncoder) and which:
+            if which % 2:
+                found.append((encoder.cycles[which // 2].upper(), place, column))
+        elif isinstance(encoder, TruthEncoder):
+            found.append(("TRUTH", place, column))
+        else:
+            found.append((column.kind.upper(), place, column))
+    return found
+
+
+class Inputs:
+    """Writes the inputs of networks. features: what their structs have fields for."""
+
+    def __init__(self, constants: Constants, found: list[Vocabulary | None], features: set[str]):
+        self._constants, self._vocabularies, self._features = constants, found, features
+
+    def add(self, name: str, encoding: Encoding, weight: np.ndarray | None) -> int:
+        """Add an array of inputs; return how many they are. weight: of the embedding layer. name: before all names."""
+        frequencies = sum(column.waves for column in encoding.columns)
+        table, wave = 0, 0 if weight is None else len(weight) - frequencies
+        rows = []
+        for kind, place, column in kinds_of(encoding):
+            learned = None
+            if column.parameters:
+                learned = weight[table : table + column.parameters].reshape(column.values, column.width)
+                table += column.parameters
+            elif column.waves:
+                learned = weight[wave : wave + column.waves]
+                wave += column.waves
+            fields = self._fields(name, kind, place, column, encoding.encoders[place], learned)
+            rows.append(f"{{{', '.join(fields)}}},")
+        self._constants.structs("row_input", f"{name}inputs", rows)
+        return len(rows)
+
+    def _fields(self, name: str, kind: str, place: int, column: InputColumn, encoder, learned) -> list[str]:
+        fields, features = [kind, str(place)], self._features
+        if "ROUNDING" in features:
+            fields.append(str(int(encoder.reads == "number")))
+        if features & {"NUMBERS", "TRUTH"}:
+            fields += numbers(np.array(_scaling(kind, encoder, column)))
+        if "PIECES" in features:
+            edges = self._array(f"{name}edges_{place}", column.edges)
+            fields += [edges, str(column.pieces)]
+        if "WAVES" in features:
+            fields += [self._array(f"{name}frequencies_{place}", learned if column.waves else ()), str(column.waves)]
+        if "WORDS" in features:
+            fields.append(self._slots(place, encoder) if encoder.reads == "text" else "NULL")
+        if features & {"ONEHOT", "EMBEDDING"}:
+            fields += [str(column.values), str(column.width)]
+        if "EMBEDDING" in features:
+            fields.append(self._table(name, place, column, learned))
+        return fields
+
+    def _array(self, name: str, values) -> str:
+        return self._constants.array(name, values) if len(values) else "NULL"
+
+    def _slots(self, place: int, encoder) -> str:
+        slots = self._vocabularies[place].slots(encoder)
+        return self._constants.array(f"slots_{place}", slots, "nn_slot")
+
+    def _table(self, name: str, place: int, column: InputColumn, learned) -> str:
+        """Add a column's table, with a row of zeros behind it for words that have none."""
+        if not column.parameters:
+            return "NULL"
+        return self._constants.array(f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))]))
+
+
+def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, float]:
+    """Return shift, scale and fill of an input."""
+    if kind == "TRUTH":
+        return 0.0, 0.0, encoder.share
+    if kind not in ("NUMBER", "GAP"):
+        return 0.0, 0.0, 0.0
+    fill = encoder.median if isinstance(encoder, NumberEncoder) else encoder.shift
+    return encoder.shift, encoder.scale, column.fill if kind == "GAP" else fill

@@ -1,0 +1,76 @@
+"""What every format asks of a network: names of columns, classes and outputs, shares of members, units."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from ...data.kinds import is_coarse
+from ...utils import UsageError
+
+UNSEEN = "\0"  # a word that no column of text has
+_REACH = 3.0  # standard deviations from the mean in which the values of a column are taken to lie
+
+
+def check_columns(net, path) -> None:
+    """Raise UsageError for a first layer that reads codes which no table's encoding tells the meaning of."""
+    for member in net.members:
+        if member.layers[0].columns and member.encoding is None:
+            raise UsageError(
+                f"{path}: the first layer, embedding, reads codes whose words the network does not know; "
+                "train it on a table (nn.train), or leave out input_columns"
+            )
+
+
+def column_names(net) -> list[str]:
+    """Return the names of a table's columns; by their places in the file where they have none, or not each its own."""
+    known = distinct(net.encoding.names)
+    return known or [f"column_{place}" for place in net.encoding.places or range(net.encoding.features)]
+
+
+def distinct(names: list[str] | None) -> list[str] | None:
+    """Return the names if each column has its own, else None."""
+    names = names or []
+    return list(names) if names and all(names) and len(set(names)) == len(names) else None
+
+
+def class_names(net) -> list[str]:
+    """Return the names of the classes, their numbers where they have none."""
+    return net.classes or [str(number) for number in range(max(net.outputs, 2))]
+
+
+def prediction_names(net) -> list[str]:
+    """Return what the columns of predictions are called: each target's, or the class and the score of each class."""
+    if net.task == "regression":
+        targets = net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
+        return [f"predicted {target}".strip() for target in targets]
+    names = class_names(net)
+    return ["predicted", *(f"score {name}" for name in (names[1:] if net.task == "binary" else names))]
+
+
+def shares(net) -> list[float]:
+    """Return the share of each member in the mean."""
+    whole = sum(net.member_weights)
+    return [weight / whole for weight in net.member_weights]
+
+
+def units(net) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (shift, scale) that bring a network's outputs into the targets' own units; None: they are in them."""
+    if net.target_scaling is None or not len(net.target_scaling.shift):
+        return None
+    shift, scale = net.target_scaling.shift, net.target_scaling.scale
+    return shift, np.where(np.isinf(scale), 0.0, scale)
+
+
+def spellings(word: str) -> list[str]:
+    """Return a word in every mixture of small and capital letters."""
+    return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
+
+
+def are_rounded(dtype, shift: np.ndarray, scale: np.ndarray) -> bool:
+    """Return whether files of columns with these constants are read as float32 by a network of this type: a float32
+    network reads them so, unless that would blur a column."""
+    known = np.isfinite(scale) & (scale > 0)
+    low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
+    return np.dtype(dtype) == np.float32 and not is_coarse(low, high)

@@ -1,0 +1,520 @@
+"""nn --export to .c: the file, compiled by any C or C++ compiler, gives the predictions of nn."""
+
+import csv
+import gzip
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.c_models import COMPILERS, PROCESSORS, Library, compiled, program, require, run
+from support.command_line import environment, succeed
+from support.command_line import run as run_nn
+from support.distances import relative_distance
+from support.mixed_table import read_raw, write_table
+from support.networks import (
+    ALONE,
+    STACKS,
+    TABLES,
+    fill,
+    members_with_and_without_an_encoding,
+    network,
+    with_activation,
+)
+
+import nn
+from nn.files.export import c_text
+from nn.nn_aux import ACTIVATIONS
+
+SPECS = [spec for spec in [*ALONE, *STACKS] if spec.partition(",")[0] not in TABLES]
+EVERY_ACTIVATION = [spec for name in ACTIVATIONS for spec in with_activation(name)]
+SINGLE = 1e-6  # float32: sums are doubles in both, in another order in backend omp; of the whole vector
+
+
+@pytest.fixture
+def tables(folder):
+    """Two tables with every kind of column, the second one with more gaps."""
+
+    def write(target: str, gaps: float = 0.05):
+        write_table(folder / "old.csv", 400, 1, target, gaps)
+        write_table(folder / "new.csv", 200, 2, target, 0.2)
+        return folder / "old.csv", folder / "new.csv"
+
+    return write
+
+
+def trained(folder, data, *flags) -> Path:
+    """The C file of a network that was trained on a table, beside m.bin."""
+    succeed("--train", "--dataset", data, "--model", folder / "m.bin", "--epochs", 3, "-q", *flags)
+    succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c", "-q")
+    return folder / "m.c"
+
+
+def predicted(folder, new, *flags) -> dict:
+    """What --predict says, by column."""
+    succeed("--predict", "--model", folder / "m.bin", "--dataset", new, "-o", folder / "p.csv", "-q", *flags)
+    return read_raw(folder / "p.csv")
+
+
+def columns_of(output: bytes) -> dict:
+    """What the program says, by column."""
+    head, *rows = csv.reader(io.StringIO(output.decode(), newline=""))
+    return dict(zip(head, zip(*rows)))
+
+
+def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
+    """All columns of the program are those of --predict."""
+    assert list(found)[:2] == list(wanted)[:2]
+    for name, values in found.items():
+        if name == "row" or (name == "predicted" and len(found) > 2):
+            assert values == wanted[name]
+        else:
+            assert relative_distance(np.array(values, float), np.array(wanted[name], float)) <= tolerance, name
+
+
+def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", **options) -> None:
+    """The program gives for the file `new` what --predict gives."""
+    done = run(program(folder / "m.c", **options), Path(new).read_bytes())
+    assert done.returncode == 0, done.stderr
+    check_agreement(columns_of(done.stdout), predicted(folder, new, "--backend", backend), tolerance)
+
+
+# ---------------------------------------------------------------- every layer kind and activation
+
+
+@pytest.mark.parametrize("spec", [*SPECS, *EVERY_ACTIVATION])
+def test_float64_networks_have_the_bits_of_seq(spec, folder):
+    net = network(spec, "seq", "float64")
+    x, _ = fill(net, 5)
+    nn.export(net, folder / "m.c")
+    assert Library.of(net, folder / "m.c").predict(x).tobytes() == net.predict(x).tobytes()
+
+
+@pytest.mark.parametrize("spec", [*STACKS[:4], STACKS[10], "33,17:tanh,4", *EVERY_ACTIVATION[::2]])
+def test_float32_networks_have_the_values_of_seq(spec, folder):
+    net = network(spec, "seq", "float32")
+    x, _ = fill(net, 5)
+    nn.export(net, folder / "m.c")
+    assert relative_distance(Library.of(net, folder / "m.c").predict(x), net.predict(x)) < SINGLE
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_constants_come_back_as_they_were(dtype):
+    info = np.finfo(dtype)
+    rng = np.random.default_rng(0)
+    spread = (rng.normal(size=500) * 10.0 ** rng.integers(-30, 30, size=500)).astype(dtype)
+    extremes = [0.0, -0.0, 1, 0.1, info.max, -info.max, info.tiny, info.smallest_subnormal, 1e22, 16777217]
+    values = np.concatenate([spread, np.array(extremes, dtype)])
+    again = np.array([text.rstrip("f") for text in c_text.numbers(values)]).astype(dtype)
+    assert again.tobytes() == values.tobytes()
+    assert all(text.endswith("f") == (dtype == "float32") for text in c_text.numbers(values))
+
+
+# ---------------------------------------------------------------- tables, against --predict
+
+
+@pytest.mark.parametrize("target, flags", [
+    ("two", []),
+    ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
+    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
+    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
+    ("number", ["--networks", "2", "--drop", "when"]),
+    ("number", ["--number_embedding", "waves6"]),
+    ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
+    ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
+])  # fmt: skip
+def test_tables_with_every_kind_of_column(target, flags, tables, folder):
+    old, new = tables(target)
+    trained(folder, old, *flags)
+    check_program(folder, new)
+
+
+@pytest.mark.parametrize("flags", [[], ["--number_embedding", "waves4"], ["--networks", "2"]])
+def test_float64_tables_have_the_bits_of_seq(flags, tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--dtype", "float64", "--drop", "when", *flags)
+    done = run(program(folder / "m.c"), new.read_bytes())
+    assert columns_of(done.stdout)["predicted goal"] == predicted(folder, new, "--backend", "seq")["predicted goal"]
+
+
+def test_numbers_as_they_are(tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--scaling", "none", "--numbers", "label", "--categories", "truth")
+    check_program(folder, new, backend="seq")  # sums of millions, which backend omp adds up as float32
+
+
+def test_cycles_of_dates_in_float64(tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--dtype", "float64")
+    check_program(folder, new, 1e-14)  # NumPy's sine and that of the C library differ by their last digits
+
+
+def test_times_of_one_morning(folder):
+    """A float holds two minutes of them."""
+    rng = np.random.default_rng(0)
+    seconds, size = rng.integers(0, 9000, size=300), rng.normal(size=300).round(3)
+    when = np.datetime64("2024-05-06T08:00") + seconds * np.timedelta64(1, "s")
+    rows = [f"{time},{value},{0.001 * second + value}" for time, value, second in zip(when, size, seconds)]
+    (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
+    trained(folder, folder / "old.csv", "--backend", "seq")
+    check_program(folder, folder / "old.csv", backend="seq")
+
+
+def test_gaps_and_words_that_training_did_not_have(tables, folder):
+    old, new = tables("two", gaps=0)
+    new.write_text(new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8")
+    trained(folder, old)
+    check_program(folder, new)
+
+
+@pytest.mark.parametrize("name, target, flags", [
+    ("titanic", "survived", []),
+    ("adult-train", None, ["--networks", "2"]),
+    ("german", None, []),
+    ("penguins", "species", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("auto_imports", None, []),
+    ("abalone", None, ["--number_embedding", "pieces5"]),
+    ("diamonds", "price", []),
+])  # fmt: skip
+def test_real_tables(name, target, flags, shared, folder):
+    path = shared / "tables" / f"{name}.csv.gz"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    (folder / "old.csv").write_text("".join(lines[:801]), encoding="utf-8")
+    (folder / "new.csv").write_text("".join([lines[0], *lines[-150:]]), encoding="utf-8")
+    trained(folder, folder / "old.csv", *(["--target", target] if target else []), *flags)
+    check_program(folder, folder / "new.csv")
+
+
+# ---------------------------------------------------------------- numbers and images
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
+def test_plain_numbers(dtype, scaling, folder):
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0)])
+    ds = nn.load(x.astype(dtype), y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
+    net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
+    nn.train(net, ds, epochs=2, scaling=scaling)
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    out, wanted = library.predict(ds.x), net.predict(ds.x)
+    assert out.tobytes() == wanted.tobytes() if dtype == "float64" else relative_distance(out, wanted) < SINGLE
+    assert [library.label(row) for row in out] == ["01"[int(score >= 0.5)] for score in wanted[:, 0]]
+
+
+def test_a_time_that_a_float_would_blur(folder):
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.normal(size=(300, 2)), 1.7e9 + rng.integers(0, 9000, size=300)])
+    ds = nn.load(x, y=x[:, 2] * 2 - 3.4e9 + x[:, 0])
+    net = nn.Network.for_data(ds, backend="seq")
+    nn.train(net, ds, epochs=2)
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    assert relative_distance(library.predict(x, double=True), net.predict(ds.x)) < SINGLE
+    assert relative_distance(library.predict(x), net.predict(ds.x)) < 0.1  # a float holds two minutes
+
+
+@pytest.mark.parametrize("scaling", ["pixel", "standardization"])
+def test_images_of_bytes(scaling, folder):
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
+    ds = nn.Dataset(x, np.array(["cat", "dog", "eel"])[rng.integers(3, size=60)], "multiclass")
+    net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype="float64", backend="seq")
+    nn.train(net, ds, epochs=1, scaling=scaling)
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    out = library.predict(x)
+    assert out.tobytes() == net.predict(x).tobytes()
+    assert [library.label(row) for row in out] == [ds.classes[k] for k in out.argmax(axis=1)]
+
+
+def test_members_with_and_without_an_encoding(folder):
+    x, nets = members_with_and_without_an_encoding("seq")
+    for number, net in enumerate(nets):
+        nn.export(net, folder / f"{number}.c")
+        out = Library.of(net, folder / f"{number}.c").predict(x)
+        assert relative_distance(out, net.predict(x)) < SINGLE
+
+
+# ---------------------------------------------------------------- the interface
+
+
+def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
+    old, _ = tables("two")
+    source = trained(folder, old, "--drop", "when", "--backend", "seq")
+    net = nn.Network.load(folder / "m.bin", backend="seq")
+    library = Library.of(net, source)
+    names = net.encoding.names
+    raw = {name: values[:50] for name, values in read_raw(old).items()}
+    texts = {"colour", "place", "truth"}
+    number = lambda text: np.nan if text in ("", "NA", "?") else float(text)  # noqa: E731
+    rows = np.array([[library.code(place, word) if name in texts else number(word) for word in raw[name]]
+                     for place, name in enumerate(names)]).T  # fmt: skip
+    wanted = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
+    assert relative_distance(library.predict(rows), wanted) < SINGLE
+    colour, truth = names.index("colour"), names.index("truth")
+    assert library.code(colour, "") == library.code(colour, "NA") != library.code(colour, "never seen")
+    assert library.code(truth, "YES") == library.code(truth, "yes") != library.code(truth, "No")
+    assert library.code(names.index("size"), "red") == library.code(99, "red") == library.code(-1, "red") == -1
+    gap = rows[0].copy()
+    gap[colour] = library.code(colour, "?")
+    with_nan = gap.copy()
+    with_nan[colour] = np.nan
+    assert library.answer(gap)[1] == library.answer(with_nan)[1]
+    for place in range(len(names)):
+        bad = rows[0].copy()
+        bad[place] = np.inf
+        code, out = library.answer(bad)
+        assert (code, np.isnan(out).all()) == (place + 1, True)
+
+
+def test_plain_numbers_have_no_gaps(folder):
+    net = network("4,3", dtype="float32")
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    assert library.answer([0, 1, np.nan, 2])[0] == 3
+    assert library.answer([0, -np.inf, np.nan, 2])[0] == 2
+    assert library.answer([0, 1, 3e38, 2])[0] == 0
+
+
+def test_two_models_in_one_program(folder):
+    for name in ("a", "b"):
+        net = network("2,3,1", dtype="float64", seed=ord(name))
+        fill(net, 1, seed=ord(name))
+        nn.export(net, folder / f"{name}.c")
+        compiled(folder / f"{name}.c", "-c", f"-Dnn_predict={name}_predict", output=f"{name}.o")
+    (folder / "main.c").write_text(
+        '#define NN_HEADER\n#define nn_predict a_predict\n#include "a.c"\n'
+        "int b_predict(const nn_real *row, nn_real *out);\n"
+        "int main(void)\n{\n    const nn_real row[NN_INPUTS] = {0.5, -1};\n    nn_real a[NN_OUTPUTS], b[NN_OUTPUTS];\n"
+        "    return a_predict(row, a) || b_predict(row, b) || a[0] == b[0];\n}\n"
+    )
+    both = compiled(folder / "main.c", str(folder / "a.o"), str(folder / "b.o"), output="main")
+    assert subprocess.run([both]).returncode == 0
+
+
+def test_threshold_can_be_set_by_the_compiler(folder):
+    net = network("2,1:sigmoid", dtype="float64", task="binary")
+    nn.export(net, folder / "m.c")
+    library = Library(compiled(folder / "m.c", "-DNN_THRESHOLD=0.9"), "float64", 2, 1)
+    assert [library.label(np.array([score])) for score in (0.1, 0.7, 0.9)] == ["0", "0", "1"]
+
+
+# ---------------------------------------------------------------- compilers and processors
+
+
+def everything(tables, folder) -> Path:
+    old, new = tables("two")
+    trained(folder, old, "--networks", "2", "--validation", "0.2", "--calibrate", "temperature", "--number_embedding",
+            "waves2", "--layers", "auto,7:gelu,5:selu,4:softplus,1")  # fmt: skip
+    return new
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_every_compiler_takes_it_without_a_warning(name, tables, folder):
+    compiler = COMPILERS[name]
+    require(compiler[0])
+    new = everything(tables, folder)
+    check_program(folder, new, compiler=(*compiler, "-ffp-contract=off"))
+    net = network("2x9x9,conv4k3p1:silu,maxpool2:tanh,avgpool2,pad1:lrelu,flatten,3:softmax", task="multiclass")
+    nn.export(net, folder / "image.c")
+    compiled(folder / "image.c", "-DNN_MAIN", "-c", compiler=compiler, output="image.o")
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_other_processors_give_the_same(name, tables, folder):
+    compiler, runner = PROCESSORS[name]
+    require(compiler, runner)
+    new = everything(tables, folder)
+    made = program(folder / "m.c", "-static", compiler=(compiler, "-std=c99", "-ffp-contract=off"))
+    done = run([runner, made], new.read_bytes())
+    assert done.returncode == 0, done.stderr
+    check_agreement(columns_of(done.stdout), predicted(folder, new), SINGLE)
+    net = network("2x8x7,conv4k3p1:silu,maxpool2:tanh,avgpool2,pad1,flatten,5:gelu,3", "seq", "float64")
+    x, _ = fill(net, 6)
+    nn.export(net, folder / "image.c")
+    made = program(folder / "image.c", "-static", compiler=(compiler, "-std=c99", "-ffp-contract=off"), output="image")
+    rows = "\n".join(",".join(map(repr, row)) for row in x.reshape(6, -1).tolist())
+    found = columns_of(run([runner, made], rows).stdout)
+    assert relative_distance(np.array([found[f"predicted {k}"] for k in range(3)], float).T, net.predict(x)) < 1e-14
+
+
+def test_the_header_says_how_much_memory_it_takes(tables, folder):
+    require("size")
+    everything(tables, folder)
+    compiled(folder / "m.c", "-c", "-fstack-usage", output="m.o")
+    told = (folder / "m.c").read_text(encoding="utf-8")
+    constants, stack = (int(re.search(pattern, told)[1]) for pattern in (r"Constants: (\d+)", r"at most (\d+) bytes"))
+    used = [line.split("\t")[1] for line in next(folder.glob("*.su")).read_text().splitlines()]
+    assert sum(map(int, used)) <= stack  # all functions at once: more than any chain of calls
+    sections = subprocess.run(["size", "-A", folder / "m.o"], capture_output=True, text=True).stdout
+    found = dict(line.split()[:2] for line in sections.splitlines() if line.startswith("."))
+    kept = sum(int(size) for name, size in found.items() if ".rodata" in name or ".data.rel.ro" in name)
+    assert kept == pytest.approx(constants, rel=0.1, abs=512)
+    assert int(found.get(".bss", 0)) == int(found.get(".data", 0)) == 0
+
+
+def test_only_what_is_needed_is_in_the_file(folder):
+    nn.export(network("4,3:tanh,2", dtype="float32"), folder / "m.c")
+    told = (folder / "m.c").read_text()
+    for absent in ("HAS_", "conv", "sigmoid", "nn_code", "temperature", "/*@"):
+        assert absent not in told, absent
+    assert told.count("\n") < 600
+
+
+# ---------------------------------------------------------------- the program
+
+
+def simple(folder, names: str = "a,b") -> Path:
+    """The program of a model of two numbers."""
+    rows = "".join(f"{k / 7},{(k * 5) % 11},{(k * 5) % 11 > k / 7}\n" for k in range(60))
+    (folder / "old.csv").write_text(f"{names},goal\n{rows}" if names else rows)
+    return program(trained(folder, folder / "old.csv"))
+
+
+@pytest.fixture(scope="module")
+def simple_program(tmp_path_factory) -> Path:
+    return simple(tmp_path_factory.mktemp("simple"))
+
+
+@pytest.mark.parametrize("text, told", [
+    ("a,b\n1,2\n3,x\n", 'row 3, column b: found "x", expected a number'),
+    ("a,b\n1,\n", "row 2, column b: found an empty field, expected a number"),
+    ("a,b\n1,nan\n", 'row 2, column b: found "nan", expected a number'),
+    ("a,b\n1,1e999\n", 'row 2, column b: found "1e999", expected a smaller number'),
+    ("a,b\n\n1,2\n1,2,3\n", "row 4: found 3 columns, expected 2 as in the first row"),
+    ("a,c,d,e\n1,2,3,4\n", "row 1: found 4 columns, expected 2, the inputs, or 3 as in training"),
+    ("a,c\n1,2\n", 'row 1, column a: found "a", expected a number'),
+    ('a,b\n1,"2\n', "row 2: found a field that begins with"),
+    ("", "row 1: found no rows"),
+    ("a,b\n1,0x10\n", 'row 2, column b: found "0x10", expected a number'),
+    ("a,b\n1," + 60 * "y" + "\n", 'found "' + 40 * "y" + '...", expected a number'),
+])  # fmt: skip
+def test_bad_rows_are_told(text, told, simple_program):
+    done = run(simple_program, text)
+    assert done.returncode == 65
+    assert told in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_rows_in_every_layout(simple_program):
+    made = simple_program
+    plain = run(made, "a,b\n1.5,2\n-3,4e0\n")
+    assert (plain.returncode, len(plain.stdout.splitlines())) == (0, 3)
+    for text in (
+        "1.5,2\n-3,4e0\n",  # without a header
+        "1.5,2,True\n-3,4e0,False\n",  # as in training
+        "b,x,a\n2,9,1.5\n4,text,-3\n",  # by name, in another order
+        "\ufeffa;b\r\n1,5;2\r\n\r\n-3;+4\r\n",
+        '"a"\t"b"\n " 1.5" \t2\n-3\t4',
+        "a|b\n1.5|2.\n-3|4\n",
+    ):
+        done = run(made, text)
+        assert (done.stdout, done.stderr) == (plain.stdout, b""), text
+
+
+def test_rows_without_names(folder):
+    made = simple(folder, names="")
+    plain = run(made, "1.5,2\n-3,4\n")
+    assert plain.returncode == 0, plain.stderr
+    for text in ("1.5,2,True\n-3,4,False\n", "first,second\n1.5,2\n-3,4\n"):
+        assert run(made, text).stdout == plain.stdout
+
+
+def test_quotes_and_hostile_names(folder):
+    words = ['a,"b"', "x */ y", "??/", "tab\\there", "Zürich", "1.50", "two\nlines"]
+    names = ['"so, ""said"""', "/* */ ??/", "goal"]
+    answers = ['yes, ""sure""', "no\\"]
+    quoted = [word.replace('"', '""') for word in words]
+    rows = [f'"{quoted[k % 7]}",{k % 5},"{answers[k % 7 > 2]}"' for k in range(120)]
+    (folder / "old.csv").write_text("\n".join([",".join(names), *rows]) + "\n", encoding="utf-8")
+    trained(folder, folder / "old.csv", "--categories", "0")
+    check_program(folder, folder / "old.csv")
+    latin = (folder / "old.csv").read_text(encoding="utf-8").replace("1.50", "1.5").encode("latin-1")
+    (folder / "latin.csv").write_bytes(latin)
+    check_program(folder, folder / "latin.csv")
+
+
+DATES = ["2024-02-29", "2023/12/31 23:59", "2024-01-01T00:00:00Z", "2024-06-01 12:30:45.25+02:00",
+         "1969-12-31T23:59-0130", '"2024-03-01 01:02 +03"', "NA", ""]  # fmt: skip
+NO_DATES = ["2023-02-29", "2024-13-01", "yesterday", "2024-01-01T25:00", "2024-01-01x"]
+
+
+def test_dates_as_files_have_them(tables, folder):
+    old, new = tables("two")
+    trained(folder, old, "--drop", "place")
+    head = old.read_text(encoding="utf-8").splitlines()[0]
+    new.write_text("\n".join([head, *(f"1,red,x,0,{when},yes,1e6,1,good" for when in DATES)]))
+    check_program(folder, new)
+    for when in NO_DATES:
+        done = run(folder / "predict", f"{head}\n1,red,x,0,{when},yes,1e6,1,good\n")
+        assert done.returncode == 65
+        assert f'row 2, column when: found "{when}", expected a date' in done.stderr.decode()
+
+
+# ---------------------------------------------------------------- speed
+
+
+@pytest.mark.timing
+def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes():
+    """10 times as fast is the goal; half of it is left to the load of the machine, of which the program tells more."""
+    require("cc")
+    script = Path(__file__).parent / "bench" / "exports.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), check=True)
+    print(done.stdout)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("C, through ctypes"))
+    assert float(line.split()[-1]) > 5
+
+
+# ---------------------------------------------------------------- what is written, what is refused
+
+
+def test_the_same_model_gives_the_same_bytes(folder):
+    net = network("7,5:tanh,3", dtype="float32")
+    nn.export(net, folder / "a.c")
+    text = (folder / "a.c").read_bytes()
+    nn.export(net, folder / "a.c")
+    assert (folder / "a.c").read_bytes() == text
+
+
+def test_what_cannot_be_exported_is_told(folder):
+    net = network("4,3", dtype="float32")
+    net.export(folder / "m.bin")
+    for output, code, told in [
+        ("m.cpp", 2, "the suffix .cpp, expected .onnx or .c"),
+        ("absent/m.c", 73, "no folder"),
+    ]:
+        result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / output)
+        assert (result.code, told in result.err) == (code, True), result.err
+        assert not (folder / output).exists()
+    net.set_parameters({"layer0.bias": np.array([0, np.nan, 0])})
+    with pytest.raises(nn.UsageError, match="m.c: layer0.bias has values that are not finite"):
+        nn.export(net, folder / "m.c")
+    net = network("mixed,5", dtype="float32")
+    for suffix in ("c", "onnx"):
+        with pytest.raises(nn.UsageError, match="first layer, embedding"):
+            nn.export(net, folder / f"m.{suffix}")
+
+
+def test_a_device_or_a_pipe_is_refused(folder):
+    network("4,3").export(folder / "m.bin")
+    (folder / "link.c").symlink_to("/dev/null")
+    result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / "link.c")
+    assert (result.code, "a device" in result.err) == (73, True)
+
+
+def test_every_part_of_a_template_is_asked_for(folder):
+    """A name of a condition that no network has would leave its part out for ever."""
+    named = {name for file in ("model.c", "program.c") for name in
+             re.findall(r"HAS_([A-Z0-9_]+)", (Path(c_text.__file__).with_name(file)).read_text())}  # fmt: skip
+    code = "".join(path.read_text() for path in Path(c_text.__file__).parent.glob("c_*.py"))
+    of_layers = {name.upper() for name in ACTIVATIONS} | {"YEAR", "WEEK", "DAY"}
+    of_inputs = {"NUMBER", "GAP", "ONEHOT", "EMBEDDING"}
+    assert not {name for name in named - of_layers - of_inputs if f'"{name}"' not in code}
