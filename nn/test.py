@@ -7,8 +7,9 @@ None. Both are said in a warning.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -45,6 +46,22 @@ from .data.model_data import load_for
 from .data.stream import StreamedDataset
 from .nn_aux import check_is_number
 from .utils import DataError, NnError, UsageError, listed, log
+
+remarks = log.getChild("figures")  # on what is undefined, or set to 0
+
+
+@contextlib.contextmanager
+def without_remarks() -> Iterator[None]:
+    """Leave the remarks unsaid: on figures that nobody sees."""
+
+    def none(_record) -> bool:
+        return False
+
+    remarks.addFilter(none)
+    try:
+        yield
+    finally:
+        remarks.removeFilter(none)
 
 
 def test(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
@@ -145,7 +162,7 @@ def binary_report(truth: np.ndarray, scores: np.ndarray, threshold: float, weigh
     precision, recall, f1 = precision_recall_f1(counts.tp, counts.fp, counts.fn)
     _warn_zero_rates(counts, threshold)
     if not (counts.tp + counts.fn and counts.tn + counts.fp):
-        log.warning("roc_auc and pr_auc are undefined: all rows are of one class")
+        remarks.warning("roc_auc and pr_auc are undefined: all rows are of one class")
     _warn_no_probabilities(are_probabilities(scores))
     return {
         **_rows(len(truth), weights is not None),
@@ -251,7 +268,7 @@ def regression_report(
     _warn_dead(truth, predicted)
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
-        log.warning(
+        remarks.warning(
             "%s undefined: squares of such large or small values leave float64's range", listed(beyond)
         )
     return {**_rows(len(truth), weights is not None), **figures, **dict.fromkeys(beyond)}
@@ -273,7 +290,7 @@ def _checked_threshold(net, threshold: float | None) -> float:
     if not math.isfinite(threshold):
         raise UsageError(f"threshold {threshold}: expected a finite number, such as 0.5")
     if net.task != "binary":
-        log.warning("threshold is not used: the task is %s, not binary", net.task)
+        remarks.warning("threshold is not used: the task is %s, not binary", net.task)
     return threshold
 
 
@@ -362,38 +379,40 @@ def _warn_zero_rates(counts: Counts, threshold: float) -> None:
     zero = [rate for rate, denominator in denominators.items() if not denominator]
     if zero:
         reasons = " and ".join(reason for reason, count in rows.items() if not count)
-        log.warning("%s set to 0 (denominator 0): %s", listed(zero), reasons)
+        remarks.warning("%s set to 0 (denominator 0): %s", listed(zero), reasons)
 
 
 def _warn_no_probabilities(are_known: bool) -> None:
     if not are_known:
-        log.warning("log_loss and brier are undefined: the network's outputs are no probabilities")
+        remarks.warning("log_loss and brier are undefined: the network's outputs are no probabilities")
 
 
 def _warn_zero_classes(confusion: np.ndarray, names: Sequence[str]) -> None:
-    """Warn of rates whose denominator is 0 for some class, a line for each rate."""
+    """Warn in one line of rates whose denominator is 0 for some class."""
     unpredicted, absent = confusion.sum(axis=0) == 0, confusion.sum(axis=1) == 0
+    found = []
     for rate, reason, zero in (
         ("precision", "never predicted", unpredicted),
         ("recall", "not in the data", absent),
-        ("f1", "neither predicted nor in the data", unpredicted & absent),
+        ("f1", "neither", unpredicted & absent),
     ):
         if zero.any():
-            classes = listed([names[i] for i in np.flatnonzero(zero)])
-            log.warning("%s set to 0 (denominator 0) for classes %s: %s", rate, reason, classes)
+            found.append(f"{rate} of {listed([names[i] for i in np.flatnonzero(zero)])} ({reason})")
+    if found:
+        remarks.warning("set to 0 (denominator 0): %s", "; ".join(found))
 
 
 def _warn_constant(truth: np.ndarray, targets: Sequence[str] | None) -> None:
     constant = np.flatnonzero(are_constant(truth))
     if constant.size:
         names = listed([targets[i] if targets else f"output {i}" for i in constant])
-        log.warning("r2 is undefined: the true value is the same in all rows for %s", names)
+        remarks.warning("r2 is undefined: the true value is the same in all rows for %s", names)
 
 
 def _warn_dead(truth: np.ndarray, predicted: np.ndarray) -> None:
     """Warn of a constant prediction: a relu in the output layer that gives 0 for every row learns no more."""
     if len(truth) > 1 and (are_constant(predicted) & ~are_constant(truth)).any():
-        log.warning(
+        remarks.warning(
             "the network gives the same value for every row; train it with another --seed, a smaller"
             " --learning_rate, --init glorot or a linear output layer"
         )

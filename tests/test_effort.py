@@ -140,6 +140,9 @@ def test_rows_of_a_rare_class_train_every_network(tmp_path):
     (tmp_path / "rare.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
     figures, _ = trained(tmp_path / "rare.csv", tmp_path)
     assert figures["out_of_fold"]["rows"] == 117
+    call = ["--train", "--dataset", tmp_path / "rare.csv", "--model", tmp_path / "m.bin", "--effort", "standard"]
+    told = [line for line in succeed(*call).err.splitlines() if "warning" in line]
+    assert sum("all networks train on them: c (3)" in line for line in told) == 1 and len(told) <= 2
     told = succeed("--test", "--model", tmp_path / "m.bin", "--json")
     assert told.json["log_loss"] == pytest.approx(figures["out_of_fold"]["log_loss"], rel=1e-6)
 

@@ -319,6 +319,17 @@ def test_a_summary_leaves_out_what_is_undefined():
     assert found == {"mean": {"f1": 0.75, "mcc": None}, "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None}}
 
 
+def test_what_is_undefined_in_several_folds_is_told_once(caplog):
+    ds = data("multiclass")
+    ds.classes = [*ds.classes, "d"]
+    net = nn.Network("6,8,4", "multiclass", seed=SEED)
+    nn.train(net, ds, folds=FOLDS, epochs=9, learning_rate=0.02, holdout=0.0)
+    told = [record.getMessage() for record in caplog.records if "set to 0" in record.getMessage()]
+    assert told == [
+        "set to 0 (denominator 0): precision of d (never predicted); recall of d (not in the data); f1 of d (neither)"
+    ]
+
+
 # ---------------------------------------------------------------- the command line
 
 

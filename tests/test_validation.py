@@ -322,6 +322,25 @@ def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch
 
 
 @pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [
+        ("weight", "-1", "column extra, row 5: --weight: found -1, expected a finite number, 0 or above; correct it"),
+        ("weight", "", "column extra, row 5: --weight: found a gap, expected a finite number, 0 or above; correct it"),
+        ("weight", "inf", "row 5, column extra: found \"inf\", expected a finite number"),
+        ("time", "", "column extra, row 5: --time: found a gap, expected a time; correct it or remove the row"),
+    ],
+)
+def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, value, words, folder):
+    lines = write(folder / "t.csv").read_text().splitlines()
+    lines = [f"{line},{'red' if number % 2 else 'blue'}" for number, line in enumerate(lines)]  # no table of numbers
+    extra = ["extra", *map(str, range(1, len(lines)))]
+    extra[4] = value
+    (folder / "t.csv").write_text("\n".join(f"{e},{line}" for e, line in zip(extra, lines, strict=True)) + "\n")
+    done = run("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", f"--{flag}", "extra", "--target", "class")
+    assert done.code == 65 and words in done.err and len(done.err.splitlines()) == 1, done.err
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),

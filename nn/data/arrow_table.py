@@ -55,7 +55,7 @@ class _Pieces:
         try:
             yield
         except FileNotFoundError:
-            raise InputNotFound(f"{self.path}: no such file or folder; check --dataset") from None
+            raise InputNotFound(f"{self.path}: no such file or folder; check the path") from None
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = os_reason(error) if isinstance(error, OSError) else str(error)
             raise self.damaged(" ".join(reason.split()).rstrip(".")[:200]) from error

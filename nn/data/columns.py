@@ -407,12 +407,25 @@ class Columns:
     def _of_rows(self, table: Table) -> dict[str, np.ndarray]:
         """Return weights, groups and times of the rows, as a Dataset names them."""
         at, found = self._group_sizes(), {}
-        for role, _ in self.roles:
+        for role, column in self.roles:
             kind = self._role_reads(role)
             group = {"number": table.inputs, "text": table.codes, "date": table.dates}[kind]
-            found[f"{role}s"] = group[:, at[kind]].astype(np.int64 if kind == "text" else np.float64)
+            values = group[:, at[kind]].astype(np.int64 if kind == "text" else np.float64)
+            self._check_role(table, role, column, values)
+            found[f"{role}s"] = values
             at[kind] += 1
         return found
+
+    def _check_role(self, table: Table, role: str, column: int, values: np.ndarray) -> None:
+        """Raise DataError that names the first row whose weight or time cannot be."""
+        if role == "group":
+            return
+        bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
+        if bad.size:
+            place = f"{self.files.path}, {self.files.column(column)}, {table.row(bad[0])}"
+            found = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+            expected = "a finite number, 0 or above" if role == "weight" else "a time"
+            raise DataError(f"{place}: --{role}: found {found}, expected {expected}; correct it or remove the row")
 
     def resolve(self, table: Table, counts: np.ndarray | None = None) -> tuple[np.ndarray, str, list[str] | None]:
         """Return (y, task, class names) of a table's targets; see targets.resolve. counts: as in Targets."""

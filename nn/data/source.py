@@ -183,7 +183,7 @@ class Source:
     def __init__(self, path: str | os.PathLike, digest=None):
         self.path = path
         if not Path(path).exists():
-            raise InputNotFound(f"{path}: no such file or folder; check --dataset")
+            raise InputNotFound(f"{path}: no such file or folder; check the path")
         if not Path(path).is_file():
             raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
         try:

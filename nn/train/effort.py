@@ -16,8 +16,8 @@ from ..core.metrics import metric
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD
-from ..test import figures_of
-from ..utils import Stopped, UsageError
+from ..test import figures_of, without_remarks
+from ..utils import Stopped, UsageError, log, told_once
 from .decision import check_decision, decide, rules_in
 from .folds import out_of_fold
 from .options import Options, options_of
@@ -128,6 +128,7 @@ class Effort:
                 budget -= cost
         return found or [min(costs, key=lambda one: one[:2])[2:]]
 
+    @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with keywords. Stopped: after the first
         candidate the best of those that have ended is kept, and the training is over."""
@@ -136,7 +137,8 @@ class Effort:
         for candidate, net in candidates:
             self.net = net
             try:
-                figures.append(train(net, self._ds, **{**candidate.settings(), **self._given}))
+                with without_remarks():
+                    figures.append(train(net, self._ds, **{**candidate.settings(), **self._given}))
             except Stopped:
                 if not self.tried:
                     raise

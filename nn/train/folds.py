@@ -10,7 +10,8 @@ from ..data.splits import Fold, fold_rows, split_rows
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import OF_FOLD
-from ..test import figures_of
+from ..test import figures_of, remarks
+from ..utils import told_once
 
 NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
 
@@ -71,7 +72,8 @@ def figures_out_of_fold(
     rows, of_fold, scores = out_of_fold(net, ds)
     result = figures_of(net, ds.of_rows(rows), scores, threshold=threshold, intervals=intervals)
     if each:
-        result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
+        with told_once(remarks):
+            result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
     return {**result, "out_of_fold": True}
 
 

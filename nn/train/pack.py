@@ -18,7 +18,8 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
 from ..nn import Network
-from ..utils import Stopped, StopRequest, log
+from ..test import remarks
+from ..utils import Stopped, StopRequest, log, told_once
 from ..watch.callbacks import Callback
 from .asks import Ask
 from .decision import check_decision, decide, decide_on, judged, mean_scores
@@ -307,7 +308,8 @@ class PackTraining:
         rows, of_fold, scores = predicted_by_folds(net, ds, self._rows.folds)
         weights = None if ds.weights is None else ds.weights[rows]
         decided = decide(net, self.options, ds.y[rows], scores, weights)
-        each = figures_by_fold(net, ds, rows, of_fold, net.calibrated(scores))
+        with told_once(remarks):
+            each = figures_by_fold(net, ds, rows, of_fold, net.calibrated(scores))
         return {**decided, "folds": each, **summary(each)}
 
     # ---- figures

@@ -47,4 +47,5 @@ def weight_of(weights: np.ndarray | None, rows) -> float:
 def check_any_weight(weights: np.ndarray | None, rows, what: str) -> None:
     """Raise DataError where these rows, named `what`, have weights that are all 0."""
     if weights is not None and len(rows) and not weights[rows].any():
-        raise DataError(f"--weight: the weights of all {len(rows)} {what} rows are 0, expected one above 0 at least")
+        found = f"the weights of all {len(rows)} {what} rows are 0"
+        raise DataError(f"--weight: {found}, expected one above 0 at least; correct them, or leave it out")
