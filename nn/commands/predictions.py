@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..ds import Dataset
+from ..files.export.columns import class_names, output_names, prediction_names
 from ..train.folds import out_of_fold
 from ..utils import stream_or_file
 
@@ -70,31 +71,19 @@ def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, thr
     if net.task == "regression":
         truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
         return [*rows, *ids, *_numbers(scores), *deviations, *truth]
-    names = np.array(_class_names(net))
+    names = np.array(class_names(net))
     predicted = names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
     return [*rows, *ids, predicted, *_numbers(scores), *deviations, *truth]
 
 
 def _header(net, ds, facts: Sequence[str] = (), deviations: bool = True) -> list[str]:
-    if net.task == "regression":
-        targets = net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
-        predicted = [f"predicted {target}".strip() for target in targets]
-        spread = [f"deviation {target}".strip() for target in targets]
-        truth = [f"true {target}".strip() for target in targets]
-    else:
-        names = _class_names(net)
-        scored = names[1:] if net.task == "binary" else names
-        predicted = ["predicted", *(f"score {name}" for name in scored)]
-        spread = [f"deviation {name}" for name in scored]
-        truth = ["true"]
+    outputs = output_names(net)
+    truth = [f"true {target}".strip() for target in outputs] if net.task == "regression" else ["true"]
+    spread = [f"deviation {output}".strip() for output in outputs]
     ids = [] if ds.ids is None else [net.config["table"]["id"]]
     spread = spread if deviations and len(net.members) > 1 else []
-    return ["row", *facts, *ids, *predicted, *spread, *(truth if ds.y is not None else [])]
-
-
-def _class_names(net) -> list[str]:
-    return net.classes or [str(i) for i in range(max(net.outputs, 2))]
+    return ["row", *facts, *ids, *prediction_names(net), *spread, *(truth if ds.y is not None else [])]
 
 
 def _numbers(values: np.ndarray) -> list[list[str]]:

@@ -14,7 +14,7 @@ from ...layers import input_shape
 from ...utils import UsageError, atomic_file
 from . import c_inputs, c_layers
 from .c_text import Constants, comment, filled, numbers, quoted, template
-from .columns import are_rounded, class_names, distinct, prediction_names, shares, units
+from .columns import are_rounded, class_names, distinct, output_names, prediction_names, shares, units
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
@@ -314,11 +314,9 @@ class _File:
         net = self.net
         if net.task == "regression":
             return [f"  {place}  {comment(name)}" for place, name in enumerate(prediction_names(net))]
-        names = [comment(name) for name in class_names(net)]
         is_probability = net.layers[-1].output_function in ("sigmoid", "softmax")
         what = "probability" if is_probability else "score"
-        scored = names[1:] if net.task == "binary" else names
-        return [f"  {place}  {what} of class {name}" for place, name in enumerate(scored)]
+        return [f"  {place}  {what} of class {comment(name)}" for place, name in enumerate(output_names(net))]
 
     def _told_numbers(self) -> list[str]:
         if "FLOAT64" in self.features:
@@ -334,18 +332,23 @@ class _File:
 
 
 def _places(net) -> tuple[list[int] | None, list[int]]:
-    """Return (places of the inputs in a file such as the training's, how many columns such files have), or None."""
-    left_out, count = list(net.config.get("left_out", ())), net.inputs
-    target = net.config.get("target")
+    """Return (places of the inputs in a file such as the training's, how many columns such files have); None: unknown.
+
+    Nothing moves where targets that stand behind the inputs are missing.
+    """
+    kept = net.inputs + len(net.config.get("left_out", ()))
+    total = kept + (len(net.targets) if net.targets else 1)
     if net.encoding is not None and net.encoding.places:
         places = list(net.encoding.places)
-    elif net.dataset and target in (None, -1, "-1") and isinstance(input_shape(net.layers), int):
-        places = [place for place in range(count + len(left_out)) if place not in left_out]
     else:
+        asked = net.config.get("target")
+        try:
+            targets = [-1] if asked is None else [int(word) for word in split_names(str(asked))]
+        except ValueError:  # by name, as are the inputs
+            return None, []
+        gone = {*net.config.get("left_out", ()), *(target % total for target in targets)}
+        places = [place for place in range(total) if place not in gone]
+    if len(places) != net.inputs or not net.dataset:
         return None, []
-    targets = {1, net.outputs}
-    found = {count + len(left_out) + number for number in targets}
-    if max(places) < count + len(left_out):  # nothing moves where the targets, behind the inputs, are missing
-        found.add(count + len(left_out))
-    found -= {width for width in found if width <= max(places)}
-    return places, sorted(found, reverse=True)
+    more = {kept, kept + net.outputs} if max(places) < kept else set()
+    return places, sorted({total} | more, reverse=True)

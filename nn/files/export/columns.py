@@ -40,13 +40,18 @@ def class_names(net) -> list[str]:
     return net.classes or [str(number) for number in range(max(net.outputs, 2))]
 
 
+def output_names(net) -> list[str]:
+    """Return what each output is of: a target, or a class, of two classes the second one."""
+    if net.task == "regression":
+        return net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
+    return class_names(net)[1 if net.task == "binary" else 0 :]
+
+
 def prediction_names(net) -> list[str]:
     """Return what the columns of predictions are called: each target's, or the class and the score of each class."""
     if net.task == "regression":
-        targets = net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
-        return [f"predicted {target}".strip() for target in targets]
-    names = class_names(net)
-    return ["predicted", *(f"score {name}" for name in (names[1:] if net.task == "binary" else names))]
+        return [f"predicted {target}".strip() for target in output_names(net)]
+    return ["predicted", *(f"score {name}" for name in output_names(net))]
 
 
 def shares(net) -> list[float]:
