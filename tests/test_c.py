@@ -221,6 +221,17 @@ def test_a_time_that_a_float_would_blur(folder):
     assert relative_distance(library.predict(x), net.predict(ds.x)) < 0.1  # a float holds two minutes
 
 
+def test_a_text_model_of_the_original(folder):
+    ds = nn.load(np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2)
+    net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
+    nn.train(net, ds, epochs=2)
+    net.export(folder / "m.m")
+    again = nn.Network.load(folder / "m.m", backend="seq")
+    succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
+    x = ds.x.astype(np.float64)
+    assert Library.of(again, folder / "m.c").predict(x).tobytes() == again.predict(x).tobytes()
+
+
 @pytest.mark.parametrize("scaling", ["pixel", "standardization"])
 def test_images_of_bytes(scaling, folder):
     rng = np.random.default_rng(4)
@@ -430,6 +441,13 @@ def test_targets_and_ids_anywhere_in_the_file(folder):
         (folder / "old.csv").write_text(names + "\n".join(rows))
         trained(folder, folder / "old.csv", *flags)
         check_program(folder, folder / "old.csv")
+
+
+def test_a_separator_of_ones_own(folder):
+    rows = "".join(f"{k / 7}:{(k * 5) % 11}:{k % 2}\n" for k in range(60))
+    (folder / "old.csv").write_text(f"a:b:goal\n{rows}")
+    trained(folder, folder / "old.csv", "--separator", ":")
+    check_program(folder, folder / "old.csv")
 
 
 def test_rows_without_names(folder):

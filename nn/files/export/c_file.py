@@ -327,7 +327,7 @@ class _File:
             if self.features & {"YEAR", "WEEK", "DAY", "TEMPERATURE"}:
                 told.append("Cycles of dates and temperatures agree but for the last digit.")
         else:
-            told = ["Sums are doubles, in the order of nn's backend seq: predictions agree with nn within 1e-6."]
+            told = ["Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."]
         return [*told, "An int has 32 bits or more. -ffast-math would lose NaN and infinity."]
 
 
