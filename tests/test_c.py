@@ -153,6 +153,19 @@ def test_cycles_of_dates_in_float64(tables, folder):
     check_program(folder, new, 1e-14)  # NumPy's sine and that of the C library differ by their last digits
 
 
+def test_yes_and_no_that_are_categories_to_some_members(folder):
+    """The one gap makes the column one of categories in each fold that it trains."""
+    words = ["yes", "No", "YES", "no", "Yes"]
+    rows = [f"{words[k * k % 5] if k != 3 else ''},{k % 7},{(k * 3 + k // 9) % 2}" for k in range(120)]
+    (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
+    trained(folder, folder / "old.csv", "--folds", "4", "--holdout", "0")
+    members = nn.Network.load(folder / "m.bin").members
+    assert {type(member.encoding.encoders[0]).__name__ for member in members} == {"TruthEncoder", "CategoryEncoder"}
+    asked = [*words, "yEs", "nO", "t", "True", "FALSE", "maybe", "", "NA", "Y"]
+    (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in asked)]))
+    check_program(folder, folder / "new.csv")
+
+
 def test_times_of_one_morning(folder):
     """A float holds two minutes of them."""
     rng = np.random.default_rng(0)
