@@ -546,6 +546,14 @@ def test_what_cannot_be_exported_is_told(folder):
             nn.export(net, folder / f"m.{suffix}")
 
 
+def test_a_very_long_word_is_refused(folder):
+    rows = [f"{'ab'[k % 2] * 4001},{k % 5},{k % 3 == 1}" for k in range(60)]
+    (folder / "old.csv").write_text("\n".join(["word,x,y", *rows]))
+    succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 1, "-q")
+    result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
+    assert (result.code, "column word: a value of 4001 bytes, expected at most 4000" in result.err) == (2, True)
+
+
 def test_a_device_or_a_pipe_is_refused(folder):
     network("4,3").export(folder / "m.bin")
     (folder / "link.c").symlink_to("/dev/null")
