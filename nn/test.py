@@ -137,9 +137,10 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
     return binary_report(truth, scores[:, 0], threshold, weights)
 
 
-def judged(net, ds) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs)."""
-    scores = net.predict(ds.x)
+def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs): those that are
+    given, or the network's."""
+    scores = net.predict(ds.x) if scores is None else scores
     truth, weights = _truth_of_scores(net, ds, scores)
     return truth, scores, weights
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import ONE, run, succeed
 
 import nn
 from nn.data.model_data import load_for
@@ -41,7 +41,7 @@ def as_csv(columns: dict[str, list[str]], names=None) -> str:
 @pytest.fixture
 def trained(folder) -> str:
     (folder / "people.csv").write_text(as_csv(people()))
-    return succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 3, "--json").json
+    return succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 3, "--json").json
 
 
 def test_each_column_is_of_its_kind(trained, folder):
@@ -114,7 +114,7 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
 def test_flags_overrule_what_the_fields_look_like(folder):
     (folder / "people.csv").write_text(as_csv(people()))
     flags = ("--categories", "age,member", "--drop", "day", "--numbers", "0", "--id", "name")
-    result = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json", *flags).json
+    result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json", *flags).json
     assert result["columns"] == {
         "": "number", "age": "category", "land": "category", "member": "category", "town": "category",
     }  # fmt: skip
@@ -126,7 +126,7 @@ def test_a_file_without_a_header_is_read_by_position(folder):
     columns = people()
     text = as_csv(columns).partition("\n")[2]
     (folder / "people.csv").write_text(text)
-    result = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+    result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json").json
     assert result["columns"] == {"1": "number", "2": "category", "3": "yes/no", "4": "date", "5": "category"}
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
     succeed("--predict", "--model", "m.bin", "--dataset", "people.csv")
@@ -136,7 +136,7 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     columns = people()
     columns["rich"][3] = columns["rich"][100] = ""
     (folder / "people.csv").write_text(as_csv(columns))
-    done = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
+    done = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     assert "left out: 2 rows without a target" in done.err
     predicted = succeed("--predict", "--model", "m.bin", "--dataset", "people.csv").out.splitlines()
     assert len(predicted) == ROWS + 1
@@ -146,7 +146,7 @@ def test_rows_without_a_target_are_left_out_of_tables_of_numbers_too(folder):
     rows = [f"{(7 * i) % 31},{(11 * i) % 17},{i % 2}" for i in range(60)]
     rows[20] = "3,4,"
     (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]))
-    result = succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json").json
+    result = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json").json
     assert result["rows"] + result["holdout"] == 59 and nn.Network.load("m.bin").encoding is None
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
     assert succeed("--test", "--model", "m.bin", "--dataset", "a.csv", "--json").json["rows"] == 59
@@ -160,14 +160,14 @@ def test_a_column_that_gives_the_target_away_gets_a_remark(folder):
     columns = people()
     columns["alive"] = ["dead" if rich == "no" else "living" for rich in columns["rich"]]
     (folder / "people.csv").write_text(as_csv(columns, ["age", "land", "alive", "rich"]))
-    told = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
+    told = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
     assert "column alive alone tells rich of all 240 rows" in told and "--drop alive" in told
     assert told.count("alone") == 1
 
 
 def test_layers_count_the_columns_that_are_kept(folder):
     (folder / "people.csv").write_text(as_csv(people()))
-    common = ("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
+    common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
         assert nn.Network.load("m.bin").spec == "5,8:relu,1:sigmoid"
@@ -178,7 +178,7 @@ def test_layers_count_the_columns_that_are_kept(folder):
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_the_bytes_do_not_depend_on_threads(folder, backend):
     (folder / "people.csv").write_text(as_csv(people()))
-    common = ("--train", "--dataset", "people.csv", "--epochs", 2, "--backend", backend, "-q")
+    common = (*ONE, "--dataset", "people.csv", "--epochs", 2, "--backend", backend, "-q")
     models = []
     for threads in (1, 2, 3):
         succeed(*common, "--model", f"{threads}.bin", "--threads", threads)
@@ -188,7 +188,7 @@ def test_the_bytes_do_not_depend_on_threads(folder, backend):
 
 def test_data_that_fit_into_memory_train_to_the_same_bytes_under_a_limit(folder):
     (folder / "people.csv").write_text(as_csv(people(2000)))
-    common = ("--train", "--dataset", "people.csv", "--epochs", 2, "-q", "--model")
+    common = (*ONE, "--dataset", "people.csv", "--epochs", 2, "-q", "--model")
     succeed(*common, "a.bin")
     succeed(*common, "b.bin", "--memory", "2G")
     assert (folder / "a.bin").read_bytes() == (folder / "b.bin").read_bytes()
@@ -196,7 +196,7 @@ def test_data_that_fit_into_memory_train_to_the_same_bytes_under_a_limit(folder)
 
 def test_windows_read_mixed_rows(folder):
     (folder / "people.csv").write_text(as_csv(people(5000)))
-    common = ("--train", "--dataset", "people.csv", "--epochs", 2, "--window", 1024, "-q", "--model")
+    common = (*ONE, "--dataset", "people.csv", "--epochs", 2, "--window", 1024, "-q", "--model")
     succeed(*common, "a.bin")
     succeed(*common, "b.bin", "--threads", 2)
     assert (folder / "a.bin").read_bytes() == (folder / "b.bin").read_bytes()
@@ -206,7 +206,7 @@ def test_windows_read_mixed_rows(folder):
 
 def test_a_stopped_training_goes_on_to_the_same_bytes(folder):
     (folder / "people.csv").write_text(as_csv(people()))
-    common = ("--train", "--dataset", "people.csv", "-q")
+    common = (*ONE, "--dataset", "people.csv", "-q")
     succeed(*common, "--model", "whole.bin", "--epochs", 6)
     ds = nn.load("people.csv")
     net = nn.Network(f"{ds.inputs},60,10,1", ds.task)
@@ -228,7 +228,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(folder):
 
 def test_the_layers_of_such_a_network_are_timed(folder):
     (folder / "people.csv").write_text(as_csv(people()))
-    train = ("--train", "--dataset", "people.csv", "--model", "m.bin", "--json")
+    train = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--json")
     result = succeed(*train, "--profile", "--trace", "t.json").json
     layers = result["profile"]["layers"]
     assert layers[0]["layer"] == "embedding" and len(layers) == 4 and layers[1]["forward_ms"] > 0
@@ -250,7 +250,7 @@ def test_a_model_comes_back_with_its_columns(trained, folder):
 def test_a_table_of_numbers_keeps_format_1(folder):
     rows = np.random.default_rng(0).normal(size=(50, 3)).round(3)
     (folder / "a.csv").write_text("\n".join(",".join(map(str, [*row, int(row[0] > 0)])) for row in rows))
-    succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1)
+    succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1)
     assert b'"format\\":1' in (folder / "m.bin").read_bytes() and nn.Network.load("m.bin").encoding is None
 
 
@@ -302,7 +302,7 @@ def sales(count: int = 200) -> dict[str, list[str]]:
 
 def test_a_column_of_weights_is_no_input_and_counts_in_figures(folder):
     (folder / "sales.csv").write_text(as_csv(sales()))
-    train = ("--train", "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 2, "--json", "--drop", "sold,seller")
+    train = (*ONE, "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 2, "--json", "--drop", "sold,seller")
     result = succeed(*train, "--weight", "count").json
     assert list(result["columns"]) == ["area", "floor"]
     figures = succeed("--test", "--model", "m.bin", "--json").json
@@ -340,7 +340,7 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same(folder):
     training, held = split_holdout(ds, 0.2, 0)
     assert not {*ds.groups[training]} & {*ds.groups[held]} and len(held)
     flags = ("--group", "seller", "--drop", "sold")
-    succeed("--train", "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 1, *flags)
+    succeed(*ONE, "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 1, *flags)
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
 
 

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 from support.command_line import (
+    ONE,
     REPOSITORY,
     environment,
     run,
@@ -30,7 +31,7 @@ from nn.terminal import flags
 
 def test_train_and_test_work_with_nothing_else_said(folder):
     data = REPOSITORY / "datasets" / "CC.csv"
-    succeed("--train", "--dataset", data, "--model", "m.bin")
+    succeed(*ONE, "--dataset", data, "--model", "m.bin")
     result = succeed("--test", "--model", "m.bin", "--json").json
     assert result["rows"] == 1000  # the held-out fifth
     assert result["f1"] > 0.7
@@ -53,7 +54,7 @@ def test_the_module_and_the_command_are_the_same_program(trained):
 
 
 def test_training_tells_its_figures_as_one_json_object(two):
-    result = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "--json").json
+    result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "--json").json
     assert list(result) == [
         "backend",
         "dtype",
@@ -76,7 +77,7 @@ def test_training_tells_its_figures_as_one_json_object(two):
 
 def test_without_a_hold_out_there_is_no_validation_loss(two):
     result = succeed(
-        "--train", "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1, "--json"
+        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1, "--json"
     ).json
     assert result["val_loss"] is None
     assert (result["rows"], result["holdout"]) == (60, 0)
@@ -110,7 +111,7 @@ def test_testing_two_classes_prints_a_table_and_the_same_figures_as_json(trained
 
 def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
-    succeed("--train", "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
+    succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
     figures = succeed("--test", "--model", "m.bin", "--json").json
     assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class", "log_loss", "brier"]
     assert list(figures["macro"]) == ["precision", "recall", "f1"]
@@ -125,7 +126,7 @@ def test_testing_several_classes_names_them(folder):
 def test_testing_numbers_tells_errors_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
     succeed(
-        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
+        *ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
     )
     figures = succeed("--test", "--model", "m.bin", "--json").json
     assert list(figures) == ["rows", "mse", "mae", "rmse", "r2"]
@@ -138,14 +139,14 @@ def test_testing_numbers_tells_errors_in_their_units(folder):
 
 def test_the_first_lines_say_what_runs_on_which_data(two):
     lines = succeed(
-        "--train", "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5
+        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5
     ).err.splitlines()
     assert lines[0] == f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
 
 
 def test_a_pipe_gets_one_plain_line_an_epoch(two):
-    result = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 12)
+    result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 12)
     lines = [line for line in result.err.splitlines() if line.startswith("epoch")]
     assert [re.match(r"epoch +(\d+)/12  loss \d", line).group(1) for line in lines] == [
         str(i) for i in range(1, 13)
@@ -215,7 +216,7 @@ def test_help_lists_every_flag_and_every_name(monkeypatch):
 def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     text = succeed("--help").out
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin")
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin")
     config = succeed("--info", "--model", "m.bin", "--json").json["config"]
     for name in (
         "epochs",
@@ -274,7 +275,7 @@ def test_version_is_that_of_the_package():
 
 
 def test_the_same_seed_gives_the_same_file_whatever_is_displayed(two):
-    given = ["--train", "--dataset", "two.csv", "--epochs", 3]
+    given = [*ONE, "--dataset", "two.csv", "--epochs", 3]
     succeed(*given, "--model", "a.bin", "--seed", 3)
     succeed(*given, "--model", "b.bin", "-s", 3, "--json", "--quiet", "--threads", 2)
     succeed(*given, "--model", "c.bin", "-s", 4)
@@ -305,7 +306,7 @@ def test_info_describes_a_network_that_is_not_trained_yet():
 
 def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
     given = [
-        "--train",
+        *ONE,
         "--dataset",
         "two.csv",
         "--activation",
@@ -402,7 +403,7 @@ def test_data_that_changed_is_refused_unless_forced(trained):
 
 
 def test_a_model_that_held_nothing_out_asks_for_data(two):
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1)
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1)
     result = run("--test", "--model", "m.bin")
     assert result.code == 2
     assert "--holdout 0" in result.err and "--dataset" in result.err
@@ -428,7 +429,7 @@ def test_reference_tests_all_rows(two):
 
 def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
     (folder / "xor.csv").write_text("0,0,0\n0,1,1\n1,0,1\n1,1,0\n")
-    trained = succeed("--train", "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
+    trained = succeed(*ONE, "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
     assert trained.err.count("hold") == 1
     tested = succeed("--test", "--model", "m.bin", "--json")
     assert tested.json["rows"] == 4
@@ -436,7 +437,7 @@ def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
 
 
 def test_a_text_model_asks_for_data(two):
-    succeed("--train", "--dataset", "two.csv", "--model", "m.m", "--activation", "sigmoid", "--epochs", 1)
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.m", "--activation", "sigmoid", "--epochs", 1)
     result = run("--test", "--model", "m.m")
     assert result.code == 2
     assert "--dataset" in result.err
@@ -447,7 +448,7 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     rows = [line.split(",") for line in (folder / "last.csv").read_text().split()]
     (folder / "first.csv").write_text("".join(f"{label},{a},{b}\n" for a, b, label in rows))
     succeed(
-        "--train",
+        *ONE,
         "--dataset",
         "first.csv",
         "--target",
@@ -465,7 +466,7 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
 
 
 def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--threshold", 0.25, "--epochs", 1)
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--threshold", 0.25, "--epochs", 1)
     assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
     assert succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json").json["threshold"] == 0.75
 
@@ -489,7 +490,7 @@ def test_predictions_of_two_classes_agree_with_the_test(trained):
 
 def test_predictions_of_several_classes_give_each_a_score(folder):
     write_three_classes(folder / "three.csv")
-    succeed("--train", "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
+    succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
     rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "three.csv").out)
     for row in rows:
         scores = {
@@ -505,7 +506,7 @@ def test_predictions_of_several_classes_give_each_a_score(folder):
 def test_predictions_of_numbers_are_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
     succeed(
-        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
+        *ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
     )
     rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "numbers.csv").out)
     assert list(rows[0]) == ["row", "predicted power", "true power"]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from support.command_line import environment, run, succeed, write_numbers, write_two_classes
+from support.command_line import ONE, environment, run, succeed, write_numbers, write_two_classes
 
 from nn.terminal import flags
 
@@ -18,7 +18,7 @@ def folder(folder):
 
 def train(folder, text, *more, name="flags"):
     (folder / name).write_text(text)
-    return run("--train", "--dataset", "two.csv", "--model", "m.bin", "--config", name, "--json", *more)
+    return run(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--config", name, "--json", *more)
 
 
 def test_json_and_toml_say_the_same_whatever_the_file_is_called(folder):
@@ -138,7 +138,7 @@ def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
     ],
 )
 def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "-q", *flags)
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "-q", *flags)
     nn = f"{sys.executable} -m nn"
     command = f"{nn} --train --config <({nn} --info --model m.bin --json) --model m2.bin -q"
     subprocess.run(["bash", "-c", command], check=True, env=environment())
@@ -148,11 +148,11 @@ def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
 def test_the_flat_config_of_a_model_does_too(folder):
     write_numbers(folder / "numbers.csv")
     succeed(
-        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "-q", "--epochs", 2, "--activation", "tanh"
+        *ONE, "--dataset", "numbers.csv", "--model", "m.bin", "-q", "--epochs", 2, "--activation", "tanh"
     )
     config = succeed("--info", "--model", "m.bin", "--json").json["config"]
     (folder / "flat.json").write_text(json.dumps(config))
-    succeed("--train", "--dataset", "numbers.csv", "--model", "m2.bin", "-q", "--config", "flat.json")
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m2.bin", "-q", "--config", "flat.json")
     assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()
 
 

@@ -20,7 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from support.command_line import REPOSITORY, environment, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import (
+    ONE,
+    REPOSITORY,
+    environment,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
 
 from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
@@ -312,7 +320,9 @@ def json_keys(mode: str) -> list[str]:
 )
 def test_the_json_keys_are_those_of_the_contract(task, write, folder):
     write(folder / "data.csv")
-    train = succeed("--train", "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+    of_several = succeed("--train", "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+    assert set(json_keys("train")) | set(json_keys("train, effort")) == of_several.keys()
+    train = succeed(*ONE, "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
     assert list(train) == json_keys("train")
     assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(f"test, {task}")
     info = set(succeed("--info", "--model", "m.bin", "--json").json)

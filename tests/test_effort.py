@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import run, start, succeed, write_numbers, write_two_classes
 from support.networks import flattened
 
 import nn
@@ -84,21 +84,120 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     rng = np.random.default_rng(1)
     ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
     found = Effort(ds, effort, {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
-    cost = sum(operations(candidate, net, rows) for candidate, net in found)
+    assert [cost for *_, cost in found] == [operations(candidate, net, rows) for candidate, net, _ in found]
+    cost = sum(cost for *_, cost in found)
     assert 1 <= len(found) <= len(candidates_for(rows, effort))
     assert cost <= EFFORTS[effort] or len(found) == 1
 
 
-@pytest.mark.parametrize("flag", [["--layers", "3,5,1"], ["--networks", "3"], ["--epochs", "5"], ["--memory", "1M"]])
+@pytest.mark.parametrize(
+    "flag", [["--layers", "3,5,1"], ["--networks", "3"], ["--validation", "0.2"], ["--window", "9"]]
+)
 def test_what_effort_chooses_cannot_be_given_too(table, tmp_path, flag):
     result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--effort", "quick", *flag)
     assert result.code == 2
     assert result.err.count("\n") == 1 and "--effort quick" in result.err and flag[0] in result.err
 
 
-def test_a_setting_that_is_given_is_that_of_all_candidates(table, tmp_path):
-    figures, _ = trained(table, tmp_path, "m.bin", "--learning_rate", "0.01", "-q")
-    assert all("--learning_rate 0.01" in chosen["flags"] for chosen in figures["chosen"])
+def test_settings_that_are_given_are_those_of_all_candidates_and_are_told(table, tmp_path):
+    given = "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"
+    figures, _ = trained(table, tmp_path, "m.bin", *given.split())
+    members = iter(nn.Network.load(tmp_path / "m.bin").members)
+    for number, chosen in enumerate(figures["chosen"]):
+        again = tmp_path / f"{number}.bin"
+        succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
+        for member in nn.Network.load(again).members:
+            assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
+            assert member.config["learning_rate"] == 0.0123456789 and member.config["epochs"] == 3
+            assert {layer.activation for layer in member.layers if layer.kind == "dense"} == {"tanh", "sigmoid"}
+    told = succeed("--test", "--model", tmp_path / "m.bin", "--json").json
+    assert "out_of_fold" not in told and 38 <= told["rows"] <= 40  # of each class a fifth, rounded down
+
+
+@pytest.mark.parametrize("flags", ["", "--epochs 3 --activation tanh --class_weight balanced --threshold f1"])
+def test_the_facts_of_a_model_train_it_again(table, tmp_path, flags):
+    model, again = tmp_path / "m.bin", tmp_path / "again.bin"
+    succeed("--train", "--dataset", table, "--model", model, "--effort", "quick", *flags.split())
+    (tmp_path / "facts.json").write_text(succeed("--info", "--model", model, "--json").out)
+    succeed("--train", "--model", again, "--config", tmp_path / "facts.json")
+    assert again.read_bytes() == model.read_bytes()
+
+
+def test_without_layers_the_effort_is_standard(table, standard, tmp_path):
+    succeed("--train", "--dataset", table, "--model", tmp_path / "m.bin", "-q")
+    assert (tmp_path / "m.bin").read_bytes() == standard[1]
+
+
+@pytest.mark.parametrize("memory, fits", [("1G", True), ("106M", False)])
+def test_under_a_limit_on_memory_it_chooses_the_same_or_not_at_all(table, standard, tmp_path, memory, fits):
+    """In a process of its own: the limit counts what this one has."""
+    process = start("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--memory", memory)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert ((tmp_path / "m.bin").read_bytes() == standard[1]) == fits
+    assert ("--memory has no room for several" in told) != fits
+
+
+@pytest.mark.parametrize("flags", ["--layers auto,4,1", "--history h.csv", "--checkpoint c.ck", "--validation 0.2"])
+def test_flags_of_one_training_leave_one_network(table, tmp_path, monkeypatch, flags):
+    monkeypatch.chdir(tmp_path)
+    result = succeed("--train", "--dataset", table, "--model", "m.bin", "--epochs", 1, "--json", *flags.split()).json
+    assert "effort" not in result and result["epochs"] == 1 and len(result["loss"]) == 1
+    assert len(nn.Network.load("m.bin").members) == 1
+
+
+def test_a_text_model_holds_one_network(tmp_path):
+    write_two_classes(tmp_path / "two.csv")
+    command = ["--train", "--dataset", tmp_path / "two.csv", "--model", tmp_path / "m.m", "--epochs", 1]
+    succeed(*command, "--activation", "sigmoid")
+    assert nn.Network.load(tmp_path / "m.m").spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
+    assert run(*command, "--effort", "quick").code == 2
+
+
+@pytest.mark.parametrize("rows, folds", [(7, None), (8, 2), (20, 5), (200, 8)])
+def test_few_rows_are_divided_into_few_folds(tmp_path, rows, folds):
+    write_two_classes(tmp_path / "two.csv", rows)
+    command = ["--train", "--dataset", tmp_path / "two.csv", "--model", tmp_path / "m.bin", "--epochs", 1]
+    result = succeed(*command, "--json").json
+    if folds is None:
+        assert "effort" not in result
+        refused = run(*command, "--effort", "quick")
+        assert refused.code == 2 and "7 rows are too few" in refused.err
+    else:
+        assert all(f"--folds {folds} " in chosen["flags"] for chosen in result["chosen"])
+
+
+def test_groups_are_not_divided(tmp_path):
+    write_two_classes(tmp_path / "two.csv", 60)
+    header, *lines = (tmp_path / "two.csv").read_text().splitlines()
+    grouped = [f"{'abc'[number // 20]},{line}" for number, line in enumerate(lines)]
+    (tmp_path / "two.csv").write_text("\n".join([f'"g",{header}', *grouped]) + "\n")
+    command = ["--train", "--dataset", tmp_path / "two.csv", "--model", tmp_path / "m.bin", "--epochs", 1, "--json"]
+    assert all("--folds 3 " in chosen["flags"] for chosen in succeed(*command, "--group", "g").json["chosen"])
+
+
+def test_images_get_one_network_unless_effort_is_asked_for(tmp_path):
+    images, labels = np.random.default_rng(0).integers(0, 256, (40, 1, 4, 4), np.uint8), np.arange(40) % 2
+    np.savez(tmp_path / "images.npz", x=images, y=labels)
+    command = ["--train", "--dataset", tmp_path / "images.npz", "--model", tmp_path / "m.bin", "--epochs", 1]
+    assert "effort" not in succeed(*command, "--json").json
+    refused = run(*command, "--effort", "quick")
+    assert refused.code == 2 and "the data are images" in refused.err
+
+
+def test_predictions_of_regression_stay_near_the_range_of_the_targets(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=80)
+    lines = [f"{a:.6g},{3 * a + 10:.6g}" for a in x]
+    (tmp_path / "line.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
+    figures, _ = trained(tmp_path / "line.csv", tmp_path)
+    assert all("--clip" in chosen["flags"].split() for chosen in figures["chosen"])
+    low, high = 3 * x.min() + 10, 3 * x.max() + 10
+    net, margin = nn.Network.load(tmp_path / "m.bin"), 0.1 * (high - low) + 1e-4
+    for far in net.predict(np.array([[-1e6], [1e6]], np.float32)):
+        assert low - margin <= far[0] <= high + margin
+    inside = np.linspace(-0.5, 0.5, 20, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(net.predict(inside)[:, 0], 3 * inside[:, 0] + 10, atol=1.0)
 
 
 def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, tmp_path):
@@ -182,4 +281,23 @@ def test_what_is_stopped_keeps_the_best_so_far(table, tmp_path, monkeypatch, sto
     if stopped_at == 0:
         assert result.code == 130 and not model.exists() and (tmp_path / "m.bin.part").exists()
     else:
-        assert result.code == 0 and len(nn.Network.load(model).members) == 8
+        assert result.code == 130 and "from the 1 candidate that had ended" in result.err
+        assert len(nn.Network.load(model).members) == 8 and not (tmp_path / "m.bin.part").exists()
+
+
+def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(tmp_path):
+    pytest.importorskip("matplotlib")
+    write_numbers(tmp_path / "numbers.csv")
+    model = tmp_path / "m.bin"
+    succeed("--train", "--dataset", tmp_path / "numbers.csv", "--model", model, "--effort", "quick", "--epochs", 2)
+    figures = succeed("--test", "--model", model, "--report", tmp_path / "page.html", "--json").json
+    assert f"{figures['rmse']:.6g}" in (tmp_path / "page.html").read_text()
+    files = succeed("--plot", model, "-o", tmp_path / "pictures", "--json").json["files"]
+    assert any("errors" in file for file in files) and any("predicted" in file for file in files)
+
+
+def test_a_limit_on_memory_holds_for_a_test_out_of_fold(standard):
+    figures = succeed("--test", "--model", standard[2], "--memory", "1G", "--json").json
+    assert figures == succeed("--test", "--model", standard[2], "--json").json
+    refused = run("--test", "--model", standard[2], "--memory", "20M")
+    assert refused.code == 2 and "200 rows and these networks" in refused.err

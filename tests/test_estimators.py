@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
-from support.command_line import succeed
+from support.command_line import ONE, succeed
 
 import nn
 
@@ -82,7 +82,7 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(fitted, frame, labels
     data, model = folder / "frame.csv", folder / "m.bin"
     frame.assign(sold=labels).to_csv(data, index=False)
     given = ["--epochs", 5, "--seed", 3, "--holdout", 0, "-q"]
-    succeed("--train", "--dataset", data, "--model", model, *given)
+    succeed(*ONE, "--dataset", data, "--model", model, *given)
     columns = predictions(folder, model, data)
     assert np.array_equal(fitted.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
     assert fitted.predict(frame).tolist() == list(columns["predicted"])

@@ -10,11 +10,11 @@ import time
 import warnings
 
 import pytest
-from support.command_line import environment, read_until, run, start, succeed, write_two_classes
+from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
 from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 
-TRAIN = ["--train", "--dataset", "two.csv", "--model", "m.bin"]
+TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
 
 
 # ---------------------------------------------------------------- memory and threads
@@ -103,7 +103,7 @@ def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two
     (two.parent / "link").symlink_to(path)
     others = [] if flag == "--model" else ["--model", "other.bin"]
     for name in (path, "link"):
-        second = run("--train", "--dataset", "two.csv", *others, flag, name, "--epochs", 1)
+        second = run(*ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1)
         assert second.code == 73
         expected = f"{name}: another training is about to write it; wait for its end, or choose another file"
         assert second.err.splitlines()[-1] == f"nn: {expected}"

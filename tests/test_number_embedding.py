@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import ONE, run, succeed
 from support.networks import BACKENDS
 
 import nn
@@ -13,7 +13,7 @@ from nn.utils import StopRequest, UsageError
 from nn.watch.callbacks import Callback
 
 WAVES = ("--number_embedding", "waves5:0.5")
-TRAIN = ("--train", "--dataset", "a.csv", "--epochs", 2, "-q")
+TRAIN = (*ONE, "--dataset", "a.csv", "--epochs", 2, "-q")
 
 
 def jagged(count: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +32,7 @@ def table(folder):
 
 
 def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder):
-    done = succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 2, *WAVES)
+    done = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 2, *WAVES)
     assert "number: a (5 waves), b (5 waves)" in done.err and "2 columns become 22 inputs" in done.err
     net = Network.load("m.bin")
     assert net.metadata()["format"] == 2 and net.spec == "2,60:relu,10:relu,1:sigmoid"
@@ -150,7 +150,7 @@ def test_numbers_of_a_mixed_table_get_waves_and_other_columns_none(folder):
     x, y = jagged(200)
     lines = [f"{a:.4f},{'xyz'[i % 3]},{int(b)},{c}" for i, ((a, b), c) in enumerate(zip(x, y, strict=True))]
     (folder / "a.csv").write_text("\n".join(["a,land,b,y", *lines]) + "\n")
-    told = succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, *WAVES).err
+    told = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, *WAVES).err
     assert "number: a (5 waves), b (5 waves)" in told and "category: land (3 values)" in told
     succeed("--test", "--model", "m.bin")
 

@@ -7,13 +7,13 @@ import sys
 import threading
 
 import pytest
-from support.command_line import environment, run, succeed
+from support.command_line import ONE, environment, run, succeed
 
 import nn
 from nn.utils import OutputError, SideFileError, atomic_write, check_writable
 from nn.watch.callbacks import CsvHistory
 
-TRAIN = ["--train", "--dataset", "two.csv", "--epochs", 2, "--quiet"]
+TRAIN = [*ONE, "--dataset", "two.csv", "--epochs", 2, "--quiet"]
 PREDICT = ["--predict", "--dataset", "two.csv", "--model", "m.bin", "--quiet"]
 
 

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
 from nn.core.thresholds import cut_offs
@@ -177,7 +177,7 @@ def test_a_page_does_not_replace_the_plan_or_the_results(folder):
 
 def test_a_model_shows_its_losses_and_errors(folder):
     write_numbers(folder / "numbers.csv", rows=100)
-    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
     files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
     assert files == [f"pictures/{n}.{s}" for n in ("loss", "predicted", "errors") for s in ("svg", "png")]
     written = {
@@ -196,7 +196,7 @@ def test_a_model_shows_its_losses_and_errors(folder):
 
 def test_a_classifier_shows_its_losses(folder):
     write_two_classes(folder / "two.csv")
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--holdout", 0, "-q")
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--holdout", 0, "-q")
     assert succeed("--plot", "m.bin", "-o", "p", "--json").json == {"files": ["p/loss.svg", "p/loss.png"]}
     assert "held-out rows" not in texts((folder / "p/loss.svg").read_bytes())
 
@@ -204,7 +204,7 @@ def test_a_classifier_shows_its_losses(folder):
 def test_a_model_shows_the_metric_that_chose_its_epoch(folder):
     write_two_classes(folder / "two.csv")
     given = ["--epochs", 3, "--validation", 0.3, "--monitor", "roc_auc", "-q", "--json"]
-    best = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given).json["best_epoch"]
+    best = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *given).json["best_epoch"]
     files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
     assert files == ["p/loss.svg", "p/loss.png", "p/metric.svg", "p/metric.png"]
     assert "validation rows" in texts((folder / "p/loss.svg").read_bytes())
@@ -310,7 +310,7 @@ def pages(tmp_path_factory, results, pictures):
     write_three_classes(folder / "three.csv")
     for name in ("numbers", "two", "three"):
         path = folder / name
-        succeed("--train", "--dataset", f"{path}.csv", "--model", f"{path}.bin", "--epochs", 2, "-q")
+        succeed(*ONE, "--dataset", f"{path}.csv", "--model", f"{path}.bin", "--epochs", 2, "-q")
         tested = succeed("--test", "--model", f"{path}.bin", "--report", f"{path}.html", "-q", "--json").json
         texts[name] = path.with_suffix(".html").read_text()
         if name == "numbers":
@@ -403,7 +403,7 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
 def test_the_page_of_a_test_has_intervals_costs_and_columns(folder):
     write_two_classes(folder / "two.csv")
     flags = ("--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--threshold", "cost=1:5", "-q")
-    succeed("--train", *flags)
+    succeed(*ONE, *flags)
     succeed("--test", "--model", "m.bin", "--report", "page.html", "--intervals", "-q")
     text = (folder / "page.html").read_text()
     shown = check_alone(text).texts
@@ -461,7 +461,7 @@ def test_what_cannot_be_drawn_or_written_is_said(folder):
     assert run("--plot", "none.csv", "-o", "p").code == 66
     assert run("--plot", "two.csv", "-o", "p").code == 65
     assert run("--plot", "two.csv").code == 2
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     assert run("--plot", "m.bin", "-o", "two.csv").code == 73  # no folder
     result = run("--test", "--model", "m.bin", "--report", "none/page.html")
     assert result.code == 73 and result.out == ""
@@ -470,7 +470,7 @@ def test_what_cannot_be_drawn_or_written_is_said(folder):
 @pytest.mark.parametrize("command", ["--test --model m.bin --report p.html", "--plot m.bin -o p"])
 def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch, command):
     write_two_classes(folder / "two.csv")
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run(*command.split())
     assert result.code == 2 and 'pip install "nn-trainer[report]"' in result.err and result.out == ""

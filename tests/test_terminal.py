@@ -11,7 +11,7 @@ import time
 import types
 
 import pytest
-from support.command_line import environment, read_until, run, start, succeed, write_two_classes
+from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
 from nn.terminal import flags
 
@@ -100,7 +100,7 @@ def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
 def test_a_log_that_nobody_reads_does_not_end_the_training(two):
     reader, writer = os.pipe()
     os.close(reader)
-    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", stderr=writer)
+    process = start(*ONE, "--dataset", "two.csv", "--model", "m.bin", stderr=writer)
     os.close(writer)
     process.communicate(timeout=20)
     assert process.returncode == 0

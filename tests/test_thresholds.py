@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from support.command_line import run, succeed, write_numbers, write_three_classes
+from support.command_line import ONE, run, succeed, write_numbers, write_three_classes
 
 import nn
 from nn.core.calibration import best_temperature, logits_of, tempered
@@ -154,7 +154,7 @@ BAD_RULES = ["f2", "fbeta", "fbeta=0", "fbeta=x", "precision=0", "precision=1.1"
 def test_what_is_no_rule_is_refused_everywhere(two, text):
     message = "expected a finite number, f1, fbeta=B, precision=P, recall=R, cost=FP:FN"
     if text:
-        result = run("--train", "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}")
+        result = run(*ONE, "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}")
         assert result.code == 2 and f"--threshold {text}: {message}" in result.err
     with pytest.raises(UsageError, match=f"--threshold {text}: "):
         nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
@@ -238,7 +238,7 @@ def two(folder):
 
 
 def train(*flags):
-    return run("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 5, *flags, "--json")
+    return run(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 5, *flags, "--json")
 
 
 @pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
@@ -296,7 +296,7 @@ def test_a_rule_changes_nothing_but_the_threshold(two):
 
 def test_rules_stand_in_configuration_files(two):
     (two / "c.json").write_text(json.dumps({"threshold": "recall=0.9", "epochs": 2}))
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--config", "c.json", "-q")
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--config", "c.json", "-q")
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["config"]["threshold"] == "recall=0.9" and info["threshold"] != 0.5
 

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import ONE, run, succeed
 from support.networks import flattened
 
 import nn
@@ -316,7 +316,7 @@ def bad_files(tmp_path_factory):
 @pytest.mark.parametrize(("flags", "words"), BAD)
 def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
     monkeypatch.chdir(bad_files)
-    done = run("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--quiet", *flags)
+    done = run(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--quiet", *flags)
     assert done.code not in (0, 1) and words in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
 

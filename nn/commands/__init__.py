@@ -1,6 +1,7 @@
 """The commands of `nn`: one function for each mode.
 
     train.py        --train: load, train, write the model; what a signal leaves behind
+    effort.py       --train without --layers: what --effort chooses
     use.py          --test, --predict, --info, --export: what is done with a model
     study.py        --bench, --sweep, --plot
     predictions.py  the table that --predict writes

@@ -48,7 +48,7 @@ def plot_command(flags) -> None:
     if model_file.is_model(flags.plot):
         flags.model = flags.plot
         net = load_network(flags)
-        pictures = plot.of_model(net, _plotted_rows(flags, net))
+        pictures = plot.of_model(net, *_plotted_rows(flags, net))
         page = report.of_model(net, flags.plot, pictures)
     elif trials.is_trials(flags.plot):
         tried = trials.read_trials(flags.plot)
@@ -75,11 +75,19 @@ def plot_command(flags) -> None:
 
 
 def _plotted_rows(flags, net):
-    """Return the data on which to draw the errors of a regression: --dataset, or the rows held out in training."""
-    from ..data.model_data import holdout_dataset, load_for
+    """Return (data, predictions or None for the network's) on which to draw the errors of a regression: --dataset, or
+    the rows held out in training, or those of folds; () for none."""
+    from ..data.model_data import holdout_dataset, load_for, training_dataset
+    from ..train.folds import out_of_fold
 
     if flags.dataset:
-        return load_for(net, flags.dataset, target=flags.target)
-    if net.task != "regression" or not net.holdout or not net.dataset:
-        return None
-    return holdout_dataset(net, flags.model, force=flags.force)
+        return load_for(net, flags.dataset, target=flags.target), None
+    if net.task != "regression" or not net.dataset:
+        return ()
+    if net.holdout:
+        return holdout_dataset(net, flags.model, force=flags.force), None
+    if "folds" not in net.config:
+        return ()
+    ds = training_dataset(net, flags.model, force=flags.force)
+    rows, _, scores = out_of_fold(net, ds)
+    return ds.of_rows(rows), scores

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from .. import cluster
 from ..layers import begins_auto, input_shape
@@ -29,6 +30,7 @@ from ..utils import (
     sole_writer,
 )
 from .common import check_apart, print_json
+from .effort import choose, effort_of
 
 TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
@@ -42,7 +44,7 @@ def train_command(flags) -> None:
         raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     _check_written(flags)
     _check_networks(flags)
-    _check_effort(flags)
+    effort = effort_of(flags)
     if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
     if flags.output:
@@ -52,7 +54,7 @@ def train_command(flags) -> None:
     stop = StopRequest()
     with _signals_to(stop), _sole_writer_of(flags):
         try:
-            net, ds, result, observers, lost = _trained(flags, layers, stop)
+            net, ds, result, observers, lost = _trained(flags, layers, effort, stop)
         except KeyboardInterrupt:
             raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
         if cluster.current().rank == 0 and flags.model is not None:
@@ -75,7 +77,7 @@ def train_command(flags) -> None:
     if flags.profile and not flags.json:
         tables.profile_report(result["profile"])
     if lost:
-        raise OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
+        raise _lost(flags, lost)
 
 
 @contextlib.contextmanager
@@ -88,8 +90,15 @@ def _sole_writer_of(flags) -> Iterator[None]:
         yield
 
 
+def _lost(flags, lost: list[NnError]) -> NnError:
+    """Return the error that ends a training which went on without some of its outputs, or was stopped."""
+    told = OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
+    told.exit_code = lost[0].exit_code
+    return told
+
+
 @contextlib.contextmanager
-def _kept_in(lost: list[OutputError]) -> Iterator[None]:
+def _kept_in(lost: list[NnError]) -> Iterator[None]:
     """Keep an OutputError for the end: what the other files hold is not lost to it."""
     try:
         yield
@@ -126,23 +135,6 @@ def _check_written(flags) -> None:
             raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
 
 
-EFFORT_CHOOSES = (  # flags that --effort does not go with
-    "layers", "activation", "networks", "folds", "vary", "keep", "trials", "validation", "refit", "epochs",
-    "checkpoint", "resume", "history", "profile", "trace", "logdir", "memory", "window", "reference", "distribute",
-    "output",
-)  # fmt: skip
-
-
-def _check_effort(flags) -> None:
-    """Raise UsageError for a flag beside --effort that says what it is to choose, or is about one network."""
-    from ..files.text_model import is_text
-
-    for name in given_values(flags, EFFORT_CHOOSES) if flags.effort else ():
-        raise UsageError(f"--effort {flags.effort}: --{name} is not for it; leave one of them out")
-    if flags.effort and flags.model is not None and is_text(flags.model):
-        raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
-
-
 def _validation_file(flags) -> str | None:
     return flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
 
@@ -166,7 +158,7 @@ def _check_networks(flags) -> None:
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 
-def _trained(flags, layers, stop: StopRequest):
+def _trained(flags, layers, effort: str | None, stop: StopRequest):
     """Read the data and train; returns (network, data, figures, observers, files that could not be written)."""
     from ..files.checkpoint import Checkpoint
     from ..files.text_model import check_layers, check_plain, is_text
@@ -178,8 +170,11 @@ def _trained(flags, layers, stop: StopRequest):
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
-    if flags.effort:
-        return _chosen(flags, ds, reading, stop)
+    found = effort and choose(flags, effort, ds, stop, partial(_stopped_without_checkpoint, flags))
+    if found:
+        net, ds, result, stopped = found
+        lost = [] if stopped is None else [_best_so_far(stopped, result["tried"])]
+        return net, ds, result, Observers(flags, net, reading), lost
     net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
@@ -199,29 +194,6 @@ def _trained(flags, layers, stop: StopRequest):
         if lost:
             raise OutputError(f"{stopped}: {lost}; {kept}") from stopped
         raise _stopped(flags, stopped, kept) from stopped
-
-
-def _chosen(flags, ds, reading, stop: StopRequest):
-    """Let --effort choose; returns what _trained does."""
-    from ..nn import Network
-    from ..train import train
-    from ..train.effort import Effort
-    from ..watch.observe import Observers
-
-    def train_one(net, ds, **options) -> dict:
-        progress = make_progress(console.about_training(ds), flags.quiet, flags.verbose)
-        return train(net, ds, **options, callback=progress, stop=stop)
-
-    effort = Effort(
-        ds, flags.effort, keywords(flags, "train"),
-        lambda layers: Network.for_data(ds, layers, **keywords(flags, "network", "engine")),
-    )  # fmt: skip
-    try:
-        net, result = effort.run(train_one)
-    except Stopped as stopped:
-        kept = "nothing is kept" if flags.model is None else _keep_part(effort.net, flags.model)
-        raise _stopped(flags, stopped, kept) from stopped
-    return net, ds, result, Observers(flags, net, reading), []
 
 
 def _parsed_layers(flags):
@@ -302,6 +274,18 @@ def _part_of(model: str) -> str:
     """Return the name of an unfinished network's file, cut where the system would not take one so long."""
     folder, name = os.path.split(model)
     return os.path.join(folder, os.fsencode(name)[:LONGEST_KEPT_NAME].decode(errors="ignore") + ".part")
+
+
+def _best_so_far(stopped: Stopped, tried: int) -> NnError:
+    """Return the error to end with after a signal that ended the choice of --effort."""
+    failure = NnError(f"{stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended")
+    failure.exit_code = _signal_code(stopped.signum)
+    return failure
+
+
+def _stopped_without_checkpoint(flags, net, stopped: Stopped) -> NnError:
+    """Keep the unfinished network beside the model; returns the error to end with."""
+    return _stopped(flags, stopped, "nothing is kept" if flags.model is None else _keep_part(net, flags.model))
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:

@@ -54,16 +54,24 @@ def test_command(flags) -> None:
 
 def _tested_by_folds(flags, net) -> dict:
     """Return the out-of-fold figures of a cross-validation that held no rows out."""
-    for flag in ("report", "scaling", "memory"):
-        if getattr(flags, flag):
-            raise UsageError(f"--{flag}: not for out-of-fold figures; leave it out, or give other rows by --dataset")
+    if flags.scaling:
+        raise UsageError("--scaling: not for out-of-fold figures; leave it out, or give other rows by --dataset")
 
     from ..data.model_data import training_dataset
-    from ..train.folds import figures_out_of_fold
+    from ..train.folds import figures_out_of_fold, out_of_fold
 
-    ds = training_dataset(net, flags.model, force=flags.force)
+    ds = training_dataset(net, flags.model, force=flags.force, memory=flags.memory)
     _prepare(flags, net, ds, "rows")
-    return figures_out_of_fold(net, ds, threshold=flags.threshold, intervals=flags.intervals, each=flags.verbose)
+    found = out_of_fold(net, ds)
+    result = figures_out_of_fold(
+        net, ds, found, threshold=flags.threshold, intervals=flags.intervals, each=flags.verbose
+    )
+    if flags.report:
+        from ..study import report
+
+        rows, _, scores = found
+        report.write(flags.report, report.of_test(result, net, ds.of_rows(rows), flags.model, scores))
+    return result
 
 
 def _test_streamed(flags, net) -> dict:

@@ -25,7 +25,7 @@ def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1) -> int | None
     if memory is None:
         return None if window >= ds.rows else window
     fixed, row = program_bytes(net, batch), _row_bytes(ds, net, scaling)
-    all_rows = ds.rows * _whole_row_bytes(ds, net)
+    all_rows = whole_bytes(ds, net)
     if window in (None, ds.rows) and fixed + all_rows <= memory:
         _check_room(net, memory - fixed - all_rows, memory - fixed, row, batch, ranks)
         return None
@@ -39,10 +39,10 @@ def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1) -> int | None
     return window
 
 
-def _whole_row_bytes(ds, net) -> int:
-    """Return the bytes of a row where all rows are in memory: as it was read and as the engine takes it."""
+def whole_bytes(ds, net, networks: int = 1) -> int:
+    """Return the bytes of all rows in memory: as they were read, and as the engine takes them for each network."""
     size = np.dtype(net.dtype).itemsize
-    return ds.inputs * (ds.input_dtype.itemsize + size) + 24 * (ds.outputs or 0) + 64
+    return ds.rows * (ds.inputs * (ds.input_dtype.itemsize + networks * size) + 24 * (ds.outputs or 0) + 64)
 
 
 def _row_bytes(ds, net, scaling: str) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, UsageError, log
 from . import loading
 from .dataset import Dataset, Schema
-from .memory import block_rows, check_memory, program_bytes
+from .memory import PREDICTED_ROWS, block_rows, check_memory, program_bytes, whole_bytes
 from .source import are_there
 from .splits import split_holdout
 from .stream import BlockSet, StreamedDataset
@@ -101,9 +101,19 @@ def holdout_dataset(net, model: str | os.PathLike, *, whole: bool = False, force
 held_out = holdout_dataset  # its public name, nn.held_out
 
 
-def training_dataset(net, model: str | os.PathLike, *, force: bool = False) -> Dataset:
-    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset."""
-    ds = load_for(net, training_file(net, model))
+def training_dataset(
+    net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None
+) -> Dataset:
+    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset.
+
+    Raises UsageError if they do not fit `memory` bytes.
+    """
+    path = training_file(net, model)
+    if memory is not None:
+        data = _stream(net, path, memory=memory)
+        needed = program_bytes(net, PREDICTED_ROWS) + whole_bytes(data, net)
+        check_memory(memory, needed, f"{data.rows} rows and these networks")
+    ds = load_for(net, path)
     _check_same(net, ds, model, force)
     return ds
 

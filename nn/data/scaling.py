@@ -20,12 +20,15 @@ class Scaling:
     """(x - shift) / scale, computed in double; `shift` and `scale` hold a float64 for each feature of a table
     (rows, features), for each channel of images (rows, C, H, W), and nothing for the kinds none and pixel.
 
-    The scale of a constant feature is infinite, so that it becomes 0 whatever the data hold later.
+    The scale of a constant feature is infinite, so that it becomes 0 whatever the data hold later. low, high: what
+    `inverse` keeps its values within, nothing for no bounds.
     """
 
     kind: str = "none"
     shift: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scale: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    low: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    high: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def fit(
@@ -103,7 +106,8 @@ class Scaling:
         if not len(self.shift):
             return y
         shift, scale = self._shaped(y)
-        return y * np.where(np.isinf(scale), 0.0, scale) + shift
+        values = y * np.where(np.isinf(scale), 0.0, scale) + shift
+        return np.clip(values, self.low, self.high) if len(self.low) else values
 
     def flat(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return (shift, scale) for each value of a row of this shape, in C order; for pixel those of uint8."""
@@ -118,7 +122,8 @@ class Scaling:
     def to_dict(self) -> dict:
         """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""
         scale = np.where(np.isinf(self.scale), 0.0, self.scale)
-        return {"kind": self.kind, "shift": self.shift.tolist(), "scale": scale.tolist()}
+        bounds = {"low": self.low.tolist(), "high": self.high.tolist()} if len(self.low) else {}
+        return {"kind": self.kind, "shift": self.shift.tolist(), "scale": scale.tolist(), **bounds}
 
     @classmethod
     def from_dict(cls, values: dict) -> Scaling:
@@ -126,10 +131,14 @@ class Scaling:
         try:
             kind = values["kind"]
             shift, scale = (np.array(values[key], np.float64) for key in ("shift", "scale"))
+            low, high = (np.array(values.get(key, []), np.float64) for key in ("low", "high"))
             is_whole = (
                 kind in SCALINGS
                 and shift.ndim == 1
                 and shift.shape == scale.shape
+                and low.shape == high.shape
+                and low.shape in ((0,), shift.shape)
+                and bool((np.isfinite(low) & np.isfinite(high) & (low <= high)).all())
                 and (len(shift) == 0) == (kind in ("none", "pixel"))
                 and bool((np.isfinite(shift) & np.isfinite(scale) & (scale >= 0)).all())
             )
@@ -137,7 +146,7 @@ class Scaling:
             is_whole = False
         if not is_whole:
             raise DataError("damaged scaling constants, expected a known kind and finite shift and scale")
-        return cls(kind, shift, np.where(scale == 0, np.inf, scale))
+        return cls(kind, shift, np.where(scale == 0, np.inf, scale), low, high)
 
     def _shaped(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not len(self.shift):

@@ -77,11 +77,9 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -
     if ds.classes is not None:
         order = order[np.argsort(ds.y[rows[order]], kind="stable")]
         counts = np.array(ds.class_counts(rows))
-        few = [(count, name) for count, name in zip(counts, ds.classes, strict=True) if 0 < count < folds]
+        few = _rare_classes(ds, rows, folds)
         if few and rare:
             order = order[counts[ds.y[rows[order]]] >= folds]
-            named = listed([f"{name} ({count})" for count, name in few])
-            log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", folds, named)
         elif few:
             count, name = min(few)
             raise UsageError(f"--folds {folds}: class {name} has {count} rows, expected at least one for each fold")
@@ -89,6 +87,21 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -
         raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
     number[order] = np.arange(len(order)) % folds
     return number
+
+
+def _rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[tuple[int, str]]:
+    """Return (rows, name) of each class of fewer rows than folds."""
+    counts = zip(ds.class_counts(rows), ds.classes, strict=True)
+    return [(count, name) for count, name in counts if 0 < count < folds]
+
+
+def remark_on_rare_folds(ds: Dataset, rows: np.ndarray, folds: int) -> None:
+    """Say in one line which classes no fold tests, as fold_rows divides the rows with `rare`."""
+    by_class = ds.classes is not None and ds.times is None and ds.groups is None
+    few = _rare_classes(ds, rows, folds) if by_class else []
+    if few:
+        named = listed([f"{name} ({count})" for count, name in few])
+        log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", folds, named)
 
 
 def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:

@@ -138,8 +138,12 @@ def _is_numbers(value) -> bool:
     return isinstance(value, list) and all(map(_is_number, value))
 
 
+BOUNDS = {"low", "high"}
+
+
 def _is_scaling(value) -> bool:
-    """Return True for {"kind": name, "shift": numbers, "scale": numbers}, as Scaling.to_dict writes them."""
+    """Return True for {"kind": name, "shift": numbers, "scale": numbers}, as Scaling.to_dict writes them, perhaps with
+    "low" and "high"."""
     return (
         isinstance(value, dict)
         and value.get("kind") in tuple(SCALINGS)
@@ -148,6 +152,9 @@ def _is_scaling(value) -> bool:
         and len(value["shift"]) == len(value["scale"])
         and min(value["scale"], default=0) >= 0
         and bool(value["shift"]) == (value["kind"] in ("normalization", "standardization"))
+        and ("low" in value) == ("high" in value)
+        and all(_is_numbers(value[key]) and len(value[key]) == len(value["shift"]) for key in value.keys() & BOUNDS)
+        and all(low <= high for low, high in zip(value.get("low", []), value.get("high", []), strict=True))
     )
 
 

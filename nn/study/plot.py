@@ -459,8 +459,11 @@ def _short(layers: str) -> str:
 # ---------------------------------------------------------------- one model
 
 
-def of_model(net, ds=None) -> list[Picture]:
-    """Draw the losses of a network's training; with a data set of a regression also its errors there."""
+def of_model(net, ds=None, scores: np.ndarray | None = None) -> list[Picture]:
+    """Draw the losses of a network's training; with a data set of a regression also its errors there.
+
+    scores: the predictions, where they are not the network's (out of fold).
+    """
     check_matplotlib()
     pictures = [_losses(net)] if net.history["loss"] else []
     if _known_metrics(net) and _monitor_of(net) != "loss":
@@ -468,7 +471,7 @@ def of_model(net, ds=None) -> list[Picture]:
     if ds is not None and net.task == "regression":
         truth, predicted = (
             np.asarray(ds.y, np.float64).reshape(ds.rows, -1),
-            net.predict(ds.x).astype(np.float64),
+            (net.predict(ds.x) if scores is None else scores).astype(np.float64),
         )
         names = net.targets or [f"output {i}" for i in range(net.outputs)]
         pictures += [_predicted(truth, predicted, names), _histogram(truth, predicted, names)]

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from ..backends import TRAITS
 from ..layers import describe
 from ..nn_aux import parse_rule
@@ -38,8 +40,11 @@ figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figca
 # ---------------------------------------------------------------- pages
 
 
-def of_test(result: dict, net, ds, model: str) -> str:
-    """Return the page of a test: its figures, the model, the losses of its training, its errors."""
+def of_test(result: dict, net, ds, model: str, scores: np.ndarray | None = None) -> str:
+    """Return the page of a test: its figures, the model, the losses of its training, its errors.
+
+    scores: of the rows, where they are not the network's (out of fold).
+    """
     facts = {
         "model": model,
         "layers": net.spec,
@@ -50,9 +55,9 @@ def of_test(result: dict, net, ds, model: str) -> str:
         "computed by": net.engine.describe(),
     }
     known = _table(["", ""], [[name, value] for name, value in facts.items() if value], "the model", 2)
-    pictures, tables = _of_task(result, net, ds)
+    pictures, tables = _of_task(result, net, ds, scores)
     if net.history["loss"] or net.task == "regression":
-        pictures = [*pictures, *plot.of_model(net, ds)]
+        pictures = [*pictures, *plot.of_model(net, ds, scores)]
     beside = [f"<div>{''.join(tables)}</div>"] if tables else []
     parts = ["<h2>Result</h2>", _columns([_figure_table(result), *beside])]
     if pictures:
@@ -74,13 +79,13 @@ def _figure_table(result: dict) -> str:
     return _table(["", "", "95 % interval"], lines, "figures", 1)
 
 
-def _of_task(result: dict, net, ds) -> tuple[list[plot.Picture], list[str]]:
+def _of_task(result: dict, net, ds, scores) -> tuple[list[plot.Picture], list[str]]:
     """Return (pictures, tables) that tests of this task have beside the figures."""
     if "confusion" in result:
         return curves.of_several_classes(result), _class_tables(result)
     if "tp" not in result:
         return [], []
-    truth, scores, weights = judged(net, ds)
+    truth, scores, weights = judged(net, ds, scores)
     scores, classes = scores[:, 0], net.classes or ["0", "1"]
     counts = [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
     lines = [[name, *map(count_text, line)] for name, line in zip(classes, counts, strict=True)]

@@ -3,6 +3,7 @@
     flags.py     the table of all flags -> parser, help and checks
     config.py    --config: flags from a JSON or TOML file
     progress.py  a training's progress: a bar on a terminal, lines in a pipe
+    candidates.py  the progress of --effort
     tables.py    tables on stdout: tests, models, networks
     figures.py   figures as text, there and in reports
     console.py   the first lines of a run, warnings

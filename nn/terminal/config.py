@@ -119,12 +119,21 @@ def _flags_of(path: str, values: dict, for_training: bool) -> dict:
         where = dataset.get("path") if isinstance(dataset, dict) else None
         values = {**({"dataset": where} if where and for_training else {}), **nested}
     flags = {}
-    for key, value in values.items():
+    for key, value in _given_of(values).items():
         name = key.removeprefix("--").replace("-", "_")
         if name in flags:
             raise UsageError(f"{path}: key {name} appears twice; remove one")
         flags[name] = value
     return flags
+
+
+def _given_of(values: dict) -> dict:
+    """Return what was given of a model's settings: not what --effort chose, nor what the data decided."""
+    chosen, table = values.get("chosen"), values.get("table")
+    without = {"chosen", "left_out", "table"} | {name for name in chosen or [] if isinstance(name, str)}
+    if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
+        return values
+    return {name: value for name, value in values.items() if name not in without} | (table or {})
 
 
 def flag_value(path: str, flag, value):

@@ -294,10 +294,14 @@ FLAGS = [
         "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),
-    _name_of("effort", TRAINING, EFFORTS, "none; chooses network, training and members for a table"),
+    _name_of("effort", TRAINING, EFFORTS, "standard, without --layers; chooses network, training, members for a table"),
     _name_of("monitor", TRAINING, MONITORS, "loss; what makes an epoch better", keyword_of="train"),
     Flag(
         "refit", TRAINING, "Then train once more for the best number of epochs, on the --validation rows too.",
+        keyword_of="train",
+    ),
+    Flag(
+        "clip", TRAINING, "Keep predictions of regression within the range of the training targets and a tenth of it.",
         keyword_of="train",
     ),
     Flag(

@@ -33,6 +33,10 @@ class Lines(Callback):
         say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
         if info["encoding"] is not None:
             say_encoding(info["encoding"])
+        self.training(info)
+
+    def training(self, info: dict) -> None:
+        """Print the network and how it is trained."""
         say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
         self._judged, self._chosen_by = "", info["monitor"]
         held_out = ", {validation} validating by {monitor}".format(**info) if info["monitor"] else ""

@@ -98,9 +98,12 @@ def training_report(result: dict) -> None:
         _folds_report(result)
     if "effort" in result:
         _effort_report(result)
-    model = printable(result.get("model", "no --model"))
+    about = f"{printable(result.get('model', 'no --model'))}: {networks}{result['parameters']:,} parameters"
+    if "effort" in result:
+        print(f"{about} in {result['seconds']:.2f} s")
+        return
     print(
-        f"{model}: {networks}{result['parameters']:,} parameters, {result['epochs']} epochs in "
+        f"{about}, {result['epochs']} epochs in "
         f"{result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch), {losses}"
     )
 

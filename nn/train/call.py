@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from ..data.splits import fold_rows, split_given
+from ..data.splits import fold_rows, remark_on_rare_folds, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -45,6 +45,7 @@ def train(
     refit: bool | None = None,
     split_seed: int | None = None,
     number_embedding: str | None = None,
+    clip: bool | None = None,
     networks: int | None = None,
     vary: str | None = None,
     keep: int | None = None,
@@ -84,6 +85,8 @@ def train(
     number_embedding: what columns of numbers become beside themselves, decided by the training rows: linear (nothing),
     piecesN (N pieces of the axis, by quantiles), wavesN or wavesN:DEVIATION (N waves, first frequencies of this
     deviation). None: pieces where one value is the usual one. A network that has its encoding keeps it.
+
+    clip: predictions of regression stay within the range of the training targets, a tenth of it wider on each side.
 
     networks: train as many, with seeds net.seed, net.seed + 1, ..., on the same rows, each stopped by itself. The
     network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the
@@ -189,7 +192,10 @@ def _cross_validation(net, ds, options: Options, folds: int, networks, callback,
     ds, _ = prepared(net, ds, options)
     split = split_of(ds, options, net.seed, remark=True)
     rows = np.union1d(split.training, split.validation)
-    parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), options.validation == OF_FOLD)
+    by_fold = options.validation == OF_FOLD
+    if by_fold:
+        remark_on_rare_folds(ds, rows, folds)
+    parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), by_fold)
     return PackTraining(net, ds, None, options, folds, callback, stop, saving, given, parts).run()
 
 

@@ -7,27 +7,35 @@ them. Candidates were found by cross-validation on other tables (docs/measured.m
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
 from ..core.metrics import metric
+from ..data.encoding import TableStatistics
+from ..data.memory import program_bytes, whole_bytes
+from ..data.splits import fold_rows, split_rows
+from ..data.stream import StreamedDataset
+from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
+from ..watch.callbacks import CandidateCallback
 from .decision import check_decision, decide, rules_in
 from .folds import out_of_fold
 from .options import Options, options_of
-from .rows import fit_encoding
+from .rows import encode
 from .selection import greedy_selection
 from .validation import LOSS, Monitor
 
 PICKS = 10  # of greedy selection
-MANY_ROWS = 10_000
-DEFAULT_ACTIVATION = "relu"
+MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
+MANY_FOLDS, ROWS_A_FOLD = 8, 4
+USUAL_ACTIVATION, USUAL_SCALING = "relu", "standardization"
 
 
 @dataclass(frozen=True)
@@ -44,12 +52,12 @@ class Candidate:
     schedule: str
     batch_number: int = 32
     patience: int = 16
-    folds: int = 8
+    folds: int = MANY_FOLDS
 
     def layers(self, ds: Dataset) -> str:
         """Return --layers for a data set."""
         drop = [f"dropout{self.dropout:g}"] if self.dropout else []
-        suffix = "" if self.activation == DEFAULT_ACTIVATION else f":{self.activation}"
+        suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
         hidden = [item for size in self.hidden.split("-") for item in (size + suffix, *drop)]
         return ",".join(["auto", *hidden, str(ds.outputs)])
 
@@ -63,10 +71,9 @@ class Candidate:
 PLAIN = Candidate("60-10", "relu", 0.1, None, 0.004, 0.15, 300, "constant")
 WAVES = Candidate("128-64", "silu", 0.1, "waves8:0.3", 0.002, 0.15, 30, "cooldown")
 LIGHT = Candidate("60-10", "relu", 0.0, "waves8:0.3", 0.002, 0.02, 30, "cooldown")
-
-
 PIECES = Candidate("128-64", "silu", 0.25, "pieces8", 0.002, 1.0, 30, "cooldown")
 JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
+MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 5, 128, 18, 6  # bounds of what they need memory for
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
@@ -78,7 +85,7 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
         found += [PIECES, JAGGED] if effort == "best" else []
     if rows < MANY_ROWS:
         return found
-    many = {"batch_number": 128, "patience": 6, "folds": 4}
+    many = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}
     return [
         replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 3, 60), **many) for one in found
     ]
@@ -89,11 +96,34 @@ def operations(candidate: Candidate, net: Network, rows: int) -> float:
     return net.parameter_count * rows * (candidate.folds - 1) * min(candidate.epochs, 2 * candidate.patience)
 
 
-NO_OPTIONS = {option.name: None for option in fields(Options)} | {"epochs": 1, "momentum": 0.0}
+def why_not(ds: Dataset | StreamedDataset) -> str | None:
+    """Return why nothing can be chosen for a data set; None where it can."""
+    if ds.are_images:
+        return "the data are images"
+    if isinstance(ds, StreamedDataset):
+        return None if fits(ds) else "--memory has no room for several"
+    if most_folds(ds, np.arange(ds.rows), MANY_FOLDS, 0) is None:
+        return f"{ds.rows} rows are too few to be divided into folds"
+    return None
 
 
-def _options_in(settings: dict) -> dict:
-    return {name: value for name, value in settings.items() if name in NO_OPTIONS}
+def fits(ds: StreamedDataset) -> bool:
+    """Return whether all rows, as each fold's network takes them, fit ds.memory beside the networks; by sizes alone."""
+    widest = Network.for_data(ds, JAGGED.layers(ds))
+    parameters = INPUTS_A_COLUMN * ds.inputs * MOST_UNITS + MOST_UNITS**2
+    networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
+    return program_bytes(widest, MANY_ROWS_BATCH) + whole_bytes(ds, widest, MANY_FOLDS) + networks <= ds.memory
+
+
+def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
+    """Return into how many folds these rows can be divided, `wanted` at most; None if not even into two."""
+    for folds in range(min(wanted, len(rows) // ROWS_A_FOLD), 1, -1):
+        try:
+            fold_rows(ds, rows, folds, seed, rare=True)
+        except UsageError:
+            continue
+        return folds
+    return None
 
 
 def checked_effort(name: str) -> str:
@@ -106,27 +136,64 @@ def checked_effort(name: str) -> str:
 class Effort:
     """The choice for one data set."""
 
-    def __init__(self, ds: Dataset, effort: str, given: dict, network: Callable[[str], Network]):
-        """given: keywords of `train` that the user has set, which all candidates have. network: makes one of layers."""
+    def __init__(
+        self,
+        ds: Dataset,
+        effort: str,
+        given: dict,
+        network: Callable[[str], Network],
+        callback: CandidateCallback | None = None,
+    ):
+        """given: keywords of `train` that the user has set, which all candidates have, and `activation`. network: makes
+        one of layers. Raises UsageError for rows that cannot be divided into folds."""
         self._ds, self._effort, self._network = ds, checked_effort(effort), network
         self._rules = rules_in(given)  # of the network that is chosen
-        self._given = {name: value for name, value in given.items() if name not in self._rules}
+        self._given = {name: value for name, value in given.items() if name not in {"activation", *self._rules}}
+        self._activation = given.get("activation")
+        self._callback = callback or CandidateCallback()
         self.tried: list[tuple[Candidate, Network]] = []
         self.net: Network | None = None  # that is trained now, or was last
+        self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
 
-    def candidates(self) -> list[tuple[Candidate, Network]]:
-        """Return the candidates that the effort allows, one at least, with their networks, nothing trained."""
+    def candidates(self) -> list[tuple[Candidate, Network, float]]:
+        """Return the candidates that the effort allows, one at least, with their networks, nothing trained, and their
+        operations."""
         budget, found, costs = EFFORTS[self._effort], [], []
-        for candidate in candidates_for(self._ds.rows, self._effort):
+        rows = self._rows()
+        statistics = functools.cache(lambda: TableStatistics.of(TableRows.of(self._ds.x), rows))
+        for candidate in self._candidates(rows):
             net = self._network(candidate.layers(self._ds))
-            settings = {**candidate.settings(), **self._given, "validation": None, "patience": None}
-            fit_encoding(net, self._ds, options_of(net, self._ds, {**NO_OPTIONS, **_options_in(settings)}))
-            costs.append((operations(candidate, net, self._ds.rows), len(costs), candidate, net))
+            settings = self._settings(candidate)
+            scaling = settings.get("scaling", USUAL_SCALING)
+            encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
+            costs.append((operations(candidate, net, len(rows)), len(costs), candidate, net))
         for cost, _, candidate, net in costs:
             if cost <= budget:
-                found.append((candidate, net))
+                found.append((candidate, net, cost))
                 budget -= cost
-        return found or [min(costs, key=lambda one: one[:2])[2:]]
+        cheapest = min(costs, key=lambda one: one[:2])
+        return found or [(*cheapest[2:], cheapest[0])]
+
+    def _settings(self, candidate: Candidate) -> dict:
+        """Return the keywords of `train` for a candidate."""
+        clip = {"clip": True} if self._ds.task == "regression" else {}
+        return {**candidate.settings(), **clip, **self._given}
+
+    def _rows(self) -> np.ndarray:
+        """Return the rows that are trained on."""
+        self._seed = self._given.get("split_seed", self._network(PLAIN.layers(self._ds)).seed)
+        return split_rows(self._ds, self._given.get("holdout", 0.0), 0.0, self._seed).training
+
+    def _candidates(self, rows: np.ndarray) -> list[Candidate]:
+        """Return the candidates for these rows, with the settings that are given."""
+        own = {name: self._given[name] for name in ("epochs", "patience") if name in self._given}
+        if self._activation:
+            own["activation"] = self._activation
+        found = candidates_for(len(rows), self._effort)
+        folds = most_folds(self._ds, rows, found[0].folds, self._seed)
+        if folds is None:
+            raise UsageError(f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds")
+        return [replace(one, folds=folds, **own) for one in found]
 
     @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
@@ -134,22 +201,29 @@ class Effort:
         candidate the best of those that have ended is kept, and the training is over."""
         figures, candidates = [], self.candidates()
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
-        for candidate, net in candidates:
-            self.net = net
-            try:
+        total = sum(cost for *_, cost in candidates)
+        self._callback.begin([cost / total for *_, cost in candidates])
+        try:
+            for candidate, net, _ in candidates:
+                self.net = net
+                settings = {**self._settings(candidate), "callback": self._callback}
                 with without_remarks():
-                    figures.append(train(net, self._ds, **{**candidate.settings(), **self._given}))
-            except Stopped:
-                if not self.tried:
-                    raise
-                break
-            self.tried.append((candidate, net))
+                    figures.append(train(net, self._ds, **settings))
+                self.tried.append((candidate, net))
+                self._callback.ended(net.spec, _loss_of(figures[-1]))
+        except Stopped as stopped:
+            if not self.tried:
+                raise
+            self.stopped = stopped
+        finally:
+            self._callback.end()
         counts = self._choose()
         return self._combined(counts, figures)
 
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
-        return options_of(net, self._ds, {**NO_OPTIONS, **self._rules})
+        none = {option.name: None for option in fields(Options)} | {"epochs": 1, "momentum": 0.0}
+        return options_of(net, self._ds, {**none, **self._rules})
 
     def _choose(self) -> list[int]:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
@@ -172,7 +246,7 @@ class Effort:
             own = self.tried[number][1].members
             members += own
             weights += [float(counts[number])] * len(own)
-        net.describe(config={**net.config, "effort": self._effort, **self._rules})
+        net.describe(config={**net.config, **self._config(self.tried[chosen[0]][0])})
         net.combine(members, weights)
         rows, _, scores = out_of_fold(net, self._ds)
         ds = self._ds.of_rows(rows)
@@ -194,9 +268,31 @@ class Effort:
             "seconds": sum(own["seconds"] for own in figures),
         }
 
+    def _config(self, candidate: Candidate) -> dict:
+        """Return what the network's settings have beside those of its first candidate: what was given, and under
+        `chosen` the names of those that were not."""
+        given = {**self._given, **self._rules, **({"activation": self._activation} if self._activation else {})}
+        chosen = sorted({"layers", *self._settings(candidate)} - given.keys())
+        return {**given, "effort": self._effort, "chosen": chosen}
+
     def flags(self, candidate: Candidate, count: int) -> dict:
         """Return {"flags": those that train the candidate's networks, "weight": how often it was chosen}."""
-        settings = {**candidate.settings(), **self._given}
-        words = {name: f"{value:g}" if isinstance(value, float) else value for name, value in settings.items()}
-        flags = " ".join(f"--{name} {word}" for name, word in words.items())
+        flags = " ".join(_flag(name, value) for name, value in self._settings(candidate).items())
         return {"flags": f"--layers {candidate.layers(self._ds)} {flags}", "weight": count}
+
+
+def _flag(name: str, value) -> str:
+    """Return a setting as it is given on the command line."""
+    if value is True:
+        return f"--{name}"
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"--{name} {value:g}"
+    return f"--{name} {value}"
+
+
+def _loss_of(figures: dict) -> str:
+    """Return the mean loss of the folds with its name."""
+    mean = figures["mean"]
+    name = next(name for name in ("log_loss", "mse") if name in mean)
+    value = mean[name]
+    return f"{name.replace('_', ' ')} {'undefined' if value is None else format(value, '.4g')}"

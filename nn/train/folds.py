@@ -63,13 +63,15 @@ def _mean_of(net: Network, fold: int, folds: int, x) -> np.ndarray:
 
 
 def figures_out_of_fold(
-    net: Network, ds: Dataset, *, threshold: float | None = None, intervals: bool = False, each: bool = False
-) -> dict:
+    net: Network, ds: Dataset, found=None, *, threshold: float | None = None, intervals: bool = False,
+    each: bool = False,
+) -> dict:  # fmt: skip
     """Return the figures of `test` where each row is predicted by the network that did not know it, and `out_of_fold`.
 
-    ds: what `folds` trained net on. each: adds the key `members`, the figures of each fold.
+    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is known. each: adds the key
+    `members`, the figures of each fold.
     """
-    rows, of_fold, scores = out_of_fold(net, ds)
+    rows, of_fold, scores = found or out_of_fold(net, ds)
     result = figures_of(net, ds.of_rows(rows), scores, threshold=threshold, intervals=intervals)
     if each:
         with told_once(remarks):

@@ -46,6 +46,7 @@ LATER = {  # flags that came after the first files, whose bytes stay as they wer
     "refit": False,
     "split_seed": None,
     "number_embedding": None,
+    "clip": False,
 }
 OF_VALIDATION = ("monitor", "patience", "refit")  # flags that mean nothing without validation rows
 
@@ -90,6 +91,7 @@ class Options:
     refit: bool = _range("true or false", lambda value: isinstance(value, bool))
     split_seed: int | None = _range("from 0 to 4294967295", lambda value: value is None or 0 <= value < 2**32)
     number_embedding: str | None = _range(NUMBER_EMBEDDINGS, is_number_embedding)
+    clip: bool = _range("true or false", lambda value: isinstance(value, bool))
 
     def __post_init__(self):
         for option in fields(self):
@@ -142,6 +144,8 @@ def options_of(net: Network, ds: Dataset | StreamedDataset, given: dict) -> Opti
     if options.momentum and not OPTIMIZERS[optimizer].takes_momentum:
         takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
         raise UsageError(f"--momentum is for --optimizer {takers}, not {optimizer}")
+    if options.clip and net.task != "regression":
+        raise UsageError(f"--clip: is for regression, the task is {net.task}; leave it out")
     _check_validation(net, options)
     return options
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -26,6 +27,7 @@ from .options import Options, is_decided_later, without_validation
 from .validation import LOSS, JudgedRows, truth_of
 from .weights import check_any_weight, class_weights, row_weights, weight_of
 
+CLIP_MARGIN = 0.1  # of the range of the training targets, that --clip leaves on either side
 VALIDATION_ROWS = 4096  # between two looks for a signal
 ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a network reads its data
 
@@ -239,9 +241,14 @@ def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Op
         if np.isnan(scaling.shift).any():
             refuse_gaps(ds)
     of_targets = None
-    if net.task == "regression" and o.scaling != "none" and not net.reference:
+    if net.task == "regression" and (o.scaling != "none" or o.clip) and not net.reference:
         moments = ds.target_moments if window else _target_moments(ds, rows)
-        of_targets = target_scaling(net.layers[-1].output_function, moments)
+        if o.scaling == "none":
+            of_targets = Scaling("standardization", np.zeros_like(moments.low), np.ones_like(moments.low))
+        else:
+            of_targets = target_scaling(net.layers[-1].output_function, moments)
+        if o.clip:
+            of_targets = within_range(of_targets, moments)
     settings = ("task", "loss", "init", "seed", "dtype", "backend", "reference", "tf32")
     return {
         "columns": ds.columns,
@@ -287,21 +294,25 @@ def kinds_of_columns(net) -> dict[str, str]:
 def fit_encoding(net, ds: Dataset | StreamedDataset, o: Options, split: Split | None = None) -> None:
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
     they are to become more."""
-    asked = o.number_embedding
+    if isinstance(ds, StreamedDataset):
+        ds.split(o.holdout, split_seed(o, net.seed), o.validation_share)
+        encode(net, ds, ds.statistics, o.scaling, o.number_embedding)
+    else:
+        rows = (split or split_of(ds, o, net.seed)).training
+        encode(net, ds, lambda: TableStatistics.of(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
+
+
+def encode(
+    net, ds: Dataset | StreamedDataset, statistics: Callable[[], TableStatistics], scaling: str, asked: str | None
+) -> None:
+    """Give a network the encoding of a table with these statistics, where it needs one. asked: --number_embedding."""
     embedding = None if asked is None else number_embedding_value(asked)
     if embedding and ds.are_images:
         raise UsageError(f"--number_embedding {asked}: is for columns of numbers, the data are images; leave it out")
-    if isinstance(ds, StreamedDataset):
-        ds.split(o.holdout, split_seed(o, net.seed), o.validation_share)
-        plain = not ds.reads
-        found = ds.statistics() if embedding or not plain else None
-    else:
-        rows = (split or split_of(ds, o, net.seed)).training
-        plain = not isinstance(ds.x, TableRows)
-        found = TableStatistics.of(TableRows.of(ds.x), rows) if embedding or not plain else None
-    if found is not None:
+    plain = not ds.reads if isinstance(ds, StreamedDataset) else not isinstance(ds.x, TableRows)
+    if embedding or not plain:
         where = {"names": ds.columns, "places": ds.places, "categories": ds.categories, "plain": plain}
-        net.adopt(Encoding.fit(found, o.scaling, embedding, **where))
+        net.adopt(Encoding.fit(statistics(), scaling, embedding, **where))
 
 
 def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
@@ -343,6 +354,12 @@ def target_scaling(activation: str, y: Moments | StreamedMoments) -> Scaling:
         shift = np.zeros_like(scale) if math.isfinite(low) else y.mean
     check_spread(y.low, y.high, shift, scale, lambda target: f"target {target + 1}")
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
+
+
+def within_range(scaling: Scaling, y: Moments | StreamedMoments) -> Scaling:
+    """Return a scaling of targets whose inverse stays within their range, and CLIP_MARGIN of it on either side."""
+    margin = CLIP_MARGIN * (y.high - y.low)
+    return replace(scaling, low=y.low - margin, high=y.high + margin)
 
 
 def check_fit(net: Network, ds: Dataset | StreamedDataset, only_rows: bool = False) -> None:

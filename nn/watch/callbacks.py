@@ -1,4 +1,4 @@
-"""Callback: what a training tells while it runs; several as one; the losses as CSV."""
+"""Callback: what a training tells while it runs; several as one; what --effort tells; the losses as CSV."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ class Callback:
         """Called before training begins once more, on validation rows too: epochs are of that run from now on."""
 
     def close(self) -> None:
+        """Called once at the end, also after an error or a signal."""
+
+
+class CandidateCallback(Callback):
+    """What `train.effort.Effort` tells: of all candidates, and as a Callback of the training of each."""
+
+    def begin(self, shares: list[float]) -> None:
+        """Called before the first candidate. shares: of all operations, for each at most."""
+
+    def ended(self, layers: str, loss: str) -> None:
+        """Called when a candidate's training has ended. loss: out of fold, with its name."""
+
+    def end(self) -> None:
         """Called once at the end, also after an error or a signal."""
 
 

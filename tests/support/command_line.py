@@ -17,6 +17,8 @@ import nn.cli
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = Path(nn.cli.__file__).parents[1]  # of the package under test, be it installed or built in the checkout
 
+ONE = ("--train", "--networks", 1)  # trains one network of the usual layers: nothing is chosen for the table
+
 
 class Result(NamedTuple):
     """How a command ended, and what it wrote."""

@@ -14,7 +14,7 @@ from ...layers import input_shape
 from ...utils import UsageError, atomic_file
 from . import c_inputs, c_layers
 from .c_text import Constants, comment, filled, numbers, quoted, template
-from .columns import are_rounded, class_names, distinct, output_names, prediction_names, shares, units
+from .columns import are_rounded, bounds, class_names, distinct, output_names, prediction_names, shares, units
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
@@ -142,6 +142,7 @@ class _File:
             "MEMBERS": len(members) > 1,
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
             "UNITS": any(units(member) for member in members),
+            "CLIP": any(units(member) and len(member.target_scaling.low) for member in members),
             "CLASSES": net.task != "regression",
             "BINARY": net.task == "binary",
             "DOUBLE_ROWS": is_single and ("date" in self.reads or not is_rounded),
@@ -216,6 +217,9 @@ class _File:
             shift, scale = units(member) or (np.zeros(member.outputs), np.ones(member.outputs))
             fields.append(constants.array(f"{name}target_shift", shift, "double"))
             fields.append(constants.array(f"{name}target_scale", scale, "double"))
+        if "CLIP" in features:
+            for what, values in zip(("low", "high"), bounds(member), strict=True):
+                fields.append(constants.array(f"{name}target_{what}", values, "double"))
         if "SCALING" in features:
             fields += self._scaling(name, member)
         if "INPUTS" in features and member.encoding is not None:

@@ -124,6 +124,9 @@ typedef struct {
 #if HAS_UNITS
     const double *target_shift, *target_scale;  /* prediction = output * scale + shift */
 #endif
+#if HAS_CLIP
+    const double *target_low, *target_high;     /* predictions stay within */
+#endif
 #if HAS_SCALING
     const double *shift, *scale;                /* (value - shift) / scale; scale 0: the value is 0 */
 #endif
@@ -622,7 +625,11 @@ static void predict_by(const network *net, values row, nn_real *out)
 #endif
     found = forward(net, x, spare);
     for (int k = 0; k < NN_OUTPUTS; k++)
-#if HAS_UNITS
+#if HAS_CLIP
+        const double value = (double)found[k] * net->target_scale[k] + net->target_shift[k];
+        const double low = net->target_low[k], high = net->target_high[k];
+        out[k] = (nn_real)(value < low ? low : value > high ? high : value);
+#elif HAS_UNITS
         out[k] = (nn_real)((double)found[k] * net->target_scale[k] + net->target_shift[k]);
 #else
         out[k] = found[k];

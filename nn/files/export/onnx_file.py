@@ -111,8 +111,12 @@ def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
     if own is None:
         return out
     shift, scale = own
-    scaled_back = graph.add("Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64))
-    return graph.cast(graph.add("Add", scaled_back, graph.constant([shift], np.float64)), graph.dtype)
+    values = graph.add("Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64))
+    values = graph.add("Add", values, graph.constant([shift], np.float64))
+    if len(net.target_scaling.low):
+        values = graph.add("Max", values, graph.constant([net.target_scaling.low], np.float64))
+        values = graph.add("Min", values, graph.constant([net.target_scaling.high], np.float64))
+    return graph.cast(values, graph.dtype)
 
 
 def _mean(graph: Graph, outs: list[str], net) -> str:

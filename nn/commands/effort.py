@@ -1,0 +1,66 @@
+"""--train without --layers: --effort chooses network and training, unless other flags describe one training."""
+
+from __future__ import annotations
+
+from ..terminal import console
+from ..terminal.flags import given_values, keywords
+from ..utils import Stopped, StopRequest, UsageError, say
+
+USUAL = "standard"  # --effort where it is not given
+OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
+    "layers", "networks", "folds", "vary", "keep", "trials", "validation", "refit",
+    "checkpoint", "resume", "history", "profile", "trace", "logdir", "window", "reference", "distribute", "gpus",
+    "output",
+)  # fmt: skip
+OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
+
+
+def effort_of(flags) -> str | None:
+    """Return the effort to choose with; None where the flags describe one training, whose layers are the usual ones
+    unless --layers tells others. Raises UsageError for such a flag beside --effort."""
+    from ..files.text_model import is_text
+
+    given = next(iter(given_values(flags, OF_ONE_TRAINING)), None)
+    if flags.effort and given:
+        raise UsageError(f"--effort {flags.effort}: --{given} is not for it; leave one of them out")
+    into_text = flags.model is not None and is_text(flags.model)
+    if flags.effort and into_text:
+        raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
+    one = given or into_text or given_values(flags, OF_VALIDATION_ROWS)
+    return flags.effort or (None if one else USUAL)
+
+
+def choose(flags, effort: str, ds, stop: StopRequest, keep):
+    """Let the effort choose; returns (network, data, figures, what stopped it or None), or None where it is not asked
+    for and the data are not for it.
+
+    keep: called with the network at hand when a signal ends the training; returns the error to raise.
+    """
+    from ..data.stream import StreamedDataset
+    from ..nn import Network
+    from ..terminal.candidates import make_candidates_progress
+    from ..train import train
+    from ..train.effort import Effort, why_not
+
+    reason = why_not(ds)
+    if reason and flags.effort:
+        raise UsageError(f"--effort {flags.effort}: {reason}; leave it out or give --layers")
+    if reason:
+        if not flags.quiet:
+            say(f"one network of the usual layers: {reason}")
+        return None
+    if isinstance(ds, StreamedDataset):
+        ds = ds.whole()
+    progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
+    chosen = Effort(
+        ds, effort, keywords(flags, "train") | given_values(flags, ["activation"]),
+        lambda layers: Network.for_data(ds, layers, **keywords(flags, "network", "engine")), progress,
+    )  # fmt: skip
+    try:
+        net, result = chosen.run(lambda net, ds, **options: train(net, ds, **options, stop=stop))
+    except Stopped as stopped:
+        raise keep(chosen.net, stopped) from stopped
+    told = given_values(flags, ("seed", "dtype", "init", "loss"))
+    for one in result["chosen"]:
+        one["flags"] += "".join(f" --{name} {value}" for name, value in told.items())
+    return net, ds, result, chosen.stopped
