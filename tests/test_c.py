@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.c_models import COMPILERS, PROCESSORS, Library, compiled, program, require, run
-from support.command_line import environment, succeed
+from support.command_line import ONE, environment, succeed
 from support.command_line import run as run_nn
 from support.distances import relative_distance
 from support.mixed_table import read_raw, write_table
@@ -48,7 +48,7 @@ def tables(folder):
 
 def trained(folder, data, *flags) -> Path:
     """The C file of a network that was trained on a table, beside m.bin."""
-    succeed("--train", "--dataset", data, "--model", folder / "m.bin", "--epochs", 3, "-q", *flags)
+    succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 3, "-q", *flags)
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c", "-q")
     return folder / "m.c"
 
@@ -265,6 +265,18 @@ def test_members_with_and_without_an_encoding(folder):
         nn.export(net, folder / f"{number}.c")
         out = Library.of(net, folder / f"{number}.c").predict(x)
         assert relative_distance(out, net.predict(x)) < SINGLE
+
+
+def test_predictions_that_are_clipped(folder):
+    x = np.random.default_rng(3).normal(size=(200, 2))
+    ds = nn.load(x, y=np.column_stack([9 * x[:, 0] + 50, x[:, 1]]))
+    net = nn.Network.for_data(ds, backend="seq")
+    nn.train(net, ds, epochs=2, clip=True)
+    nn.export(net, folder / "m.c")
+    far = (100 * x).astype(np.float32)
+    out, wanted = Library.of(net, folder / "m.c").predict(far), net.predict(far)
+    assert relative_distance(out, wanted) < SINGLE
+    assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
 
 
 # ---------------------------------------------------------------- the interface

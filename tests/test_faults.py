@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from support.campaign import CASES, FILES, faults_of, prepare
-from support.command_line import succeed, write_two_classes
+from support.command_line import ONE, succeed, write_two_classes
 from support.faults import outcomes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the interposer is for Linux")
@@ -19,7 +19,7 @@ def files(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.chdir(folder)
     write_two_classes(folder / "two.csv")
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
     return folder
 
 

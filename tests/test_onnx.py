@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from support.command_line import ONE, succeed
 from support.command_line import run as run_nn
-from support.command_line import succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw, write_table
 from support.networks import (
@@ -130,7 +130,7 @@ def test_tables_with_every_kind_of_column(target, scores, flags, folder):
     data, new = folder / "old.csv", folder / "new.csv"
     write_table(data, 500, 1, target)
     write_table(new, 300, 2, target, gaps=0.2)
-    succeed("--train", "--dataset", data, "--model", folder / "m.bin", "--epochs", 4, "-q", *flags)
+    succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 4, "-q", *flags)
     check_table(folder, data, new, scores)
 
 
@@ -139,7 +139,7 @@ def test_gaps_and_words_that_training_did_not_have(folder):
     write_table(data, 400, 1, "two", gaps=0)
     write_table(new, 300, 2, "two", gaps=0.3)
     new.write_text(new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8")
-    succeed("--train", "--dataset", data, "--model", folder / "m.bin", "--epochs", 4, "-q")
+    succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 4, "-q")
     check_table(folder, data, new, "score")
 
 
@@ -162,7 +162,7 @@ def test_plain_numbers_with_waves(folder):
     x = np.random.default_rng(3).normal(size=(300, 3))
     data = np.column_stack([x, (np.sin(9 * x[:, 0]) > x[:, 1]).astype(int)])
     np.savetxt(folder / "a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
-    succeed("--train", "--dataset", folder / "a.csv", "--model", folder / "m.bin", "--epochs", 4, "-q",
+    succeed(*ONE, "--dataset", folder / "a.csv", "--model", folder / "m.bin", "--epochs", 4, "-q",
             "--number_embedding", "waves6")  # fmt: skip
     check_table(folder, folder / "a.csv", folder / "a.csv", "score")
 
@@ -179,7 +179,7 @@ def test_members_with_and_without_an_encoding(folder):
 def test_decimals_are_found_however_they_are_written(folder):
     rows = [f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}" for k in range(90)]
     (folder / "old.csv").write_text("\n".join(["size,x,goal", *rows]))
-    succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 3, "-q",
+    succeed(*ONE, "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 3, "-q",
             "--categories", "size")  # fmt: skip
     (folder / "new.csv").write_text("\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)]))
     check_table(folder, folder / "old.csv", folder / "new.csv", "score")
@@ -195,6 +195,17 @@ def test_a_series_whose_targets_have_no_common_scale(folder):
     out = run(folder / "m.onnx", {"features": x})["values"]
     for column in range(2):
         assert relative_distance(out[:, column], net.predict(ds.x)[:, column]) < TOLERANCE["float32"]
+
+
+def test_predictions_that_are_clipped(folder):
+    x = np.random.default_rng(3).normal(size=(200, 2))
+    ds = nn.load(x, y=np.column_stack([9 * x[:, 0] + 50, x[:, 1]]))
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=2, clip=True)
+    nn.export(net, folder / "m.onnx")
+    far, wanted = 100 * x, net.predict((100 * x).astype(np.float32))
+    assert relative_distance(run(folder / "m.onnx", {"features": far})["values"], wanted) < TOLERANCE["float32"]
+    assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
 
 
 def test_images_are_bytes_and_classes_have_names(folder):

@@ -624,16 +624,18 @@ static void predict_by(const network *net, values row, nn_real *out)
 #endif
 #endif
     found = forward(net, x, spare);
-    for (int k = 0; k < NN_OUTPUTS; k++)
+    for (int k = 0; k < NN_OUTPUTS; k++) {
+#if HAS_UNITS
+        double value = (double)found[k] * net->target_scale[k] + net->target_shift[k];
 #if HAS_CLIP
-        const double value = (double)found[k] * net->target_scale[k] + net->target_shift[k];
-        const double low = net->target_low[k], high = net->target_high[k];
-        out[k] = (nn_real)(value < low ? low : value > high ? high : value);
-#elif HAS_UNITS
-        out[k] = (nn_real)((double)found[k] * net->target_scale[k] + net->target_shift[k]);
+        value = value < net->target_low[k] ? net->target_low[k] : value;
+        value = value > net->target_high[k] ? net->target_high[k] : value;
+#endif
+        out[k] = (nn_real)value;
 #else
         out[k] = found[k];
 #endif
+    }
 #if HAS_TEMPERATURE
     calibrate(out, net->temperature);
 #endif
