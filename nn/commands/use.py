@@ -54,9 +54,6 @@ def test_command(flags) -> None:
 
 def _tested_by_folds(flags, net) -> dict:
     """Return the out-of-fold figures of a cross-validation that held no rows out."""
-    if flags.scaling:
-        raise UsageError("--scaling: not for out-of-fold figures; leave it out, or give other rows by --dataset")
-
     from ..data.model_data import training_dataset
     from ..train.folds import figures_out_of_fold, out_of_fold
 
