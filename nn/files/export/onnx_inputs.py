@@ -128,9 +128,15 @@ def _encode_waves(parts: _Parts, x: str, columns: list[InputColumn], places: lis
     turns = graph.add("Mul", x, graph.constant([weight[-len(waves) :]], np.float64))
     part = graph.add("Sub", turns, graph.add("Round", turns))
     angle = graph.add("Mul", part, graph.constant(2 * np.pi, np.float64))
-    for which, op in enumerate(("Sin", "Cos")):
+    for which, wave in enumerate(_sine_and_cosine(graph, angle)):
         keys = [(places[i], _first(columns[i]) + columns[i].pieces + which * columns[i].waves + k) for i, k in waves]
-        parts.add(graph.cast(graph.add(op, angle), graph.dtype), keys)
+        parts.add(graph.cast(wave, graph.dtype), keys)
+
+
+def _sine_and_cosine(graph: Graph, angle: str) -> list[str]:
+    """cos(a) is sin(a + pi / 2): not every version of onnxruntime has Cos in float64."""
+    quarter = graph.add("Add", angle, graph.constant(np.pi / 2, np.float64))
+    return [graph.add("Sin", angle), graph.add("Sin", quarter)]
 
 
 def _first(column: InputColumn) -> int:
@@ -228,7 +234,7 @@ class TableInputs:
         values = [trend]
         for cycle in encoder.cycles:
             angle = graph.add("Mul", _PHASES[cycle](graph, known), graph.constant(2 * np.pi, np.float64))
-            waves = [graph.add(op, angle) for op in ("Sin", "Cos")]
+            waves = _sine_and_cosine(graph, angle)
             values += [graph.add("Where", is_gap, graph.constant(0, np.float64), wave) for wave in waves]
         return [graph.cast(value, graph.dtype) for value in values]
 

@@ -123,7 +123,8 @@ def _softplus(graph: Graph, z: str) -> str:
 
 
 def _silu(graph: Graph, z: str) -> str:
-    return graph.add("Mul", z, graph.add("Sigmoid", z))
+    """z / (1 + exp(-z)): of z sigmoid(z) onnxruntime makes a QuickGelu, which some versions have in float32 only."""
+    return graph.add("Div", z, graph.add("Add", graph.add("Exp", graph.add("Neg", z)), graph.constant(1)))
 
 
 def _gelu(graph: Graph, z: str) -> str:
