@@ -148,7 +148,6 @@ struct nn_net {
     real *kept;                         /* a copy of the parameters; NULL: none was asked for */
     real *dx;                           /* gradient of x, only while asked for */
     int64_t bytes;
-    thread_barrier barrier;
     int stop;                           /* what the first thread read after the last batch */
     nn_profile *profile;
     const nn_ranks *ranks;              /* NULL: this process trains alone */

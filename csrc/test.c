@@ -131,9 +131,10 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
         predict_alone(net, out, data, rows, n);
         return;
     }
+    thread_barrier barrier = {0};
     #pragma omp parallel num_threads(forward_threads(net, together))
     {
-        thread_team here = nn_this_team(&net->barrier);
+        thread_team here = nn_this_team(&barrier);
         for (int64_t done = 0; done < n; done += net->batch) {
             batch b = {
                 .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),
@@ -153,9 +154,10 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
     nn_activation activation = output->spec.activation;
     double loss = 0, weight = weight_of(data, rows, n);
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
+    thread_barrier barrier = {0};
     #pragma omp parallel num_threads(forward_threads(net, min_i64(n, net->batch)))
     {
-        thread_team here = nn_this_team(&net->barrier);
+        thread_team here = nn_this_team(&barrier);
         for (int64_t done = 0; done < n; done += net->batch) {
             batch b = {
                 .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),

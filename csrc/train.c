@@ -208,10 +208,11 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     if (prepare_epoch(&e))
         return -1;
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
+    thread_barrier barrier = {0};
     #pragma omp parallel num_threads(FN(net_threads)(net, largest_share(net, min_i64(training->batch, n)))) \
         firstprivate(stop)
     {
-        thread_team here = nn_this_team(&net->barrier);
+        thread_team here = nn_this_team(&barrier);
         uint64_t mode = flush_subnormals();
         for (int64_t row = progress->row, step = progress->step; row < n && !stop; step++) {
             int64_t rows = min_i64(training->batch, n - row), first, last;
@@ -265,9 +266,10 @@ int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const re
     if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
         return -1;
     output->spec.activation = NN_LINEAR;
+    thread_barrier barrier = {0};
     #pragma omp parallel num_threads(FN(net_threads)(net, n))
     {
-        thread_team here = nn_this_team(&net->barrier);
+        thread_team here = nn_this_team(&barrier);
         batch b = {
             .team = here, .thread = here.id, .n = n, .training = seed >= 0, .seed = (uint32_t)seed, .step = step,
             .scratch = scratch_of(net, here),

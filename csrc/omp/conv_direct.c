@@ -30,6 +30,7 @@ typedef struct {
     int64_t steps, segments;
     int64_t a_row, a_step, a_segment;           /* values from one to the next */
     int64_t b_step, b_segment;
+    int64_t b_lanes;                            /* of b that count, where not all do */
     int64_t first_row, c_row;                   /* first_row 0: all rows begin with the same values */
     int relu;                                   /* negative results become 0 */
 } sums;
@@ -53,7 +54,7 @@ INLINE void window_tile(const int rows, const int columns, const sums *s, real *
             vec right[2];
             #pragma GCC unroll 2
             for (int j = 0; j < columns; j++)
-                right[j] = load(right_at + j * VECTOR);
+                right[j] = load_lanes(right_at + j * VECTOR, s->b_lanes ? s->b_lanes - j * VECTOR : VECTOR);
             #pragma GCC unroll 16
             for (int r = 0; r < rows; r++) {
                 real left = base[r / 3][r % 3 * a_row + i * a_step];
@@ -377,7 +378,7 @@ static void gradient_tiles(real *partial, const real *dz, const real *image, int
         sums tile = {
             .steps = s->width / s->group, .segments = s->height, .a_row = 1, .a_step = s->group * s->stride * s->in,
             .a_segment = s->stride * image_row, .b_step = lanes, .b_segment = s->width * s->out,
-            .first_row = row, .c_row = row,
+            .b_lanes = lanes - strip, .first_row = row, .c_row = row,
         };
         for (int64_t ky = 0; ky < s->kh; ky++)
             for (int64_t i = 0, height; i < run; i += height, number++) {
@@ -398,9 +399,9 @@ static void bias_sums(real *db, const real *dz, int64_t rows, int64_t lanes, int
         int64_t r = 0;
         for (; r + 4 <= rows; r += 4)
             for (int i = 0; i < 4; i++)
-                sum[i] += load(dz + (r + i) * lanes + j);
+                sum[i] += load_lanes(dz + (r + i) * lanes + j, lanes - j);
         for (; r < rows; r++)
-            sum[0] += load(dz + r * lanes + j);
+            sum[0] += load_lanes(dz + r * lanes + j, lanes - j);
         store(db + j, (sum[0] + sum[1]) + (sum[2] + sum[3]));
     }
 }

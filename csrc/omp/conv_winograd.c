@@ -123,13 +123,13 @@ INLINE void weight_line(vec to[3], const vec s[SEEN])
     to[2] = (real)0.5 * even_p + 2 * even_q + s[5];
 }
 
-/* A column of pixels that a tile sees: rows [first, last) of it lie in the image. */
-INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t first, int64_t last)
+/* A column of pixels that a tile sees, `lanes` channels of it: rows [first, last) lie in the image. */
+INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t first, int64_t last, int64_t lanes)
 {
     const int whole = first == 0 && last == SEEN;
     #pragma GCC unroll 6
     for (int k = 0; k < SEEN; k++)
-        d[k] = whole || (k >= first && k < last) ? load(top + k * image_row) : (vec){};
+        d[k] = whole || (k >= first && k < last) ? load_lanes(top + k * image_row, lanes) : (vec){};
 }
 
 /* Rows [first, first + rows) of tiles, the first in the padded image's corner: B' d B, of channels [begin, end).
@@ -149,7 +149,8 @@ static void transform_image(real *to, const real *image, const padded_image *f, 
                     int64_t at = TILE_SIDE * x + i - f->left;
                     vec d[SEEN] = {{0}};
                     if (at >= 0 && at < f->width)
-                        load_column(d, image + top * image_row + at * f->channels + j, image_row, inside, last);
+                        load_column(d, image + top * image_row + at * f->channels + j, image_row, inside, last,
+                                    f->channels - j);
                     image_line(column[i], d);
                 }
                 for (int i = 0; i < SEEN; i++) {
@@ -235,7 +236,7 @@ static void transform_output(const target *to, int64_t image_at, const real *m, 
                     if (to->relu)
                         value = pick(value <= 0, (vec){}, value);
                     if (to->mask)
-                        value = (vec)((load(to->mask + at) > 0) & (ivec)value);
+                        value = (vec)((load_lanes(to->mask + at, lanes) > 0) & (ivec)value);
                     if (lanes == VECTOR)
                         store(to->out + at, value);
                     else
@@ -311,7 +312,8 @@ static void transform_gradient(real *to, real *db, const real *dz, int64_t first
                 vec four[TILE_SIDE];
                 #pragma GCC unroll 4
                 for (int64_t i = 0; i < TILE_SIDE; i++)
-                    four[i] = i < down && k < right ? load(z + i * s->c_down + k * s->c_right) : (vec){};
+                    four[i] = i < down && k < right ? load_lanes(z + i * s->c_down + k * s->c_right, s->out - j)
+                                                     : (vec){};
                 gradient_line(column[k], four);
                 sum += (four[0] + four[1]) + (four[2] + four[3]);
             }

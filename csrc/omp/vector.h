@@ -18,6 +18,22 @@ typedef real vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(size
 #define APART static __attribute__((noinline))  /* has all registers to itself */
 
 INLINE vec load(const real *from) { return *(const vec_anywhere *)from; }
+
+/* A vector of which the first n lanes count: those after them, past the end of an image, may be another thread's. The
+ * thread sanitizer sees what counts, and no more. */
+INLINE vec load_lanes(const real *from, int64_t n)
+{
+#ifdef __SANITIZE_THREAD__
+    vec v = {};
+    for (int64_t i = 0; i < min_i64(n, VECTOR); i++)
+        v[i] = from[i];
+    return v;
+#else
+    (void)n;
+    return load(from);
+#endif
+}
+
 INLINE void store(real *to, vec v) { *(vec_anywhere *)to = v; }
 INLINE vec splat(real x) { return x - (vec){}; }
 INLINE vec pick(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
