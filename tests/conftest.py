@@ -1,6 +1,7 @@
 """Fixtures for all tests. Run from a checkout with the package installed: `pytest`."""
 
 import contextlib
+import logging
 import os
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
 from support.command_line import ONE, environment, succeed, write_two_classes  # noqa: E402
 from support.launches import Mpi, find_mpi  # noqa: E402
 from support.networks import require  # noqa: E402
+from support.streams import write_table_files  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
 
@@ -75,6 +77,27 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def warnings_of(caplog):
+    """The warnings said so far, each checked to be one line."""
+    caplog.set_level(logging.WARNING, logger="nn")
+
+    def messages():
+        found = [record.getMessage() for record in caplog.records if record.name.partition(".")[0] == "nn"]
+        assert all("\n" not in message for message in found)
+        return found
+
+    return messages
+
+
+@pytest.fixture(scope="session")
+def table_files(tmp_path_factory) -> Path:
+    """A folder with one table in many files; not to be changed."""
+    folder = tmp_path_factory.mktemp("tables")
+    write_table_files(folder)
+    return folder
 
 
 @pytest.fixture

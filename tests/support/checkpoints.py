@@ -1,0 +1,52 @@
+"""What the tests of checkpoints share: small trainings, and processes that take many checkpoints."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from nn.ds import Dataset
+from support.command_line import environment
+
+CONV = ["--layers", "1x8x8,conv4k3p1,maxpool2,dropout0.25,16,dropout0.5,3"]
+SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 3]
+
+# saves after every epoch, however short, so that kills hit the writing too
+SAVING_EACH_EPOCH = """
+import sys, nn.files.checkpoint, nn.cli
+nn.files.checkpoint.LEAST_SECONDS = 0
+sys.exit(nn.cli.main())
+"""
+
+
+def images(rows):
+    """Noise of 8x8 pixels with a bright stripe, whose place is the class."""
+    numbers = np.random.default_rng(1)
+    x = numbers.integers(0, 100, (rows, 1, 8, 8), dtype=np.uint8)
+    y = np.arange(rows, dtype=np.int32) % 3
+    x[np.arange(rows), 0, 2 * y + 1] += 80
+    return x, y
+
+
+def start_saving_each_epoch(*arguments):
+    """`nn ARGUMENTS` as a process of its own that takes a checkpoint after every epoch."""
+    command = [sys.executable, "-c", SAVING_EACH_EPOCH, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment(), **pipes)
+
+
+def wait_for(process, timeout=30):
+    """(exit code, what was left of stderr)"""
+    try:
+        _, err = process.communicate(timeout=timeout)
+        return process.returncode, err
+    finally:
+        process.kill()
+        process.wait()
+
+
+def dense_data(task="binary", rows=150, inputs=5):
+    x = np.random.default_rng(2).normal(size=(rows, inputs))
+    if task == "regression":
+        return Dataset(x, x[:, :2] @ np.array([[1.0, 2.0], [3.0, -1.0]]), task)
+    return Dataset(x, (x[:, 0] > x[:, 1]).astype(np.int32), task, classes=["0", "1"])

@@ -1,0 +1,42 @@
+"""What the tests of figures share: tolerances, stand-ins of networks and data sets, rows to judge."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nn.test import binary_report, multiclass_report, regression_report
+
+
+def close(value):
+    return pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+def network(task, scores, **facts):
+    """What `test` needs of a network: its task and its scores, whatever the rows hold."""
+    defaults = {"threshold": 0.5, "classes": None}
+    return SimpleNamespace(task=task, predict=lambda x: np.asarray(scores), **{**defaults, **facts})
+
+
+def dataset(task, y, **facts):
+    defaults = {"classes": None, "targets": None, "path": None, "persistence": lambda: None}
+    return SimpleNamespace(task=task, x=np.zeros((len(y), 1)), y=np.asarray(y), **{**defaults, **facts})
+
+
+def column(scores):
+    return np.asarray(scores, np.float32).reshape(-1, 1)
+
+
+def judged_rows(task, rng, rows=60):
+    """Truth and scores with ties; class 3 of four is missing."""
+    if task == "binary":
+        return rng.integers(0, 2, rows), rng.integers(0, 11, rows) / 10
+    if task == "multiclass":
+        return rng.integers(0, 3, rows), rng.multinomial(10, np.ones(4) / 4, rows) / 10
+    return rng.normal(size=(rows, 2)), rng.normal(size=(rows, 2))
+
+
+def report_of(task, truth, scores, weights=None):
+    if task == "binary":
+        return binary_report(truth, scores, 0.45, weights)
+    return (multiclass_report if task == "multiclass" else regression_report)(truth, scores, weights=weights)
