@@ -1,6 +1,7 @@
 """The house drawn from its imports: one way down and no circle, those inside functions counted too."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def folders() -> list[str]:
     return sorted(module for module, path in modules().items() if path.name == "__init__.py" and module != "__init__")
 
 
+def neighbours(folder: str) -> tuple[set[str], set[str]]:
+    """Levels that a folder's modules import, and levels of the modules that import them; __init__ counts for none."""
+    inside = {module for module in modules() if module == folder or module.startswith(folder + ".")}
+    edges = [(a, b) for a, targets in graph().items() for b in targets if (a in inside) != (b in inside)]
+    imports = {b.split(".")[0] for a, b in edges if a in inside}
+    return imports - {"__init__"}, {a.split(".")[0] for a, b in edges if b in inside}
+
+
+def levels_in(text: str) -> set[str]:
+    """Levels that a text names; those in brackets are explanations."""
+    return {word for word in re.findall(r"\w+", re.sub(r"\(.*?\)", "", text)) if word in LEVELS}
+
+
 # ---------------------------------------------------------------- the claims
 
 
@@ -176,3 +190,19 @@ def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
     files = [path.stem for path in modules()[folder].parent.glob("*.py") if path.stem != "__init__"]
     complete = all(file in text for file in files) and "mport" in text and len(text.splitlines()) >= 5
     assert complete == (folder not in KNOWN_WITHOUT_PICTURE)
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_a_folder_says_truly_what_it_imports_and_who_imports_it(folder):
+    """Names of levels in a list are all there are; `everything from a to b` bounds them."""
+    imports, importers = neighbours(folder)
+    text = " ".join(ast.get_docstring(ast.parse(modules()[folder].read_text())).split())
+    said = re.search(r"Imports: ([^.]*(?:\.py[^.]*)*)\. Imported by: ([^;]*)", text)
+    assert said, "the docstring lacks `Imports: a, b. Imported by: c, d.`"
+    whole = re.match(r"everything .*?from (\w+) to (\w+)", said[1])
+    if whole:
+        low, high = sorted(map(LEVELS.index, whole.groups()))
+        assert imports <= set(LEVELS[low : high + 1])
+    else:
+        assert imports == levels_in(said[1])
+    assert importers == levels_in(said[2])

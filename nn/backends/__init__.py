@@ -9,7 +9,8 @@
     auto.py     which backend `auto` stands for
     TRAITS      what is known of each backend before it computes
 
-Imports: utils, nn_aux, core, cluster, layers. Imported by: nn and everything above it.
+Imports: utils, nn_aux, core, cluster, layers. Imported by: nn, watch, train,
+terminal, study, cli.
 """
 
 from __future__ import annotations

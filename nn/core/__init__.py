@@ -8,8 +8,9 @@
     thresholds.py  the score from which a row is of class 1, by a rule; calibration.py: probabilities by temperature
     records.py     packed rows of a mixed table: numbers and codes
 
-Above it: everything that computes or parses in C (data, backends, matrix, study).
-It imports utils and nn_aux (names) only; what it does not know: layers, networks, data sets, files.
+It knows nothing of layers, networks, data sets and files.
+
+Imports: utils, nn_aux. Imported by: data, backends, nn, matrix, test, train, study, commands.
 """
 
 from __future__ import annotations

@@ -15,5 +15,6 @@ of statistics; giveaways are columns that tell the target alone. memory is the b
 says which rows are trained on.
 To add: a kind of column is a class in encoding (and in kinds, if it is read in another way), a file format a class
 (table_files.TableFiles) and a line in FORMATS.
-Imports utils, nn_aux, core and layers. Files, ds and all above import it.
+
+Imports: utils, nn_aux, core, layers. Imported by: files, ds, nn, test, train, terminal, study, commands.
 """

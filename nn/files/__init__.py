@@ -8,5 +8,5 @@
 
 None of them knows a Network: they take and give arrays, dictionaries and layers.
 
-Imports: utils, nn_aux, layers. Imported by: nn, train, study, commands.
+Imports: utils, nn_aux, layers, data. Imported by: nn, train, terminal, commands.
 """

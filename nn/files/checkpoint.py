@@ -113,7 +113,7 @@ class Checkpoint:
 
     path: written at the end of every `every`th epoch (1) if LEAST_SECONDS have passed since the last time,
     at that of the last epoch, and where the training is stopped; None: never. resume: a file to go on from,
-    "auto" for that at `path` if it is there, or None. Raises UsageError, InputNotFound, OutputError for what
+    "auto" for the file at `path` if it exists, or None. Raises UsageError, InputNotFound, OutputError for what
     cannot work.
     """
 

@@ -41,7 +41,7 @@ class PackCheckpoint:
                 type(counts.get(name)) is int and 0 <= counts[name] < 2**63 for name in COUNTS
             )
             if not valid:
-                raise self._checkpoint.damaged(f"`members` says nothing of member {number}")
+                raise self._checkpoint.damaged(f"`members` has no entry for member {number}")
             self.states[number] = counts, own
 
     def member(self, number: int) -> MemberCheckpoint:

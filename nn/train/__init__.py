@@ -3,7 +3,7 @@
     options.py     Options: the settings that change the result, defaults filled in
     rows.py        TrainingRows: split, scaled, loaded; what the network must know to read such data again
     weights.py     how much each row and class counts in the loss
-    validation.py  what judges each epoch: rows, metric, the best one
+    validation.py  what judges each epoch: rows, metric, the best one, early stopping
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
     call.py        train: a call's settings checked; the training of one network, or of several
     asks.py        Ask: what a training wants its engine to compute next
@@ -17,7 +17,7 @@
     effort.py      Effort: network, length of training and members chosen for a table, by cross-validations
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 
-Imports: everything below, from watch to utils. Imported by: study, commands.
+Imports: everything below, from test to utils. Imported by: study, commands.
 """
 
 from __future__ import annotations

@@ -8,5 +8,5 @@
 
 Nothing that watches changes a number that is trained.
 
-Imports: utils, nn_aux, layers, backends (TimedStep). Imported by: terminal, study, commands, train.
+Imports: utils, nn_aux, layers, backends (TimedStep). Imported by: train, terminal, study, commands.
 """

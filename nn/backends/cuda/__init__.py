@@ -8,5 +8,6 @@
     memory.py   buffers, blocks and tiles (tiles.py) that these ask for; abi.py: tables that host and kernels share
     device.py   the GPU, its libraries and its errors; cublas.py
 
-Imports: utils, nn_aux, core, cluster, layers, backends.engine. Imported by: backends, which asks device.py first.
+Imports: utils, nn_aux, core, cluster, layers, backends (engine.py, turns.py). Imported by: backends, which asks
+device.py first.
 """
