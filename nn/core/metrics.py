@@ -319,7 +319,7 @@ class Metric:
     higher_is_better: bool = True
 
     def improves(self, value: float | None, best: float | None) -> bool:
-        """Return whether `value` is better than `best`, the best so far; None, undefined, is better than nothing."""
+        """Return whether `value` is better than `best`, the best so far. None is undefined: anything else is better."""
         if value is None or best is None:
             return value is not None
         return value > best if self.higher_is_better else value < best

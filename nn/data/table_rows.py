@@ -40,12 +40,12 @@ class TableRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, feature columns)."""
+        """Return (rows, feature columns)."""
         return len(self), len(self.kinds)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """Return the size of the arrays in bytes."""
         return self.numbers.nbytes + self.codes.nbytes + self.dates.nbytes
 
     def column(self, index: int) -> np.ndarray:
@@ -86,15 +86,3 @@ class TableRows:
         ]  # fmt: skip
         numbers, dates = (np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "dates"))
         return cls(parts[0].kinds, numbers, np.concatenate(codes), words, dates)
-
-    def without(self, columns: set[int]) -> TableRows:
-        """Return the rows without some feature columns."""
-        kept = [i for i in range(len(self.kinds)) if i not in columns]
-        places = {kind: [self.place(i) for i in kept if self.kinds[i] == kind] for kind in ("number", "text", "date")}
-        return TableRows(
-            tuple(self.kinds[i] for i in kept),
-            self.numbers[:, places["number"]],
-            self.codes[:, places["text"]],
-            [self.words[place] for place in places["text"]],
-            self.dates[:, places["date"]],
-        )

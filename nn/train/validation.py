@@ -23,7 +23,7 @@ class Monitor:
 
     def is_better(self, value: float, than: float) -> bool:
         """Return whether a value is better; one that is undefined (nan) never is."""
-        return value > than if METRICS[self.name].higher_is_better else value < than
+        return METRICS[self.name].improves(value, than)
 
     def best(self, values: Sequence[float]) -> int | None:
         """Return the best epoch, from 1, the first of equals; None without a value that is defined."""

@@ -159,11 +159,6 @@ class Program:
     sent: list[tuple[str, int]] = field(default_factory=list)  # how members communicate, and how many values at a time
     declarations: list[str] = field(default_factory=list)  # arrays in CUDA source that ops name as arguments
 
-    @property
-    def only_kernels(self) -> bool:
-        """Return whether no phase calls a library."""
-        return not any(op.host for phase in self.phases for op in phase)
-
 
 def lanes_of(width: int) -> int:
     """Return how many threads share a row of that many outputs: a warp, or one."""
