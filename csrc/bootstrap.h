@@ -5,11 +5,11 @@
  * times counts t w. `times` (rows) is the caller's scratch.
  */
 
-/* What is added up for each row. */
+/* The terms of a row that are added up. */
 typedef struct {
     int64_t rows;
     const double *weights;      /* (rows) */
-    int columns;                /* values (rows, columns), may be NULL where there are none */
+    int columns;                /* values (rows, columns), NULL: none */
     const double *values;
     int groups;                 /* bins (rows, groups): which bins the row counts in, -1: none */
     const int32_t *bins;

@@ -105,7 +105,7 @@ static int64_t fused_rows_of(const nn_net *net, int fused_layers)
     return max_i64(1, near_bytes / bytes);
 }
 
-/* The most rows that one partial sum covers in a batch of up to n rows; 0: there are no partial sums. */
+/* The most rows that one partial sum covers in a batch of up to n rows; 0: no partial sums. */
 static int64_t rows_of_partial_sum(const nn_net *net, int64_t n)
 {
     int64_t count = partial_sums_of_fused(net, n);
@@ -206,7 +206,7 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     if (n <= net->batch)
         return 0;
     layer layers[net->count];
-    nn_net next = *net;                 /* the network stays as it is until all memory is there */
+    nn_net next = *net;                 /* the network stays unchanged until all memory is allocated */
     memcpy(layers, net->layers, sizeof layers);
     next.layers = layers;
     next.bytes = net->engine_size * (1 + !!net->moment1 + !!net->moment2 + !!net->kept) + net->gradients_size;

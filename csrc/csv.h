@@ -2,7 +2,7 @@
 
 enum csv_type { CSV_UINT8, CSV_FLOAT32, CSV_FLOAT64 };
 
-/* What becomes of a column, and which place in a row of which array it has. */
+/* How a column is read; this decides the array that its values go to. */
 enum csv_role { CSV_IGNORED, CSV_INPUT, CSV_TARGET, CSV_WORD, CSV_DATE, CSV_ID };
 
 struct csv_column {
@@ -31,7 +31,7 @@ struct csv_place {
     int doubled;               /* and a doubled quote in it stands for one */
 };
 
-/* What the fields of a column are. Every field is counted once. */
+/* How many fields of a column are gaps, numbers, ... Every field is counted once. */
 struct csv_facts {
     int64_t gaps, numbers, truths, dates, texts;
     struct csv_place not_number, not_date, infinite, other_point; /* the first of each */
@@ -60,7 +60,7 @@ struct csv_words {
 };
 
 /* Where the fields go, and how far reading has come. The caller owns all memory and sets everything above `line`
-   once; `rows`, `capacity` and the five arrays again whenever there is new room. */
+   once; `rows`, `capacity` and the five arrays again whenever the arrays have grown. */
 struct csv {
     char separator, point;  /* between fields; within numbers */
     int columns;            /* fields in every row */
@@ -104,7 +104,7 @@ enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, struct csv_p
    the next line begins. Only the first `most` are put into place. */
 int csv_split(struct csv *csv, struct csv_place *place, int most, const char *text, int64_t size);
 
-/* Fill the table, which is all 0, with the words that are there. */
+/* Fill the table, all 0 before, with the words of `words`. */
 void csv_index(struct csv_words *words);
 
 /* Seconds since 1970-01-01 of the ISO 8601 date or time in text (size, followed by a 0 byte); 1 if all of the text is

@@ -87,7 +87,7 @@ typedef struct {
  * between ranks: gradients summed, update, parameters sent; the batch's end. A step that was not taken leaves its place
  * as it was. NULL in net_profile, or no room left, and nothing is written. */
 typedef struct {
-    int64_t capacity, batches;          /* rows there is room for, rows written */
+    int64_t capacity, batches;          /* rows allocated, rows written */
     double *stamps;                     /* (capacity, 7 + 3 layers); stamps.h names the places */
 } nn_profile;
 
@@ -110,7 +110,7 @@ typedef struct {
     void *in_place;                     /* MPI_IN_PLACE */
 } nn_ranks;
 
-/* What one network of a pack does in a call: an epoch (pack_epoch), predictions or a loss of some rows. */
+/* The job of one network of a pack in a call: an epoch (pack_epoch), predictions or a loss of some rows. */
 typedef struct {
     int32_t member;                     /* number of the network; once in a call at most */
     int32_t shuffled;                   /* epoch: whether the order is that of nn_shuffle on `rows`, with training.seed,
@@ -171,11 +171,11 @@ void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width);
 /* A network of `count` layers with room for batches of `batch` rows; parameters all 0. NULL when memory runs out. */
 nn_net *FN(net_new)(const nn_layer *layers, int count, nn_loss loss, int64_t batch, int threads);
 void FN(net_free)(nn_net *net);
-/* Make room for batches of that many rows. 0, or -1 when memory runs out (the network is as before). */
+/* Allocate for batches of up to `batch` rows. 0, or -1 when memory runs out (the network is as before). */
 int FN(net_reserve)(nn_net *net, int64_t batch);
 /* Bytes the network holds: parameters, optimiser state, one batch's activations and gradients, workspace. */
 int64_t FN(net_bytes)(const nn_net *net);
-/* Threads that pay off in training on a batch of that many rows (1 where more would wait longer than they save). */
+/* Threads that pay off in training on a batch of `rows` rows (1 where more would wait longer than they save). */
 int FN(net_threads)(const nn_net *net, int64_t rows);
 /* Writes to out[size] the kernel of layer number `layer`, counted from 0, in training on batches of `rows` rows; and
  * whether the layer is fused with its neighbours, and the batch trained as micro-batches. -1: no such layer. */
@@ -208,10 +208,10 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
 
 /* ---- packs: networks of one architecture side by side, each on one thread (pack.c) -------------------------------- */
 
-/* `members` networks, parameters all 0; activations of as many as there are threads. NULL when memory runs out. */
+/* `members` networks, parameters all 0; activations for `threads` of them. NULL when memory runs out. */
 nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int members, int threads);
 void FN(pack_free)(nn_pack *pack);
-/* Make room for batches of that many rows, and for orders of that many. 0, or -1 when memory runs out. */
+/* Allocate for batches of up to `batch` rows, and for orders of `rows`. 0, or -1 when memory runs out. */
 int FN(pack_reserve)(nn_pack *pack, int64_t batch, int64_t rows);
 int64_t FN(pack_bytes)(const nn_pack *pack);
 /* As net_set, net_get and net_keep, of one member. -1 when memory runs out. */

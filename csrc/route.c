@@ -17,7 +17,7 @@ static const char *route_of(const layer *l, pass_kind pass, const batch *b)
     return l->kind->fast.route ? l->kind->fast.route(&l->spec, pass, b) : LOOPS;
 }
 
-/* Appends to out[size], as far as there is room. */
+/* Appends to out[size]; the text is cut at the end of out. */
 __attribute__((format(printf, 3, 4)))
 static void append(char *out, int size, const char *format, ...)
 {

@@ -64,7 +64,7 @@ static void weigh_step(update *u, double weight)
 
 /* ---- one epoch ---- */
 
-/* What the batches of one call of net_epoch share. */
+/* Shared by the batches of one call of net_epoch. */
 typedef struct {
     nn_net *net;
     const nn_data *data;

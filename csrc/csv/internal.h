@@ -1,4 +1,4 @@
-/* What all files of the CSV reader see. */
+/* Shared by all files of the CSV reader. */
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* The loop over fields, which all of these are in, keeps what it knows in registers. */
+/* All of these functions become part of the loop over fields, which keeps its state in registers. */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE int is_digit(char c) { return (unsigned char)(c - '0') < 10; }

@@ -1,5 +1,5 @@
-/* Words: those that stand for a gap, for yes and no, for what is no finite number; and the different words of a column,
-   in a hash table. uses: numbers.c, fields.c */
+/* Words: for a gap, for yes and no, for a number that is not finite; and the different words of a column, in a hash
+   table. uses: numbers.c, fields.c */
 #include "internal.h"
 
 INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *stop)

@@ -52,8 +52,8 @@ static product input_product(const nn_layer *spec, int64_t n)
     };
 }
 
-/* The vectors of it that hold what the batch asks for; from: the first of their inputs. All of it where less would need
- * more memory than there is, as other blocks may. */
+/* The product for the vectors of inputs that the batch asks for; from: the first of these inputs. The whole product
+ * where the blocks of a smaller one would need more memory than is reserved. */
 static product asked_input_product(const nn_layer *spec, const batch *b, int64_t *from)
 {
     product all = input_product(spec, b->n), p = all;

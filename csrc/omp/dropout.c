@@ -26,8 +26,8 @@ typedef uint64_t words __attribute__((vector_size(VECTOR_BYTES)));
 #define SHUFFLE_WORDS(a, b, ...) __builtin_shuffle(a, b, (words){__VA_ARGS__})
 #endif
 
-/* a b of the lower halves of a's words, whatever their upper ones hold. GCC would multiply whole words, which takes
- * three times as long; clang sees what is meant. */
+/* a b, a taken from the lower half of each word; the upper halves are ignored. GCC would multiply whole words, in three
+ * times the time; clang needs no help. */
 INLINE words times_low(words a, uint32_t b)
 {
 #if !defined(__SSE2__) || defined(__clang__)

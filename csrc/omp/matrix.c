@@ -77,8 +77,8 @@ INLINE void pack_half(real *to, const real *from, int64_t lane_step, int64_t dep
 }
 
 /* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which only b's last panel has.
- * One of lane_step and step is 1; `end` is where the operand ends. Vectors are stored whole: what is too much in a
- * row, the next one overwrites. */
+ * One of lane_step and step is 1; `end` is where the operand ends. Vectors are stored whole: the next row
+ * overwrites the values past a row's end. */
 static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_step, int64_t step, int64_t there,
                        int64_t depth, const real *end)
 {
@@ -134,8 +134,8 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
     }
 }
 
-/* TOGETHER tiles of that many rows, which stand side by side in memory, `step` from one place of the sums to the next:
- * each line is fetched once, and no processor foresees the next one. */
+/* TOGETHER tiles of `rows` rows, side by side in memory, `step` from one index of the sums to the next: each line is
+ * fetched once, since no hardware prefetcher foresees the next one. */
 INLINE void pack_tiles(const int rows, real *to, const real *from, int64_t step, int64_t depth)
 {
     for (int64_t q = 0; q < depth; q++, from += step, to += rows) {
@@ -190,7 +190,7 @@ static int read_in_place(int64_t count, int64_t stride)
     return count * (int64_t)sizeof(real) <= SMALL_BYTES || stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
 }
 
-/* For a part of c with that many columns. Few rows of a use b too seldom for packing to pay off, and few columns use a
+/* For a part of c with `columns` columns. Few rows of a use b too seldom for packing to pay off, and few columns use a
  * too seldom; rows of a that fall into one set of the L1 cache are packed all the same. */
 static blocking blocks_of(const product *p, int64_t columns)
 {

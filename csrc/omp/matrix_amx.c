@@ -23,8 +23,8 @@ enum { NUMBER_BYTES = SPLITS * sizeof(bfloat16) };        /* of a number, in all
 
 /* ---- splitting ---- */
 
-/* Numbers of `first` beside those of `second`, pair by pair, in three parts, SPLIT_SIZE apart. What is left after two
- * roundings fits into the third part as it is. */
+/* Pairs of a number of `first` and one of `second`, in three parts, SPLIT_SIZE apart. The rest after two roundings fits
+ * into the third part exactly. */
 INLINE void split_pairs(bfloat16 *to, vec first, vec second)
 {
     typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
@@ -38,7 +38,7 @@ INLINE void split_pairs(bfloat16 *to, vec first, vec second)
     }
 }
 
-/* A vector of which `count` values are there, none if it is less than 1; the others are 0. */
+/* The first `count` values at `from`, none if count < 1; the others are 0. */
 INLINE vec load_some(const real *from, int64_t count)
 {
     if (count >= VECTOR)
@@ -49,7 +49,7 @@ INLINE vec load_some(const real *from, int64_t count)
     return some;
 }
 
-/* A block of which `rows` x `columns` numbers are there, the others 0; `step` from row to row. Its rows are rows of a:
+/* A block: `rows` x `columns` numbers of a, the others 0; `step` from row to row. Its rows are rows of a:
  * a tile has rows of pairs. Along the sums, number q stands beside number q + HALF_SIDE. */
 static void split_rows(bfloat16 *to, const real *from, int64_t step, int64_t rows, int64_t columns)
 {
@@ -74,7 +74,7 @@ static void split_columns(bfloat16 *to, const real *from, int64_t step, int64_t 
         }
 }
 
-/* to[j][i] = from[i][j], where `rows` x `columns` of from's numbers are there, the others 0 */
+/* to[j][i] = from[i][j] for `rows` x `columns` numbers, the others 0 */
 static void transpose_side(real to[SIDE][SIDE], const real *from, int64_t step, int64_t rows, int64_t columns)
 {
     for (int64_t i = 0; i < SIDE; i += VECTOR)
@@ -161,7 +161,7 @@ enum { NEXT_BLOCK = BLOCK_SIZE * (int)sizeof(bfloat16) / LINE };
     ADD_PRODUCT(0, 4, 6, 16 * (number)) ADD_PRODUCT(1, 4, 7, 16 * (number) + 4) \
     ADD_PRODUCT(2, 5, 6, 16 * (number) + 8) ADD_PRODUCT(3, 5, 7, 16 * (number) + 12)
 
-/* sums (SIDE, SIDE) = or, with `more`, += products of so many blocks; `row` values from one of its rows to the next */
+/* sums (SIDE, SIDE) = or, with `more`, += products of `blocks` blocks; `row` values from one of its rows to the next */
 static void amx_tile(real *sums, int64_t row, const bfloat16 *a, const bfloat16 *b, int64_t blocks, int more)
 {
     real *lower = sums + HALF_SIDE * row;
@@ -195,7 +195,7 @@ static int amx_pays(const product *p)
 
 INLINE int64_t whole_sides(int64_t n) { return (n + SIDE - 1) / SIDE * SIDE; }
 
-/* What of b, and of a, is split at a time: b (depth, width), and a (height, depth) for each of `across` parts of the
+/* The blocks that are split at a time: b (depth, width), and a (height, depth) for each of `across` parts of the
  * width. Threads take these CHUNKS times or oftener, unless that leaves parts of less than LEAST_PANELS. */
 typedef struct {
     int64_t depth, width, height, across;
@@ -241,7 +241,7 @@ static void amx_begin(void)
 
 static void amx_end(void) { __asm__ volatile("tilerelease" : :); }
 
-/* c's tile at row i and column j, of which `rows` x `columns` are there. */
+/* c's tile at row i and column j, `rows` x `columns` of it inside c. */
 static void amx_sums(const product *p, const bfloat16 *a, const bfloat16 *b, int64_t i, int64_t j, int64_t rows,
                      int64_t columns, int64_t depth, int more, int last)
 {

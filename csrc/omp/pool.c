@@ -1,6 +1,5 @@
-/* pool.c - max and average pooling, fast. Images are channels-last, so that a vector holds channels of a pixel, or
- * several pixels where there are few. Max pooling keeps, for the way back, where in the image each maximum stands,
- * counted from its window's corner.
+/* pool.c - max and average pooling, fast. Images are channels-last: a vector holds channels of one pixel, or several
+ * pixels of few channels. For the backward pass, max pooling keeps the offset of each maximum from its window's corner.
  */
 #include "../core.h"
 #include "nn_aux.h"
@@ -160,7 +159,7 @@ static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-/* Where relu gives what is pooled, the maxima show its derivative as well, and are fewer. */
+/* relu below: its derivative is taken from the maxima, which are fewer than the pooled values. */
 static int maxpool_reads_output(const nn_layer *spec, nn_activation below)
 {
     return below == NN_RELU && spec->activation == NN_LINEAR;

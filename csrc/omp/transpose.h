@@ -47,7 +47,7 @@
 #endif
 enum { MOST_WOVEN = VECTOR > 8 ? VECTOR : 8 };
 
-/* A vector of each of c runs, c a power of 2, becomes c vectors in which what stood at one place stands together. */
+/* Interleaves a vector of each of c runs, c a power of 2: values at the same index become neighbours. */
 INLINE void weave(const int c, vec v[])
 {
     #pragma GCC unroll 4
@@ -78,7 +78,7 @@ INLINE void weave(const int c, vec v[])
 #define ODD 1, 3
 #endif
 
-/* What weave does to a vector of pixels of each plane, whole pixels as the result, undone. */
+/* Undoes weave: c vectors of whole pixels become a vector of each plane. */
 INLINE void unweave(const int c, vec v[])
 {
     #pragma GCC unroll 3

@@ -64,7 +64,7 @@ INLINE void copy_values(real *to, const real *from, int64_t n)
         memcpy(to, from, (size_t)n * sizeof(real));
 }
 
-/* The first n values of v, all of them if there are no more: in pieces of known sizes. */
+/* The first n values of v, at most all of them: in pieces of known sizes. */
 INLINE void store_some(real *to, vec v, int64_t n)
 {
     real part[VECTOR];

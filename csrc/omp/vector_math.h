@@ -116,8 +116,8 @@ INLINE vec expm1_v(vec x)
     return reduced_expm1_v(r) * power * (1 / lifted) + (power * (1 / lifted) - 1);
 }
 
-/* What is left of f v turns without whole ones: from -1/2 to 1/2. The product is not rounded before, where the processor
- * multiplies and adds in one operation. What is added to round leaves no place for a fraction. */
+/* f v turns without the whole ones: from -1/2 to 1/2. The product is not rounded first where the processor multiplies
+ * and adds in one operation. The number that is added to round leaves no bits for a fraction. */
 INLINE vec turns_left_v(vec f, vec v)
 {
     const real shift = 3 * (real)FRACTIONLESS;

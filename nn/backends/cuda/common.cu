@@ -21,7 +21,7 @@ struct batch {
     const update *u;
 };
 
-/* Where a member's share of that many rows begins: the rule of cluster's RankGroup. */
+/* The first row of a member's share of `rows` rows: the rule of cluster's RankGroup. */
 __device__ inline int64 share_begin(const control &c, int64 rows, int64 rank) { return rows * rank / c.size; }
 
 __device__ inline batch batch_of(const control &c, int64 row, int64 index)

@@ -326,8 +326,8 @@ __device__ inline void row_outputs(real *z, const real *row, const real *w, cons
         row_barrier<WARPS>();
 }
 
-/* The row's loss, dz (n,O), and dx (n,I) if DX. With K_SPLITS x still comes in that many partial sums, to be added up
- * to x = f(their sum + bias_below), f the activation BELOW. */
+/* The row's loss, dz (n,O), and dx (n,I) if DX. With K_SPLITS > 0, x comes as K_SPLITS partial sums, and is
+ * computed here: x = f(their sum + bias_below), f the activation BELOW. */
 template <int LOSS, int ACTIVATION, int LABELS, int WARPS, int I, int O, int K_SPLITS, int DX, int BELOW>
 __device__ void last_layer(real *dx, real *dz, real *x, const real *partial_sums, const real *bias_below, const real *w,
                            const real *bias, const control &c, const batch &b, block_range range)

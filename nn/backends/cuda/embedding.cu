@@ -1,4 +1,4 @@
-/* embedding.cu - a table's columns become numbers: themselves, with their gaps told, pieces of their axis, waves of
+/* embedding.cu - a table's columns become numbers: themselves, a flag for gaps, pieces of their axis, waves of
  * frequencies that are trained, one-hot codes, rows of tables that are trained. A code is a real here; one that no table
  * has, which the host refuses, is a row of zeros.
  */
@@ -80,7 +80,7 @@ __device__ inline real number_of(real x, const embedding_wave &wave) { return x 
 __device__ inline void sine_cosine(float r, float *sine, float *cosine) { sincospif(2 * r, sine, cosine); }
 __device__ inline void sine_cosine(double r, double *sine, double *cosine) { sincospi(2 * r, sine, cosine); }
 
-/* What is left of f v turns without whole ones, as in csrc/omp/vector_math.h. */
+/* f v turns without the whole ones, as in csrc/omp/vector_math.h. */
 __device__ inline float turns_left(float f, float v)
 {
     float whole = rintf(__fmul_rn(f, v));
@@ -178,7 +178,7 @@ __device__ void embedding_backward_input(real *dx, const real *dz, const real *x
     }
 }
 
-/* What a block has in shared memory while it looks for the rows of its codes: of THREADS rows those that have one. */
+/* A block's shared memory while it searches the rows of its codes: among THREADS rows, those that have one. */
 struct embedding_hits {
     int row[THREADS], code[THREADS], of_warp[THREADS / 32];
 };

@@ -34,15 +34,15 @@ struct tile {
     };
 };
 
-/* Whether a matrix's values are computed from what is in memory, and from one more value for each step along k. */
+/* Whether a matrix's values are computed from those in memory and one more value for each step along k. */
 template <class MATRIX>
 struct computed {
     enum { YES = 0 };
 };
 
 /* This thread's share of SIZE x TK values of a matrix on their way to shared memory, in registers. Neighbouring threads
- * take neighbouring addresses: along k or across it, as the matrix says, VECTOR values each. What stays the same from
- * one step along k to the next is computed once, in `places`. */
+ * take neighbouring addresses: along k or across it, as the matrix says, VECTOR values each. Addresses that do not
+ * change along k are computed once, in `places`. */
 template <int SIZE, int TK, class MATRIX>
 struct slice {
     enum { V = MATRIX::VECTOR, ALONG_K = MATRIX::ALONG_K, SIDE = (ALONG_K ? TK : SIZE) / V, RUNS = SIZE * TK / V };
@@ -220,7 +220,7 @@ struct by_rows {
     __device__ const real *at(place a, int k) const { return a.p + k; }
 };
 
-/* (k, m) row by row: the transpose of what is stored */
+/* (k, m) row by row: the transpose of the stored matrix */
 template <int M, int ALIGNED = 1>
 struct by_columns {
     enum { ALONG_K = 0, VECTOR = ALIGNED && M % WHOLE == 0 ? (int)WHOLE : 1 };
@@ -230,7 +230,7 @@ struct by_columns {
     __device__ const real *at(place a, int k) const { return a.p + (size_t)k * M; }
 };
 
-/* What a layer's bias is multiplied with, and then nothing, up to a whole vector. */
+/* The factor of a layer's bias, 1, and zeros up to a whole vector. */
 __device__ whole one = {{1}};
 
 /* by_columns with a further column of ones */

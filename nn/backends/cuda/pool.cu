@@ -87,7 +87,7 @@ __device__ inline void windows_of(int at, int *first, int *last)
     *last = at / STRIDE + 1 < OUT ? at / STRIDE + 1 : OUT;
 }
 
-/* What reaches pixel (y,x): from every window that holds it. */
+/* The gradient of pixel (y,x): the sum over every window that holds it. */
 template <class S, int MAX>
 __device__ inline real gathered(const real *d, const real *image, int y, int x)
 {

@@ -24,7 +24,7 @@ __device__ constexpr int weight_stride(int n) { return filled(n) / VECTOR % 2 ? 
 
 template <int I_, int O_, int ROWS_, int PADDED_>
 struct small_layer {
-    enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_ };    /* rows computed, rows there is room for */
+    enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_ };    /* rows computed, rows allocated */
     enum { X = filled(I + 1), OUT = filled(O + 1), DZ = filled(O), DX = filled(I), W = weight_stride(O) };
 };
 
@@ -175,8 +175,8 @@ __device__ inline void small_backward_parameters(const real *dz, const real *x, 
 }
 
 /* The same in a pack, for parts that the network alone has in several blocks: the sums are those of small_update. A block
- * has SLOTS parts, from part `first` of their turns on. What they sum up to waits in `totals` and `shares`, of which it
- * needs none where all parts are there at once. */
+ * has SLOTS parts, from part `first` of their turns on. Their sums wait in `totals` and `shares`, which are not needed
+ * where the block has all parts at once. */
 template <class L, int PARTS, int GROUP, int SLOTS, class TAKE>
 __device__ inline void small_backward_parts(const real *dz, const real *x, int first_part, real *totals, real *shares,
                                             const TAKE &take)
@@ -304,7 +304,7 @@ __device__ inline void fetch_rows(int64 *numbers, const control &c, const batch 
     }
 }
 
-/* Those rows of the data set begin their way to shared memory; copy_wait and a barrier say when they are there. */
+/* Starts copying these rows of the data set to shared memory; copy_wait and a barrier end it. */
 template <int ROWS, int I, int O, int BYTES, int LABELS>
 __device__ inline void fetch_data(real *x, void *y, const int64 *rows, const control &c)
 {
