@@ -355,7 +355,7 @@ def default_threads() -> int:
 
 @cache
 def check_threads(count: int) -> None:
-    """Raise NnError unless so many threads more can be started: OpenMP would end the process instead."""
+    """Raise NnError unless `count` more threads can be started: OpenMP would end the process instead."""
     release, started = threading.Event(), []
     try:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""--number_embedding: what columns of numbers become beside themselves, from the flag to the predictions."""
+"""--number_embedding: inputs added to columns of numbers, from the flag to the predictions."""
 
 import json
 

@@ -85,16 +85,16 @@ class Pack(Protocol):
         """Return the memory that all members take, without data sets."""
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        """As Engine.set, of one member."""
+        """Do for one member what Engine.set does."""
 
     def get(self, member: int, what: str) -> np.ndarray:
-        """As Engine.get, of one member."""
+        """Return for one member what Engine.get returns."""
 
     def keep(self, member: int) -> None:
-        """As Engine.keep, of one member."""
+        """Do for one member what Engine.keep does."""
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
-        """As Engine.epoch for each job. A job whose progress.stop is set ends after a batch."""
+        """Do for each job what Engine.epoch does. A job whose progress.stop is set ends after a batch."""
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         """Return the outputs (rows, outputs) of each job."""

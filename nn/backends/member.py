@@ -18,7 +18,7 @@ class MemberEngine:
 
     @property
     def pack_of_member(self) -> Pack:
-        """The pack that the member is of."""
+        """Return the pack that the member is of."""
         return self._pack
 
     def job(self, job: PackJob) -> PackJob:

@@ -144,7 +144,7 @@ def _check_networks(flags) -> None:
     from ..files.text_model import is_text
 
     if flags.trials and not (flags.vary or flags.keep):
-        raise UsageError(f"--trials {flags.trials}: tells what --vary or --keep tried; add one of them")
+        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary or --keep; add one of them")
     if flags.trials:
         from ..study.trials import check_trials
 
@@ -256,7 +256,7 @@ def _signals_to(stop) -> Iterator[None]:
 
 
 def _signal_code(signum: int) -> int:
-    """130 for Ctrl-C, 143 for the signals of a scheduler or of a terminal that is closed."""
+    """Return 130 for Ctrl-C, 143 for the signals of a scheduler or of a terminal that is closed."""
     return 128 + (signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM)
 
 

@@ -58,7 +58,7 @@ class Blocks:
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
-    """Return the function's results for all items, which are about so many rows of a column; threads share them."""
+    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them."""
     items, threads = list(items), default_threads()
     if rows < _ALONE_ROWS or threads == 1 or len(items) < 2:
         return [function(item) for item in items]

@@ -52,7 +52,7 @@ class ColumnTable:
 
     @property
     def first_row(self) -> list[str]:
-        """The fields of the first row as text."""
+        """Return the fields of the first row as text."""
         part = next(self._range(list(range(self.columns)), 0, 1))
         return [part.block(column).text(0) for column in range(self.columns)]
 

@@ -25,7 +25,7 @@ _JOINED_ROWS = 1 << 14
 
 
 def read_pieces(path: str, size: int, pieces: int, new_reader: Callable[[int, int], CsvReader]) -> Table | None:
-    """Return all rows of a file of `size` bytes, read by so many threads; None if that cannot be done.
+    """Return all rows of a file of `size` bytes, read by a thread a piece; None if that cannot be done.
 
     new_reader: makes the reader of the piece that begins at one byte and ends before another.
     """

@@ -193,7 +193,7 @@ def _longer(array: np.ndarray, size: int) -> np.ndarray:
 
 
 class CsvReader(_Lines):
-    """Reads rows into typed columns. rows: of a block of memory; step: `starts` has the position of every so many."""
+    """Reads rows into typed columns. rows: of a block of memory; step: rows from one entry of `starts` to the next."""
 
     def __init__(self, head: Head, fields: Fields, rows: int | None = None, step: int | None = None, several=False):
         super().__init__(head, fields.missing)
@@ -258,22 +258,22 @@ class CsvReader(_Lines):
 
     @property
     def rows(self) -> int:
-        """Rows that were read since the last table."""
+        """Return the number of rows that were read since the last table."""
         return self._full_rows + self._csv.rows
 
     @property
     def taken(self) -> int:
-        """Rows that were read, with those that were left out."""
+        """Return the number of rows that were read, those that were left out too."""
         return self._csv.taken
 
     @property
     def lines(self) -> int:
-        """Lines of the file that were read."""
+        """Return the number of lines that were read."""
         return self._csv.line - self._lines_before
 
     @property
     def row_line(self) -> int:
-        """The line, among these, at which the last row begins."""
+        """Return the number of the line, among these, where the last row begins."""
         return self._csv.row_line - self._lines_before
 
     def _span(self, at: int) -> Span:

@@ -77,12 +77,12 @@ class Schema:
 
     @property
     def pixels(self) -> tuple[int, int, int] | None:
-        """The shape of a row of pixels; None where the inputs are no pixels."""
+        """Return the shape of a row of pixels; None where the inputs are no pixels."""
         return self.inputs if isinstance(self.inputs, tuple) else None
 
     @property
     def width(self) -> int | None:
-        """Values of a row."""
+        """Return the number of values of a row."""
         return math.prod(self.pixels) if self.pixels else self.inputs
 
     def check(self) -> Schema:
@@ -180,12 +180,12 @@ class Dataset:
 
     @property
     def inputs(self) -> int:
-        """Values in a row."""
+        """Return the number of values of a row."""
         return math.prod(self.x.shape[1:])
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """The shape of a row: (inputs,) or (channels, height, width)."""
+        """Return the shape of a row: (inputs,) or (channels, height, width)."""
         return self.x.shape[1:]
 
     @property
@@ -195,7 +195,7 @@ class Dataset:
 
     @property
     def outputs(self) -> int | None:
-        """Outputs that a network needs for this data; None without targets."""
+        """Return how many outputs a network needs for this data; None without targets."""
         if self.y is None:
             return None
         return outputs_needed(self.task, self.classes, 1 if self.y.ndim == 1 else self.y.shape[1])

@@ -177,7 +177,7 @@ class CategoryEncoder:
 
     @property
     def slots(self) -> int:
-        """Values and the shared slot."""
+        """Return the number of values, the shared slot counted."""
         return len(self.values) + self.shared
 
     def inputs(self) -> list[InputColumn]:
@@ -346,12 +346,12 @@ class Encoding:
 
     @property
     def columns(self) -> tuple[InputColumn, ...]:
-        """What the network's first layer gets: numbers, then codes of 4, 2 and 1 bytes."""
+        """Return what the network's first layer gets: numbers, then codes of 4, 2 and 1 bytes."""
         return tuple(column for _, column in self._placed())
 
     @property
     def record(self) -> np.dtype:
-        """The type of a row as the engine takes it, with float32 numbers; see record_of."""
+        """Return the type of a row as the engine takes it, with float32 numbers; see record_of."""
         return self.record_of("float32")
 
     def record_of(self, dtype: str) -> np.dtype:
@@ -361,7 +361,7 @@ class Encoding:
 
     @property
     def order(self) -> list[tuple[int, int]]:
-        """The values of a record in their order: (feature column, which of its encoder's inputs)."""
+        """Return the values of a record in their order: (feature column, which of its encoder's inputs)."""
         inputs = [
             (_code_bytes(column), index, which)
             for index, encoder in enumerate(self.encoders)

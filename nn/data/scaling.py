@@ -248,7 +248,7 @@ class StreamedMoments:
 
     @property
     def deviation(self) -> np.ndarray:
-        """The standard deviation of each feature."""
+        """Return the standard deviation of each feature."""
         return np.sqrt(self._squares / self.count)
 
 

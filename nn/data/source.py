@@ -115,7 +115,7 @@ class Extents:
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes of each file."""
+        """Return the size of each file in bytes."""
         return [size for size, _ in self._states]
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:

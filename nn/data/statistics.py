@@ -12,7 +12,7 @@ from .scaling import StreamedMoments
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
 PIECES = 12  # of a column with one usual value
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
-DAY, WEEK, YEAR = 86_400.0, 604_800.0, 31_556_952.0  # seconds
+DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
 
 
 class NumberStatistics:
@@ -41,7 +41,7 @@ class NumberStatistics:
 
     @property
     def median(self) -> float:
-        """The median, 0 where there are gaps only."""
+        """Return the median, 0 where there are gaps only."""
         return float(np.median(self._sample)) if len(self._sample) else 0.0
 
     @property
@@ -108,7 +108,7 @@ class DateStatistics:
 
     @property
     def cycles(self) -> list[str]:
-        """The cycles in which the dates differ; that of the year where they span at least a quarter of one."""
+        """Return the cycles in which the dates differ; that of the year where they span at least a quarter of one."""
         if not self.moments.count:
             return []
         span = float(self.moments.high[0] - self.moments.low[0])

@@ -290,17 +290,17 @@ class StreamedDataset:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """The shape of a row: (inputs,) or (channels, height, width)."""
+        """Return the shape of a row: (inputs,) or (channels, height, width)."""
         return self._asked.schema.pixels or (self.inputs,)
 
     @property
     def input_dtype(self) -> np.dtype:
-        """The type of the inputs that are read."""
+        """Return the type of the inputs that are read."""
         return np.dtype(self._fields.input_kind.dtype)
 
     @property
     def outputs(self) -> int | None:
-        """Outputs that a network needs for this data; None without targets."""
+        """Return how many outputs a network needs for this data; None without targets."""
         targets = len(self._asked.targets)
         return outputs_needed(self.task, self.classes, targets) if targets else None
 

@@ -83,7 +83,7 @@ class ColumnFacts:
 
     @property
     def rows(self) -> int:
-        """Fields that were looked at."""
+        """Return the number of fields that were counted."""
         return self.gaps + self.numbers + self.truths + self.dates + self.texts
 
 
@@ -138,7 +138,7 @@ class TableFiles(Protocol):
     def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
         """Return what the fields of every column are, `missing` being the words for a gap.
 
-        rows: about so many rows at the front are looked at; None: all. Raises DataError for rows that are no rows of
+        rows: how many rows at the front are looked at, about; None: all. Raises DataError for rows that are no rows of
         this table; fields may hold anything.
         """
 

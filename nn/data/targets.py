@@ -12,7 +12,7 @@ from .dataset import Dataset, Schema
 from .kinds import is_coarse
 
 AUTO_CLASSES = 100  # more distinct values than this are classes only if --task says so
-FEW_CLASSES = 10  # up to so many whole numbers are classes; more are if each has many rows, unlike counts and grades
+FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
 _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 MAX_CLASSES = 10_000

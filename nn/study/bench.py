@@ -91,19 +91,19 @@ class TrainStepCase:
 
     @property
     def rows(self) -> int:
-        """Rows of the data set."""
+        """Return the number of rows of the data set."""
         return self.batch * self.batches
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions of a step: forward, of the weights, of all inputs but the first."""
+        """Return the multiplications and additions of a step: forward, of the weights, of all inputs but the first."""
         each = [multiplications(layer) for layer in self.model.network(self.dtype).layers]
         first = next(count for count in each if count)
         return 2.0 * self.batch * (3 * sum(each) - first)
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that a step needs at least: parameters, the optimiser's state, the activations of one batch."""
+        """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
         layers = [layer for layer in self.model.network(self.dtype).layers if layer.kind != "flatten"]
         return network_bytes(layers, self.dtype, 3 if self.optimizer == "adam" else 1, self.batch)
 
@@ -146,7 +146,7 @@ class PackCase:
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions of a step of one network."""
+        """Return the multiplications and additions of a step of one network."""
         return self.step.operations
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
@@ -183,7 +183,7 @@ class Forward:
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions of a pass."""
+        """Return the multiplications and additions of a pass."""
         return 2.0 * self.rows * sum(map(multiplications, self.model.network(self.dtype).layers))
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
@@ -208,7 +208,7 @@ class Product:
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions."""
+        """Return the number of multiplications and additions."""
         return 2.0 * self.m * self.n * self.k
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ MOST_RECORDED = 20_000  # batches whose times are noted one by one
 
 
 def load_data(data: dict, folder: Path):
-    """(training data, test data or None) of a plan's `data`; see DATA_KEYS."""
+    """Return (training data, test data or None) of a plan's `data`; see DATA_KEYS."""
     from ..data.source import relative_to
     from ..ds import load
     from . import solar

@@ -39,8 +39,8 @@ NO_KEYS = {
 }  # arguments that are no flags, or not for a plan
 PLAN_KEYS = {
     "name": "of the plan, the file's name by default",
-    "data": "what to learn from: DATA_KEYS",
-    "batches": "at most this many batches an epoch, where only their time is wanted",
+    "data": "the data to learn from: DATA_KEYS",
+    "batches": "the most batches an epoch has, for a plan that measures time only",
     "parts": "plans that share the keys beside them",
 }
 DATA_KEYS = {
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """A digest of the settings: the same in every plan and place."""
+        """Return a digest of the settings: the same in every plan and place."""
         return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
 
     def facts(self) -> dict:

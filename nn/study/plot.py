@@ -151,7 +151,7 @@ def _scores_by(name: str, metric: str, rows: list[dict]) -> Picture:
 
 
 def _engine_names(rows: list[dict]) -> dict[int, str]:
-    """Names of the rows' engines, by the row's id: backend and GPUs, or threads; the processor if there are more."""
+    """Return the name of each row's engine by the row's id: backend and GPUs, or threads; the processor if several."""
     devices = {row["device"] for row in rows if TRAITS[row["backend"]].on_host}
     names = {}
     for row in rows:
@@ -167,7 +167,7 @@ def _engine_names(rows: list[dict]) -> dict[int, str]:
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict]:
-    """A colour, a marker and a kind of line for each name, the same wherever the names are."""
+    """Return a colour, a marker and a kind of line for each name, the same wherever the names are."""
     return {
         name: {
             "color": COLOURS[i % len(COLOURS)],
@@ -185,7 +185,7 @@ def _usual_batch(rows: list[dict]) -> float | None:
 
 
 def _line(axes, points: dict[float, list[float]], **style) -> None:
-    """A line through the median of the values at each x."""
+    """Return a line through the median of the values at each x."""
     xs = sorted(points)
     axes.plot(xs, [float(np.median(points[x])) for x in xs], **style)
 
@@ -206,7 +206,7 @@ def _legend(figure) -> None:
 
 
 def _grouped(rows: Iterable[dict], key: Callable, x: str, y: Callable) -> dict:
-    """{key: {x: [y, ...]}} of the rows that have both."""
+    """Return {key: {x: [y, ...]}} of the rows that have both."""
     groups: dict = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row[x] is not None and y(row) is not None:
@@ -451,7 +451,7 @@ def _spread(items: list, most: int) -> list:
 
 
 def _short(layers: str) -> str:
-    """A network's name in a title: without activations, and cut if it is long."""
+    """Return a network's name in a title: without activations, and cut if it is long."""
     text = "-".join(item.split(":")[0] for item in layers.split(","))
     return text if len(text) <= 34 else text[:31] + "..."
 

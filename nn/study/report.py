@@ -249,7 +249,7 @@ def _line(row: dict) -> list[str]:
 
 
 def _table(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str, words: int) -> str:
-    """A table whose first `words` columns are words."""
+    """Return a table whose first `words` columns are words."""
 
     def cells(tag: str, fields: Sequence[str]) -> str:
         return "".join(

@@ -62,7 +62,7 @@ class Series:
 
 
 def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> Series:
-    """A synthetic series: days from 8 to 16 h, a row every `step` seconds, stations anywhere in 3 x 3 km.
+    """Return a synthetic series: days from 8 to 16 h, a row every `step` seconds, stations anywhere in 3 x 3 km.
 
     The clouds are a sum of plane waves, longer ones stronger, which the wind moves and which slowly change of
     themselves; where the sum is high the sky is clear. The same numbers on every machine, up to rounding.
@@ -109,7 +109,7 @@ def _uniform(n: int, seed: int, stream: int) -> np.ndarray:
 
 
 def read_series(path: str, stations_path: str | None = None) -> Series:
-    """A series from CSV (gzip or not): the time first, ISO 8601 or seconds, then a column for each station.
+    """Return a series from CSV (gzip or not): the time first, ISO 8601 or seconds, then a column for each station.
 
     stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x and y (metres); a
     station belongs to the column of its name, or to the one that ends in its number. Rows with an empty or
@@ -223,7 +223,7 @@ def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> D
 
 
 def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side: int = MAP_SIDE) -> Dataset:
-    """The field as images x (rows, 1, side, side) in W/m2, north up; y as in `table`.
+    """Return the field as images x (rows, 1, side, side) in W/m2, north up; y as in `table`.
 
     A pixel is the mean of all stations, weighted by 1 / distance^2 (Shepard 1968); the pixel that holds a
     station is that station, and the wanted one's is its own.
@@ -245,7 +245,7 @@ def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side:
 
 
 def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """(weights (pixels, stations), the pixel of each station)."""
+    """Return (weights (pixels, stations), the pixel of each station)."""
     low, high = places.min(axis=0), places.max(axis=0)
     size = max(float((high - low).max()), 1.0) / side
     column, row = (np.clip((places - low) // size, 0, side - 1)).astype(int).T
@@ -263,7 +263,7 @@ def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarr
 
 
 def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and the rows that come `horizon` seconds after them, where there are such."""
+    """Return the rows that have a row `horizon` seconds after them, and those rows."""
     if not (horizon > 0 and math.isfinite(horizon)):
         raise UsageError(f"--horizon {horizon:g}: expected seconds, above 0")
     wanted = series.times + horizon
@@ -282,7 +282,7 @@ def forecast(
     horizon: float = 60.0,
     test_share: float = 0.2,
 ) -> tuple[Dataset, Dataset | None]:
-    """(data to train on, to test on): the last `test_share` of the time is for testing, None if that is 0.
+    """Return (data to train on, to test on): the last `test_share` of the time is for testing, None if that is 0.
 
     form: table or maps. Neighbours in a series are almost equal, so that rows held out at random would say
     too much; for the same reason the last training rows, whose targets lie in the testing time, are left out.

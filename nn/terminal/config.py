@@ -147,7 +147,7 @@ def flag_value(path: str, flag, value):
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
         text = ",".join(map(str, value))
         if flag.name == "gpus" and len(value) == 1:
-            text += ","  # that GPU, and not so many
+            text += ","  # the GPU of that number, not a number of GPUs
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = str(value)
     else:

@@ -136,12 +136,12 @@ class Flag:
 
 
 def _mode(name, help) -> Flag:
-    """A mode's switch."""
+    """Return a mode's switch."""
     return Flag(name, MODE, help, modes=frozenset({name}))
 
 
 def _name_of(name, group, names, help, **more) -> Flag:
-    """A flag whose value is one of the names, which its help lists."""
+    """Return a flag whose value is one of the names, which its help lists."""
     return Flag(name, group, f"{', '.join(names)} ({help})", _one_of(names), "NAME", **more)
 
 
@@ -209,7 +209,7 @@ FLAGS = [
     ),
     Flag(
         "number_embedding", TABLE,
-        "What numbers become beside themselves: linear (nothing), piecesN of their axis, wavesN or wavesN:DEVIATION "
+        "Inputs added to each column of numbers: linear (none), piecesN of its axis, wavesN or wavesN:DEVIATION "
         "(pieces, where one value is the usual one).",
         NUMBER_EMBEDDING, "KIND", keyword_of="train",
     ),
@@ -252,7 +252,7 @@ FLAGS = [
     ),
     Flag(
         "layers", NETWORK,
-        "Inputs (auto: what the table has), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
+        "Inputs (auto: those of the table), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
         TEXT, "SPEC",
         modes=TRAIN | {"info"},
     ),

@@ -12,7 +12,7 @@ from .figures import count_text, ends_text, number_text, rate_text, shape_text
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
-    """A table on stdout; the first `left` columns, words, stand left, the others, numbers, stand right."""
+    """Print a table; the first `left` columns (words) are left-aligned, the others (numbers) right-aligned."""
     if on_terminal(sys.stdout):
         _rich_table(headers, rows, title, left)
     else:
@@ -59,7 +59,7 @@ def _plain_table(headers, rows, title, left):
 
 
 def facts(pairs: dict[str, str], title: str = "") -> None:
-    """Names and values, one a line."""
+    """Print names and values, one a line."""
     table(["", ""], list(pairs.items()), title, left=2)
 
 

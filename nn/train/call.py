@@ -171,7 +171,7 @@ def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds)
 
 
 def _check_keep(options: Options, keep: int, networks: int) -> None:
-    """Raise UsageError unless so many networks can be chosen."""
+    """Raise UsageError unless `keep` of the networks can be chosen."""
     if not 1 <= keep <= networks:
         raise UsageError(f"--keep {keep}: must be from 1 to {networks}, the --networks")
     if options.validation is None:

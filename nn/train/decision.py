@@ -28,7 +28,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
         if net.task != "binary":
             raise UsageError(f"{flag}: is for two classes, the task is {net.task}; leave it out")
         if not any_validation:
-            log.warning("%s: chosen on the training rows, which the network knows; --validation sets some apart", flag)
+            log.warning("%s: chosen on the training rows; --validation sets rows apart for it", flag)
     if options.calibrate != DEFAULT_CALIBRATION:
         flag = f"--calibrate {options.calibrate}"
         output, _ = TASKS[net.task]

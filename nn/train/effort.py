@@ -77,7 +77,7 @@ MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 5, 128, 18, 6  # bounds 
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
-    """Return the candidates for so many rows, those first that are tried in any case if they can be afforded."""
+    """Return the candidates for a number of rows; the first ones are tried in any case, if the budget allows."""
     if effort == "quick":
         found = [PLAIN]
     else:

@@ -412,7 +412,7 @@ def _names(y) -> list[str] | None:
 
 
 def _fills_folds(ds: Dataset, folds: int) -> bool:
-    """Return whether rows that count can be divided into so many folds, and those of each class are some."""
+    """Return whether the rows of positive weight fill all folds, and each class has such a row."""
     counting = np.arange(ds.rows) if ds.weights is None else np.flatnonzero(ds.weights)
     if ds.classes is None:
         return len(counting) >= folds

@@ -38,7 +38,7 @@ class SuccessiveHalving:
         return -(-self._epochs[number] // parts)
 
     def waits(self, number: int, done: int) -> bool:
-        """Return whether a network that has done so many epochs waits for the next comparison."""
+        """Return whether a network that has done `done` epochs waits for the next comparison."""
         epoch = self.epoch_of(number)
         return epoch is not None and done >= epoch
 

@@ -101,12 +101,12 @@ class Options:
 
     @property
     def monitored(self) -> Monitor | None:
-        """What chooses the best epoch; None without validation rows."""
+        """Return what chooses the best epoch; None without validation rows."""
         return None if self.validation is None else Monitor(self.monitor or LOSS, self.patience)
 
     @property
     def validation_share(self) -> float:
-        """The share of the rows that --holdout leaves; 0 where a file has the validation rows, or there are none."""
+        """Return the share of the rows that --holdout leaves; 0 without validation rows or where a file has them."""
         return self.validation if isinstance(self.validation, float) else 0.0
 
     def config(self) -> dict:

@@ -25,7 +25,7 @@ class PackEngines:
 
     @property
     def packs(self) -> list[Pack]:
-        """The packs, each once."""
+        """Return the packs, each once."""
         return list(dict.fromkeys(engine.pack_of_member for engine in self._engines.values()))
 
     def _made(self, net: Network, networks: Sequence[Network], batch_number: int) -> dict[int, MemberEngine]:

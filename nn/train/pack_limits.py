@@ -22,7 +22,7 @@ def check_pack(net: Network, count: int, flag: str) -> None:
 
 
 def check_memory_for(net: Network, trials: Trials, flag: str) -> None:
-    """Raise NnError, which says how many fit, if the networks of so many trials do not fit the free memory."""
+    """Raise NnError, which says how many fit, if the networks of the trials do not fit the free memory."""
     needed = np.cumsum([bytes_for(net, trial) for trial in trials.each])
     there = available_memory()
     if there is not None and needed[-1] > there:

@@ -114,7 +114,7 @@ class TrainingRows:
 
     @property
     def rows_by_weight(self) -> float:
-        """The training rows by their weight: makes a loss by rows one by weights; 1 where the weight is not known."""
+        """Return training rows per weight: turns a loss by rows into one by weights; 1 where the weight is unknown."""
         return self.count / self.weight if self.weight else 1.0
 
     @property

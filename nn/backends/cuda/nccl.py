@@ -63,7 +63,7 @@ class Communicator:
     """A member's NCCL communicator."""
 
     def __init__(self, unique: str, rank: int, size: int, device: int):
-        """Waits for the other members. NnError if they do not come within cluster.limit_seconds."""
+        """Wait for the other members. Raises NnError if they do not come within cluster.limit_seconds."""
         self.ffi, self.lib = library()
         self._comm = None
         outcome: list[BaseException | None] = []
