@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from support.effort import examples
+from support.tables import counts
 
 import nn
 from nn.core import extension
@@ -66,10 +67,6 @@ def write_database(frame, path, name="t"):
 
 def plain(value):
     return value if isinstance(value, (int, float, str)) else str(value)
-
-
-def counts(facts):
-    return facts.gaps, facts.numbers, facts.truths, facts.dates, facts.texts
 
 
 def assert_same(table, other, name=""):

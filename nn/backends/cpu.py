@@ -69,16 +69,24 @@ class CpuEngine:
         self._net, self._room = self.ffi.gc(net, self._function("net_free")), 1
         self._layers, self._profile = len(layers), None
         self._layer_names = [layer.item or layer.kind for layer in layers]
-        row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
-        images = any(layer.kind == "conv" for layer in layers)
-        self._block_rows = min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
+        self._block_rows = self._rows_of_a_block(layers)
         self._ranks, self._has_moments = None, True
         if self.rank_group.size > 1:
-            from . import mpi
+            self._join_ranks(distribute)
 
-            self._ranks = mpi.ranks(self.ffi, dtype, distribute, self.rank_group)
-            self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
-            self._call("net_ranks", self._net, self._ranks)
+    def _rows_of_a_block(self, layers) -> int:
+        """Return how many rows are predicted at a time."""
+        row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
+        images = any(layer.kind == "conv" for layer in layers)
+        return min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
+
+    def _join_ranks(self, distribute: str) -> None:
+        """Let the core share batches with the other ranks over MPI."""
+        from . import mpi
+
+        self._ranks = mpi.ranks(self.ffi, self.dtype.name, distribute, self.rank_group)
+        self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
+        self._call("net_ranks", self._net, self._ranks)
 
     def _share_cores(self, threads: int | None) -> int:
         """Return how many threads to use, by default one a core. Ranks that may use the same cores of a host divide

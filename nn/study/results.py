@@ -81,7 +81,7 @@ _MEASURED += ("batch_ms", "cores", "network_bytes")  # of a network that was tra
 
 def _row(path: str, number: int, line: list[str]) -> dict:
     """Return a line of results by column. Raises DataError for what --sweep never writes."""
-    row = {name: _field(name, text) for name, text in zip(COLUMNS, line, strict=True)}
+    row = {name: field(text, name in _TEXTS) for name, text in zip(COLUMNS, line, strict=True)}
     needed = _NEEDED + (_MEASURED if row["status"] == OK else ())
     wrong = [name for name in needed if row[name] is None]
     if row["status"] == OK and not (row["backend"] in TRAITS and _GPUS.fullmatch(row["gpus"] or "")):
@@ -94,8 +94,9 @@ def _row(path: str, number: int, line: list[str]) -> dict:
     return row
 
 
-def _field(name: str, text: str) -> str | float | None:
-    if name in _TEXTS:
+def field(text: str, is_text: bool) -> str | float | None:
+    """Return a field of a file of results, None where it is empty or no finite number."""
+    if is_text:
         return text or None
     try:
         number = float(text)

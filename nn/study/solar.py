@@ -17,7 +17,7 @@ from datetime import datetime
 
 import numpy as np
 
-from ..core import extension
+from ..core.random import uniform
 from ..data.source import read_blocks
 from ..ds import Dataset
 from ..utils import DataError, UsageError, atomic_file, log
@@ -69,12 +69,12 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
     """
     if rows < 1 or stations < 1 or not step > 0:
         raise UsageError(f"clouds: {rows} rows of {stations} stations every {step:g} s; expected all above 0")
-    places = FIELD * _uniform(2 * stations, seed, STREAM).reshape(stations, 2)
-    length = LONGEST * (SHORTEST / LONGEST) ** _uniform(WAVES, seed, STREAM + 1)
-    direction, phase = (2 * math.pi * _uniform(WAVES, seed, STREAM + n) for n in (2, 3))
+    places = FIELD * uniform(2 * stations, seed, STREAM).reshape(stations, 2)
+    length = LONGEST * (SHORTEST / LONGEST) ** uniform(WAVES, seed, STREAM + 1)
+    direction, phase = (2 * math.pi * uniform(WAVES, seed, STREAM + n) for n in (2, 3))
     number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])  # (2, waves), 1/m
     own = (
-        0.15 * 2 * math.pi * (_uniform(WAVES, seed, STREAM + 4) - 0.5) / 60
+        0.15 * 2 * math.pi * (uniform(WAVES, seed, STREAM + 4) - 0.5) / 60
     )  # 1/s: what does not come with the wind
     strength = length / np.sqrt((length**2).sum() / 2)  # the sum's deviation is 1
     rate = own - np.array(WIND) @ number
@@ -96,13 +96,6 @@ def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
     """Return W/m2 of a day without clouds, `elapsed` seconds of daytime after the first morning."""
     hour = (DAY_BEGINS + elapsed % DAY_SECONDS) / 3600
     return CLEAR_SKY * np.cos(math.pi * (hour - 12) / 14)
-
-
-def _uniform(n: int, seed: int, stream: int) -> np.ndarray:
-    ffi, lib = extension("seq")
-    out = np.empty(n)
-    lib.nn_uniform(ffi.cast("double *", out.ctypes.data), n, seed, stream)
-    return out
 
 
 # ---------------------------------------------------------------- files

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from ..core.metrics import METRICS
 from ..train.vary import SETTINGS
 from ..utils import DataError, InputNotFound, check_writable, os_reason
-from .results import append_lines, csv_lines
+from .results import append_lines, csv_lines, field
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
@@ -88,14 +87,4 @@ def read_trials(path: str) -> list[dict]:
 
 
 def _row(line: list[str]) -> dict:
-    return {name: _field(name, text) for name, text in zip(COLUMNS, line, strict=True)}
-
-
-def _field(name: str, text: str) -> str | float | None:
-    if name in TEXTS:
-        return text or None
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    return {name: field(text, name in TEXTS) for name, text in zip(COLUMNS, line, strict=True)}

@@ -51,8 +51,7 @@ class TrainingRows:
         refit: bool = False,
         split: Split | None = None,
     ):
-        self._net = net
-        used = without_validation(options) if refit else options
+        self._net, used = net, without_validation(options) if refit else options
         if split is None:
             split = split_of(ds, used, net.seed, remark=not refit)
         elif refit:
@@ -68,23 +67,25 @@ class TrainingRows:
         self._has_weights = getattr(ds, "weights", None) is not None
         needed = window or is_decided_later(options) or (self.is_validated and options.monitored.name != LOSS)
         self._data = ds if needed else None  # else the engine's copy is enough
-        self.loaded = self.windows = None  # loaded: what the engine computes with now
+        self.loaded = self.windows = self.weights = None  # loaded: what the engine computes with now
         convert = partial(_engine_rows, net, self.of_classes)
         if window:
             judging = ds.nothing if refit or self._file else ds.validation if self.is_validated else ds.holdout
             batches = options.batch_number, VALIDATION_ROWS * rank_group.size
             place = rank_group.rank, rank_group.size
             self.windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
-            self.weights = None
         else:
-            arrays = convert(ds)
-            self.weights = arrays[2] if len(arrays) > 2 else None
-            check_any_weight(self.weights, self._training, "training")
-            check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
-            self.loaded = net.engine.load(*arrays)
+            self._load(convert(ds))
         if self._file:
             self._file_arrays = convert(self._file)
             self._file_loaded = net.engine.load(*self._file_arrays)
+
+    def _load(self, arrays: tuple[np.ndarray, ...]) -> None:
+        """Let the engine load all rows. Raises DataError if all training rows, or all judged ones, have weight 0."""
+        self.weights = arrays[2] if len(arrays) > 2 else None
+        check_any_weight(self.weights, self._training, "training")
+        check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
+        self.loaded = self._net.engine.load(*arrays)
 
     def _validation_file(self, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
         """Return the data set that --validation names; None where it is a share, or there is none."""
