@@ -115,10 +115,10 @@ def _explain(error: BaseException) -> tuple[str, int]:
 
 def _explain_import(error: ImportError) -> str:
     """Return the line for a library that is there but cannot be loaded, most often for want of memory."""
-    told = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
-    if any(word in text for text in told for word in ("failed to map", "cannot allocate", "Cannot allocate")):
+    texts = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
+    if any(word in text for text in texts for word in ("failed to map", "cannot allocate", "Cannot allocate")):
         return "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
-    first = next((line for text in reversed(told) for line in text.splitlines() if line.strip()), "")
+    first = next((line for text in reversed(texts) for line in text.splitlines() if line.strip()), "")
     return f"a library cannot be loaded ({first.strip()}); install nn again, or run with --debug to see more"
 
 

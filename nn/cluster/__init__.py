@@ -20,7 +20,7 @@ import sys
 from .. import __version__
 from ..utils import UsageError
 from .launch import START, Launch, check_is_mpi, launch, limit_seconds
-from .rank_group import ALONE, AlreadyReported, RankGroup, told_by_rank_0
+from .rank_group import ALONE, AlreadyReported, RankGroup, reported_by_rank_0
 
 __all__ = [
     "ALONE", "AlreadyReported", "Launch", "RankGroup", "current", "end", "expect_one", "expect_ranks", "join", "launch",
@@ -75,7 +75,7 @@ def expect_one() -> None:
         f"{found.by} started {found.size} trainings, each of which would write --model: add --distribute mirrored to "
         "share the work, start only one, or add --force if they are separate trainings"
     )
-    raise told_by_rank_0(error, found.rank)
+    raise reported_by_rank_0(error, found.rank)
 
 
 def end(code: int, text: str | None = None) -> int:

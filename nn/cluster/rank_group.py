@@ -85,7 +85,7 @@ class AlreadyReported(NnError):
         self.exit_code = exit_code
 
 
-def told_by_rank_0(error: NnError, rank: int) -> NnError:
+def reported_by_rank_0(error: NnError, rank: int) -> NnError:
     """Return the error that this rank raises where all meet the same one, but cannot tell each other."""
     if rank == 0:
         return error

@@ -48,7 +48,7 @@ def reads_of(path: str, name, choices: list[ColumnChoice], facts: list[ColumnFac
         reads.append(wanted)
         place = _obstacle(wanted, found)
         if place:
-            obstacles.append(_told(name(choice.column), wanted, found, place))
+            obstacles.append(_mismatch(name(choice.column), wanted, found, place))
     if obstacles:
         more = len(obstacles) - _MOST_OBSTACLES
         rest = [f"and {more} columns more"] if more > 0 else []
@@ -82,7 +82,7 @@ def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:
     return found.not_date if wanted == "date" else None
 
 
-def _told(name: str, wanted: str, found: ColumnFacts, place: Place) -> str:
+def _mismatch(name: str, wanted: str, found: ColumnFacts, place: Place) -> str:
     """Return the obstacle of a column, with both cures."""
     if place is found.infinite and wanted == "number":
         return f'{place.row}, {name}: found "{_short(place.text)}", expected a finite number; correct it'

@@ -90,7 +90,7 @@ class Columns:
     # ---- what the columns hold
 
     def use(self, read: Callable[[Columns], Result]) -> Result:
-        """Return read(columns), with the columns as what their fields are: told by a person, a model or the fields.
+        """Return read(columns), with the columns as their fields are: by the choice of a person, a model or the fields.
 
         Where a first look at the fields was wrong, `read` fails with a DataError and is called a second time.
         """
@@ -295,9 +295,9 @@ class Columns:
             return self
         if len(useless) == len(self.features):
             some = list(useless.items())[:_MOST_TOLD]
-            told = ", ".join(f"{self.files.column(self.features[i])} ({why})" for i, why in some)
-            told += f" and {len(useless) - len(some)} more" if len(useless) > len(some) else ""
-            raise DataError(f"{self.files.path}: no input columns left, expected features; left out: {told}")
+            reasons = ", ".join(f"{self.files.column(self.features[i])} ({why})" for i, why in some)
+            reasons += f" and {len(useless) - len(some)} more" if len(useless) > len(some) else ""
+            raise DataError(f"{self.files.path}: no input columns left, expected features; left out: {reasons}")
         kept = [i for i in range(len(self.features)) if i not in useless]
         return replace(
             self,
@@ -371,9 +371,9 @@ class Columns:
         if not self.left_out or len(self.features) + len(self.left_out) != width:
             found = len(self.features) if self.schema.target is not None else self.files.columns
             raise DataError(_column_mismatch(self.files, found, self.schema))
-        told = ", ".join(f"{self._plain_name(column)} ({why})" for column, why in self.left_out)
+        reasons = ", ".join(f"{self._plain_name(column)} ({why})" for column, why in self.left_out)
         raise DataError(
-            f"{self.files.path}: {len(self.features)} columns are inputs, expected {width}; left out: {told}; begin "
+            f"{self.files.path}: {len(self.features)} columns are inputs, expected {width}; left out: {reasons}; begin "
             f"--layers with {len(self.features)} or auto, or keep a column by --numbers or --categories"
         )
 

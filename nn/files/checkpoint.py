@@ -155,7 +155,7 @@ class Checkpoint:
     def save(self, fingerprint: Fingerprint, position: Position, vectors: dict[str, np.ndarray]) -> None:
         """Write the state as it is now, in a thread of its own while the training goes on.
 
-        vectors: copies, as fingerprint.vectors lists them. A failure is told and kept as `failure`.
+        vectors: copies, as fingerprint.vectors lists them. A failure is reported, and kept as `failure`.
         """
         counts = {name: getattr(position, name) for name in COUNTS}
         self.write_later(fingerprint, counts, {**vectors, **position.arrays()})

@@ -47,8 +47,8 @@ def about_training(ds) -> str:
     """Return a data set in one line, and one more for each thing that a person should know of how it was read."""
     lines = [about(ds)]
     if ds.left_out:
-        told = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
-        lines.append(f"left out: {told}; --numbers or --categories keeps a column")
+        reasons = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
+        lines.append(f"left out: {reasons}; --numbers or --categories keeps a column")
     if ds.unlabelled:
         lines.append(f"left out: {ds.unlabelled} rows without a target")
     return "\n".join([*lines, *ds.remarks])

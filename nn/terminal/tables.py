@@ -113,9 +113,9 @@ def _effort_report(result: dict) -> None:
         print(f"weight {chosen['weight']}: {chosen['flags']}")
     names = {**RATES, **NUMBERS}
     figures = {name: result["out_of_fold"][name] for name in OF_EFFORT if name in result["out_of_fold"]}
-    told = [f"{names[name]} {number_text(value)}" for name, value in figures.items()]
+    measured = [f"{names[name]} {number_text(value)}" for name, value in figures.items()]
     chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-    print(f"effort {result['effort']}: {chosen}; out of fold: {', '.join(told)}")
+    print(f"effort {result['effort']}: {chosen}; out of fold: {', '.join(measured)}")
 
 
 OF_EFFORT = ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")

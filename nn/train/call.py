@@ -61,9 +61,9 @@ def train(
 ) -> dict:
     """Train a network on a data set, from the parameters it has. Returns the figures of `--json`.
 
-    None: the default of `nn --help`. batch_size: another name of batch_number, rows of a batch. callback: is told what
-    happens; progress: its former name. The network then holds the trained parameters, the scaling, names, history and
-    settings.
+    None: the default of `nn --help`. batch_size: another name of batch_number, rows of a batch. callback: an object
+    with methods of watch.Callback; progress: its former name. The network then holds the trained parameters, the
+    scaling, names, history and settings.
 
     ds: rows in memory, or a StreamedDataset, whose rows are read window by window while they are trained on; give its
     holdout and seed to `load` too, which saves a pass over the files.
@@ -82,7 +82,7 @@ def train(
     validation rows too, for as many epochs as were best. "fold": the network of each fold is judged by the rows that
     test it, so that all others train it. split_seed: draws held-out and validation rows (net.seed).
 
-    number_embedding: what columns of numbers become beside themselves, decided by the training rows: linear (nothing),
+    number_embedding: inputs added to each column of numbers, decided by the training rows: linear (none),
     piecesN (N pieces of the axis, by quantiles), wavesN or wavesN:DEVIATION (N waves, first frequencies of this
     deviation). None: pieces where one value is the usual one. A network that has its encoding keeps it.
 
@@ -123,7 +123,7 @@ def train(
     if not isinstance(checkpoint, Checkpoint):
         saving = Checkpoint(checkpoint, checkpoint_every, resume)
     callback = callback or progress or Callback()
-    told = callback if isinstance(callback, Callbacks) else Callbacks([callback])
+    callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback])
     stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
@@ -131,12 +131,12 @@ def train(
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     trials = _trials(net, ds, options, named, networks, vary, keep, folds)
     if folds is not None:
-        result = _cross_validation(net, ds, options, folds, networks, told, stop, saving, validation_rows)
+        result = _cross_validation(net, ds, options, folds, networks, callbacks, stop, saving, validation_rows)
     elif rows is not None:
-        result = _on_rows(net, ds, options, rows, networks, told, stop, saving, validation_rows)
+        result = _on_rows(net, ds, options, rows, networks, callbacks, stop, saving, validation_rows)
     else:
-        result = _on_all(net, ds, options, networks, told, stop, saving, validation_rows, trials)
-    failures = [*told.failures, *filter(None, [saving.failure])]
+        result = _on_all(net, ds, options, networks, callbacks, stop, saving, validation_rows, trials)
+    failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
         raise SideFileError(failures, result)
     return result

@@ -51,8 +51,8 @@ class CandidateCallback(Callback):
 class Callbacks(Callback):
     """Several callbacks as one, called in their order.
 
-    One that cannot write its file is told of and left out from then on: no training is lost to it. failures: what the
-    files could not be written for.
+    A callback that cannot write its file is reported, and called no more: no training is lost to it. failures: the
+    reasons why files could not be written.
     """
 
     def __init__(self, callbacks: Iterable[Callback]):
