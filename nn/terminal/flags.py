@@ -295,7 +295,7 @@ FLAGS = [
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),
     _name_of("effort", TRAINING, EFFORTS, "standard, without --layers; chooses network, training, members for a table"),
-    _name_of("monitor", TRAINING, MONITORS, "loss; what makes an epoch better", keyword_of="train"),
+    _name_of("monitor", TRAINING, MONITORS, "loss; the metric that the best epoch is chosen by", keyword_of="train"),
     Flag(
         "refit", TRAINING, "Then train once more for the best number of epochs, on the --validation rows too.",
         keyword_of="train",
