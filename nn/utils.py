@@ -393,18 +393,32 @@ def available_memory() -> int | None:
     The smaller of what the system has free and the control group's limit; the group's use counts caches too, which
     the system would give up.
     """
-    limits = []
+    return min([*_free_memory(), *_group_memory()], default=None)
+
+
+def memory_left() -> int | None:
+    """Return the bytes that this process may still take, None where the system does not say."""
+    return min([*_free_memory(), *(max(0, limit - resident_bytes()) for limit in _group_memory())], default=None)
+
+
+def _free_memory() -> list[int]:
+    """Return the free memory of the machine, where the system says."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
-        limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        return [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     except (OSError, ValueError, IndexError):
-        pass
+        return []
+
+
+def _group_memory() -> list[int]:
+    """Return the limits of the control group, where there are some."""
+    limits = []
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
             limits.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
         except (OSError, ValueError):  # "max": no limit
             continue
-    return min(limits, default=None)
+    return limits
 
 
 def resident_bytes() -> int:

@@ -137,7 +137,7 @@ def test_gpus_are_counted_or_named(text, numbers):
     assert nn.Network(SMALL, "binary", backend="cuda", gpus=text).gpus == numbers
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "0,0", "a", "1,x", ",", "1.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "0,0", "a", "1,x", ",", "1.5", "1025", "9" * 12])
 def test_gpus_that_make_no_sense_are_wrong_use(text):
     with pytest.raises(UsageError, match="--gpus .*how many GPUs"):
         nn.Network(SMALL, "binary", gpus=text)

@@ -1,6 +1,8 @@
 """Files that no person writes: numbers at the ends of float64, small files that would fill the memory, odd headers."""
 
+import contextlib
 import gzip
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import nn
+from nn.data import source
 from nn.utils import DataError
 
 
@@ -164,3 +167,76 @@ def assert_refused(path):
     lines = ended.stderr.splitlines()
     assert ended.returncode in (2, 65) and len(lines) == 1 and lines[0].startswith(f"nn: {path}"), ended.stderr
     assert len(lines[0]) < 400
+
+
+# -- archives and databases that promise more than they hold -------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [10**10, 4])
+@pytest.mark.parametrize("kind", ["<U0", "|S0", "<f8"])
+def test_an_empty_array_is_refused_whatever_its_shape(tmp_path, rows, kind):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name, shape, of in (("x", (rows, 0), "<f4"), ("y", (rows, 0) if kind == "<f8" else (rows,), kind)):
+            header = f"{{'descr': '{of}', 'fortran_order': False, 'shape': {shape}, }}"
+            archive.writestr(f"{name}.npy", npy(header)[:-48])
+    with pytest.raises(DataError, match="array x of shape .* is empty"):
+        nn.load(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("recursive", ["RECURSIVE ", ""])
+def test_a_view_without_end_is_refused(tmp_path, recursive):
+    query = f"WITH {recursive}c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x, x FROM c"
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute(f"CREATE VIEW v(a, y) AS {query}")
+    with pytest.raises(DataError, match="not authorized"):
+        nn.load(str(tmp_path / "a.db"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="sqlite3 has no limits before Python 3.11")
+def test_a_view_of_long_values_is_refused(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute("CREATE VIEW v(a, y) AS SELECT 1, hex(zeroblob(100000000))")
+    with pytest.raises(DataError, match="too big"):
+        nn.load(str(tmp_path / "a.db"))
+
+
+# -- packed files that unpack to more than the memory --------------------------------------------------------
+
+
+def packed_csv(path, rows):
+    path.write_bytes(gzip.compress(b"a,b,y\n" + b"1,2,0\n3,4,1\n" * (rows // 2), 1))
+    return str(path)
+
+
+def packed_images(path, rows):
+    images = path.with_name("a-images-idx3-ubyte")
+    images.write_bytes(gzip.compress(struct.pack(">4B3I", 0, 0, 8, 3, rows, 4, 4) + bytes(16 * rows), 1))
+    path.with_name("a-labels-idx1-ubyte").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, rows) + bytes(rows))
+    return str(images)
+
+
+def packed_arrays(path, rows):
+    np.savez_compressed(path.with_suffix(".npz"), x=np.zeros((rows, 4), np.float32), y=np.arange(rows) % 2)
+    return str(path.with_suffix(".npz"))
+
+
+@pytest.mark.parametrize("write", [packed_csv, packed_images, packed_arrays])
+def test_a_packed_file_ends_with_a_line_before_the_memory_does(tmp_path, monkeypatch, write):
+    path = write(tmp_path / "a", rows=1_200_000)
+    monkeypatch.setattr(source, "WATCHED_BYTES", 1 << 22)
+    monkeypatch.setattr(source, "memory_left", lambda: 5 << 20)
+    with pytest.raises(DataError, match=r": its rows need at least \d+ MiB more, but only 5 MiB of memory are left;"):
+        nn.load(path)
+    monkeypatch.setattr(source, "memory_left", lambda: None)
+    assert nn.load(path).rows == 1_200_000
+
+
+def test_the_time_for_a_packed_file_grows_with_what_it_unpacks_to(tmp_path):
+    """Eight times the rows take at most 16 times the time; where it grows with the square it is 64."""
+    seconds = []
+    for rows in (50_000, 50_000, 400_000):
+        path = packed_csv(tmp_path / "a.csv.gz", rows)
+        start = time.process_time()
+        assert nn.load(path).rows == rows
+        seconds.append(time.process_time() - start)
+    assert seconds[2] < 16 * seconds[1] + 1

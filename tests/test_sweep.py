@@ -62,6 +62,8 @@ def test_an_entry_is_called_by_its_settings_alone(folder):
         ({"parts": 3}, "parts"),
         ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
         ({"layers": ["50,5,1", [50, 5, 1]]}, "layers: found [50, 5, 1], expected text"),
+        ({"data": {"path": 3}}, "data: path: found 3, expected the name of a file"),
+        ({name: [*range(100)] for name in ("seed", "epochs", "threads")}, "2000000 more combinations of its values"),
     ],
 )
 def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):

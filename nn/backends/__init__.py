@@ -49,14 +49,17 @@ DISTRIBUTIONS = {
     "central": "one device holds the parameters, the others fetch them for each batch",
 }
 
+MOST_GPUS = 1024  # of a process
+
+
 def device_numbers(gpus: str | int) -> tuple[int, ...]:
     """Return the GPUs that `--gpus` names: 2, the first two; 0,2 those; 2, that one alone. Raises ValueError."""
     text = str(gpus)
     if "," not in text:
-        numbers = tuple(range(int(text)))
+        numbers = tuple(range(min(int(text), MOST_GPUS + 1)))
     else:
         numbers = tuple(int(word) for word in text.removesuffix(",").split(","))
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+    if not 0 < len(numbers) <= MOST_GPUS or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise ValueError(text)
     return numbers
 

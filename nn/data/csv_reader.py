@@ -247,7 +247,7 @@ class CsvReader(_Lines):
         widest = max(count * dtype.itemsize for count, dtype in (*columns.values(), (csv.ids, _PLACE)))
         self.block_rows = rows or max(1, GROWING_BYTES // max(1, widest))
         self._blocks = {
-            member: GrowingRows((count,), dtype, self.block_rows)
+            member: GrowingRows((count,), dtype, self.block_rows, self._head.path)
             for member, (count, dtype) in columns.items()
             if count or member in ("x", "y")
         }

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log
 from .arrays import Arrays, kept_numbers
-from .source import GrowingRows, Source
+from .source import GrowingRows, Source, check_room
 from .targets import Targets
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -72,6 +72,8 @@ def _idx_array(path: str, digest) -> np.ndarray:
         kind = np.dtype(IDX_TYPES[magic[2]])
         expected = math.prod(shape) * kind.itemsize
         fits = expected <= source.most
+        if fits and source.is_gzip:
+            check_room(path, expected)
         array = np.empty(shape if fits and expected else 0, kind)
         found = source.fill(array)
         if found < expected or source.read(1):
@@ -113,7 +115,7 @@ def _label_targets(labels_path: str, path: str, labels: np.ndarray, rows: int, *
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
     digest = hashlib.sha256()
-    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
+    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8, path=path), []
     rows = 0
     with Source(path, digest) as source:
         while block := source.read(pixels.capacity * CIFAR_RECORD):

@@ -13,7 +13,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
 from .arrays import Arrays, check_finite, kept_numbers
 from .npy_table import read_npy_header
-from .source import DEFLATE_RATIO
+from .source import DEFLATE_RATIO, check_room
 from .targets import Targets
 
 
@@ -70,6 +70,9 @@ def _npy_array(archive: zipfile.ZipFile, member: str, path: str) -> np.ndarray:
             )
         if math.prod(shape) * kind.itemsize != info.file_size - file.tell():
             raise ValueError(f"{member} is not as long as its header says")
+        if info.file_size == file.tell():
+            raise DataError(f"{path}: array {member[:-4]} of shape {shape} and type {kind} is empty; add the data")
+        check_room(path, info.file_size)
         array = np.empty(shape, kind, order="F" if in_columns else "C")
         if array.size:
             view, done = memoryview(array.reshape(-1, order="A").view(np.uint8)), 0

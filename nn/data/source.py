@@ -18,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, os_reason
+from ..utils import DataError, InputNotFound, memory_left, os_reason
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GROWING_BYTES = 1 << 22  # of a block of GrowingRows
+WATCHED_BYTES = 1 << 28  # of rows, after which the memory that is left is looked at
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".npy", ".parquet", ".arrow", ".feather")
 
@@ -239,14 +240,25 @@ def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iter
             yield block
 
 
+def check_room(path: str | os.PathLike, size: int) -> None:
+    """Raise DataError if there is less memory left than `size` bytes."""
+    left = memory_left()
+    if left is not None and size > left:
+        raise DataError(
+            f"{path}: its rows need at least {size >> 20} MiB more, but only {left >> 20} MiB of memory are left; use "
+            f"fewer rows, or unpack a table that is gzipped and use --memory"
+        )
+
+
 class GrowingRows:
     """Rows whose number is not known yet: collected in blocks and joined once, in little more memory.
 
-    capacity: rows of a block; None: as many as fill 4 MiB.
+    capacity: rows of a block; None: as many as fill 4 MiB. path: how errors call the rows. Raises DataError where there
+    soon is no memory for more: a small gzip file may hold any number of rows.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None):
-        self.dtype, self._shape = np.dtype(dtype), shape
+    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None, path: str | os.PathLike = "data"):
+        self.dtype, self._shape, self._path, self._unwatched = np.dtype(dtype), shape, path, 0
         row_bytes = self.dtype.itemsize * math.prod(shape)
         self.capacity = capacity or max(1, GROWING_BYTES // max(1, row_bytes))
         self._blocks: list[np.ndarray] = []
@@ -254,10 +266,18 @@ class GrowingRows:
     def new_block(self) -> np.ndarray:
         """Return a new block (capacity, *shape) to be filled; those before must be full."""
         shape = (self.capacity, *self._shape)
+        self._watch(math.prod(shape) * self.dtype.itemsize)
         # not from the heap: the heap keeps a freed block while anything above it is in use
         memory = mmap.mmap(-1, max(1, math.prod(shape) * self.dtype.itemsize))
         self._blocks.append(np.frombuffer(memory, self.dtype, math.prod(shape)).reshape(shape))
         return self._blocks[-1]
+
+    def _watch(self, size: int) -> None:
+        """Check now and then, behind the first block, that there is room for more."""
+        self._unwatched += size if self._blocks else 0
+        if self._unwatched >= WATCHED_BYTES:
+            check_room(self._path, 2 * self._unwatched)
+            self._unwatched = 0
 
     def joined(self, rows: int) -> np.ndarray:
         """Return the first `rows` rows as one array; each block is freed as soon as it has been copied."""

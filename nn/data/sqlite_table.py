@@ -19,6 +19,7 @@ from .table_files import AS_FOUND, ReadOptions
 SQLITE = b"SQLite format 3\0"  # how the files begin
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
+_LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing
 _RECURSIVE = 33  # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
 
 
@@ -101,6 +102,8 @@ class _Database:
                 for setting in _CAUTIOUS:
                     connection.execute(setting)
                 connection.set_authorizer(_authorize)
+                if hasattr(connection, "setlimit"):  # Python 3.11
+                    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + Path(self.file).stat().st_size)
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())

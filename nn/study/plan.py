@@ -15,6 +15,7 @@ import hashlib
 import inspect
 import itertools
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ NO_KEYS = {
     "checkpoint_every",
     "resume",
 }  # arguments that are no flags, or not for a plan
+MOST_ENTRIES = 100_000  # of a plan
 PLAN_KEYS = {
     "name": "of the plan, the file's name by default",
     "data": "the data to learn from: DATA_KEYS",
@@ -106,12 +108,17 @@ def read_plan(path: str) -> list[Entry]:
     parts = plan.pop("parts", [{}])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise UsageError(f"{path}: parts: expected a list of objects")
-    settings = [entry for part in parts for entry in _combinations(path, {**plan, **part})]
-    unique = {json.dumps(entry, sort_keys=True): entry for entry in settings}
+    settings: list[dict] = []
+    for part in parts:
+        settings += _combinations(path, {**plan, **part}, MOST_ENTRIES - len(settings))
+    try:
+        unique = {json.dumps(entry, sort_keys=True): entry for entry in settings}
+    except TypeError as error:  # a date in TOML
+        raise UsageError(f"{path}: a value that no flag has ({error}), expected numbers, texts and truths") from error
     return [Entry(name, index, entry, Path(path).parent) for index, entry in enumerate(unique.values())]
 
 
-def _combinations(path: str, part: dict) -> Iterable[dict]:
+def _combinations(path: str, part: dict, most: int) -> Iterable[dict]:
     of_network, of_training = flag_names()
     known = {*of_network, *of_training, "data", "batches"}
     for key in part:
@@ -129,6 +136,9 @@ def _combinations(path: str, part: dict) -> Iterable[dict]:
         raise UsageError(f"{path}: data: expected one of path, series and clouds")
     if part["data"].get("form", "table") not in ("table", "maps"):
         raise UsageError(f"{path}: data: form {part['data']['form']}: expected table or maps")
+    for key in {"path", "test", "series", "stations"} & part["data"].keys():
+        if not isinstance(part["data"][key], str):
+            raise UsageError(f"{path}: data: {key}: found {part['data'][key]}, expected the name of a file")
     for layers in part["layers"] if isinstance(part["layers"], list) else [part["layers"]]:
         if not isinstance(layers, str):
             raise UsageError(f"{path}: layers: found {json.dumps(layers)}, expected text such as \"30,60,10,1\"")
@@ -137,6 +147,9 @@ def _combinations(path: str, part: dict) -> Iterable[dict]:
         [(key, value) for value in (values if isinstance(values, list) else [values])]
         for key, values in part.items()
     ]
+    count = math.prod(map(len, axes))
+    if count > most:
+        raise UsageError(f"{path}: {count} more combinations of its values, expected at most {MOST_ENTRIES} in all")
     return map(dict, itertools.product(*axes))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -18,6 +19,7 @@ from . import c_reader
 from .targets import TARGETS, folder_of_inputs
 
 SILENT_SECONDS = 60  # after which a worker hangs
+MOST_DEATHS = 10  # of workers, after which a target is given up
 
 
 @dataclass
@@ -66,11 +68,24 @@ class Campaign:
             return self._watch(name, folder, until)
 
     def _watch(self, name: str, folder: Path, until: float | None) -> Result:
-        """Start a worker, and end it where it hangs."""
+        """Let one worker after another read until the end: of some inputs a worker dies."""
+        whole = Result()
+        for deaths in range(MOST_DEATHS):
+            runs = self.runs and self.runs - whole.inputs
+            result, why = self._watch_worker(name, folder, self._command(name, folder, until, runs, self.seed + deaths))
+            whole.inputs, whole.seconds = whole.inputs + result.inputs, whole.seconds + result.seconds
+            whole.coverage = whole.coverage or result.coverage
+            whole.findings += result.findings
+            if why is None:
+                break
+            _keep(name, whole, why, folder / "current")
+        return whole
+
+    def _watch_worker(self, name: str, folder: Path, command: list[str]) -> tuple[Result, str | None]:
+        """Start a worker, and end it where it hangs. Return what came of it, and why it has died."""
         result = Result()
         with open(folder / "stderr", "wb") as stderr:
-            pipes = {"stdout": subprocess.PIPE, "stderr": stderr}
-            worker = subprocess.Popen(self._command(name, folder, until), **pipes, env=_environment())
+            worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=_environment())
             timer = _Silence(worker)
             try:
                 for line in worker.stdout:
@@ -82,17 +97,15 @@ class Campaign:
                 worker.kill()
                 worker.wait()
         told = (folder / "stderr").read_bytes().decode(errors="replace")
-        if code:
-            why = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}: {told.strip()[-300:]}"
-            _keep(name, result, f"{why}{' after a silence' if timer.has_rung else ''}", folder / "current")
         covered = [int(count) for count in re.findall(r" cov: (\d+) ", told)]
         result.coverage = (covered[0], covered[-1]) if covered else None
-        return result
+        why = _death(code, told) if code else None
+        return result, f"{why} after a silence" if why and timer.has_rung else why
 
-    def _command(self, name: str, folder: Path, until: float | None) -> list[str]:
+    def _command(self, name: str, folder: Path, until: float | None, runs: int | None, seed: int) -> list[str]:
         command = [sys.executable, "-m", f"{__package__}.worker", "--target", name, "--folder", str(folder)]
-        command += ["--seed", str(self.seed), *(["--guided"] if self.is_guided else [])]
-        command += [] if self.runs is None else ["--runs", str(self.runs)]
+        command += ["--seed", str(seed), *(["--guided"] if self.is_guided else [])]
+        command += [] if runs is None else ["--runs", str(runs)]
         command += [] if until is None else ["--until", str(until)]
         return command + ([] if self.corpus is None else ["--corpus", str(self.corpus / name)])
 
@@ -109,6 +122,14 @@ class Campaign:
             return result
 
 
+def _death(code: int, told: str) -> str:
+    """Return why a worker has died: the signal, or the last lines that are no account of libFuzzer's."""
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}"
+    lines = [line.strip() for line in told.splitlines() if line.strip() and line[0] != "#" and len(line) < 500]
+    return f"exit code {code}: {' | '.join(lines[-8:])}"
+
+
 def _take(name: str, result: Result, facts: dict, folder: Path) -> None:
     """Add what a worker tells in one line."""
     if "finding" in facts:
@@ -118,8 +139,9 @@ def _take(name: str, result: Result, facts: dict, folder: Path) -> None:
 
 
 def _keep(name: str, result: Result, what: str, file: Path) -> None:
-    kept = f"finding-{name}-{len(result.findings)}"
-    Path(kept).write_bytes(file.read_bytes() if file.exists() else b"")
+    data = file.read_bytes() if file.exists() else b""
+    kept = f"finding-{name}-{hashlib.sha256(data).hexdigest()[:8]}"
+    Path(kept).write_bytes(data)
     result.findings.append(f"{kept}: {what}")
 
 
