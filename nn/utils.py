@@ -139,6 +139,14 @@ def cut_line(line: str) -> str:
     return f"{line[: LONGEST_LINE - 305]} ... {line[-300:]}"
 
 
+def is_file_name(text: str) -> bool:
+    """Return whether a text may be a file's name: no NUL, and no half of a pair of surrogates."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def os_reason(error: OSError) -> str:
     """Return the operating system's own words, without the path and number that Python adds."""
     return error.strerror or str(error)

@@ -15,7 +15,7 @@ from ..data.encoding import Encoding
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
-from ..utils import DataError, UsageError
+from ..utils import DataError, UsageError, is_file_name
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
@@ -159,8 +159,10 @@ def _is_scaling(value) -> bool:
 
 
 def _is_dataset(value) -> bool:
-    return isinstance(value, dict) and all(
-        key in value and _optional(_is_text)(value[key]) for key in ("path", "sha256")
+    return (
+        isinstance(value, dict)
+        and all(key in value and _optional(_is_text)(value[key]) for key in ("path", "sha256"))
+        and is_file_name(value["path"] or "")
     )
 
 
@@ -170,7 +172,42 @@ def _is_history(value) -> bool:
         and _is_numbers(value.get("loss"))
         and "val_loss" in value
         and _optional(_is_numbers)(value["val_loss"])
+        and _optional(_are_metrics)(value.get("val_metric"))
     )
+
+
+def _are_metrics(value) -> bool:
+    return isinstance(value, list) and all(map(_optional(_is_number), value))
+
+
+def _is_choice(value) -> bool:
+    return _is_text(value) or _is_whole(value)
+
+
+def _are_places(value) -> bool:
+    return isinstance(value, list) and all(_is_whole(place) and place >= 0 for place in value)
+
+
+def _are_choices(value) -> bool:
+    """Return True for what ColumnChoices.kept writes."""
+    return isinstance(value, dict) and value.keys() <= set(_CHOICES) and all(map(_is_choice, value.values()))
+
+
+_CHOICES = ("id", "missing", "separator", "header", "weight", "group", "time")
+_CONFIG = {  # settings that later uses of a model read; the others are only shown
+    "target": lambda value: value is None or _is_choice(value),
+    "table": _are_choices,
+    "left_out": _are_places,
+    "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
+    "holdout": lambda value: _is_number(value) and 0 <= value < 1,
+    "window": lambda value: value is None or _is_whole(value),
+    "folds": lambda value: _is_whole(value) and value > 0,
+    "monitor": lambda value: value is None or _is_text(value),
+}
+
+
+def _is_config(value) -> bool:
+    return isinstance(value, dict) and all(check(value[key]) for key, check in _CONFIG.items() if key in value)
 
 
 def _optional(check):
@@ -194,7 +231,7 @@ _METADATA = {
     "holdout": (lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
     "dataset": (_optional(_is_dataset), "path and sha256"),
     "history": (_is_history, "lists of numbers"),
-    "config": (lambda value: isinstance(value, dict), "an object"),
+    "config": (_is_config, "an object with the settings of a training"),
 }
 
 

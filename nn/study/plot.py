@@ -507,7 +507,8 @@ def _losses(net):
 
 def _monitor_of(net) -> str:
     """Return the metric that chose the epoch, if there were validation rows."""
-    return net.config.get("monitor") or "loss"
+    name = net.config.get("monitor")
+    return name if name in METRICS else "loss"
 
 
 def _known_metrics(net) -> dict[int, float]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from types import SimpleNamespace
 
-from ..utils import DataError, InputNotFound, UsageError, closest, os_reason
+from ..utils import DataError, InputNotFound, UsageError, closest, is_file_name, os_reason
 
 MOST_BYTES = 1 << 20
 REFUSED = "config"  # a file that names a file: whose flags would win?
@@ -153,20 +152,12 @@ def flag_value(path: str, flag, value):
     else:
         found = json.dumps(value, default=str)
         raise UsageError(f"{path}: {flag.name}: found {found}, expected {flag.value.expected}")
-    if not _is_text(text):
+    if not is_file_name(text):
         raise UsageError(f"{path}: {flag.name}: found a character that no name has, expected {flag.value.expected}")
     try:
         return flag.value(flag.name, text)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def _is_text(text: str) -> bool:
-    """Return whether a text may be a file's name: no NUL, and no half of a pair of surrogates."""
-    try:
-        return b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

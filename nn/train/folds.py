@@ -11,7 +11,7 @@ from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..test import figures_of, remarks
-from ..utils import told_once
+from ..utils import DataError, told_once
 
 NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
 
@@ -38,6 +38,8 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
     (effort): outputs are then their weighted mean. Probabilities are calibrated by the temperature of the network.
     """
     config, folds = net.config, net.config.get("folds", len(net.members))
+    if not 0 < folds <= len(net.members) or "holdout" not in config:
+        raise DataError(f"damaged model: {folds} folds of {len(net.members)} networks; train again")
     seed = config.get("split_seed", net.seed)
     rows = split_rows(ds, config["holdout"], 0.0, seed).training
     return predicted_by_folds(net, ds, fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD))

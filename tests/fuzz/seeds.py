@@ -19,8 +19,8 @@ from nn.study import results, trials
 SPLIT = b"\n<|>\n"  # between the parts of an input that is several files
 MIXED = b'id,colour,size,day,ok,Class\n1,red,2.5,2024-01-31,yes,x\n2,"b ""l""",,2024-02-29 23:59,no,y\n' + b"".join(
     b"%d,%s,%d.5e-3,2023-%02d-01T00:00:00.5+01:00,%s,%s\n"
-    % (n, [b"red", b"blue", b"?"][n % 3], n * 7 % 11, 1 + n, [b"yes", b"no"][n % 2], [b"x", b"y"][n % 2])
-    for n in range(3, 9)
+    % (n, [b"red", b"blue", b"?"][n % 3], n * 7 % 11, 1 + n % 12, [b"yes", b"no"][n % 2], [b"x", b"y"][n % 2])
+    for n in range(3, 13)
 )
 
 
@@ -163,21 +163,25 @@ def m() -> list[bytes]:
     return [b"2\n2 1 \n0.5 \n1 -2.5 \n", b"3\n2 2 2 \n0 1 \n-1e300 3 \n1 2 \n3 4 \n5 6 \n7 8 \n"]
 
 
-def unsigned(data: bytes, key: str) -> bytes:
+ALSO_SAID = {"table": {"id": "id", "missing": "?"}, "left_out": [0], "split_seed": 1, "folds": 1, "monitor": "loss"}
+
+
+def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
     """Return (facts, entries of the arrays, bytes of the arrays) of a model or checkpoint, each on a line.
 
-    targets.signed makes a file of them.
+    targets.signed makes a file of them. config: more settings of the training.
     """
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     facts = json.loads(header.pop("__metadata__")[key])
     del facts["sha256"]
+    facts["config"] |= config or {}
     lines = [json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)]
     return b"\n".join([*lines, data[8 + size :]])
 
 
 def model_facts() -> list[bytes]:
-    return [unsigned(seed, "nn") for seed in model()]
+    return [unsigned(seed, "nn", ALSO_SAID) for seed in model()]
 
 
 def trained_rows() -> nn.Dataset:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import os
+import random
 import sys
 import time
 import warnings
@@ -132,7 +133,14 @@ def _guide(atheris, reading: Reading, given) -> None:
     words = given.folder / "words"
     words.write_text("".join(map(_dictionary_line, reading.target.words)))
     flags = [f"-seed={given.seed % 2**31 + 1}", f"-dict={words}", "-max_len=8192", "-rss_limit_mb=0", "-timeout=0"]
-    atheris.Setup([sys.argv[0], *flags, str(corpus)], reading.read)
+    from .mutation import with_other_values
+
+    def change(data: bytes, most: int, seed: int) -> bytes:
+        """Return another input: changed by libFuzzer or, every other time, JSON with other values."""
+        changed = with_other_values(data, random.Random(seed)) if seed % 2 else data
+        return atheris.Mutate(data, most) if changed == data else changed[:most]  # which Fuzz brings
+
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], reading.read, custom_mutator=change)
     atheris.Fuzz()
 
 
