@@ -33,7 +33,7 @@ _FILE = TensorFile(
     "copy it again, or remove it to start afresh",
     "leave out --resume to start afresh, or say --resume auto",
 )
-_TYPES = {"F32", "F64", "I64", "U32"}
+_TYPES = ("F32", "F64", "I64", "U32")
 
 
 @dataclass
