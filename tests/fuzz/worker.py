@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -111,9 +112,9 @@ class Reading:
 
 
 def _own_stdout():
-    """Return stdout, which from now on is closed to all that readers print."""
+    """Return stdout; what readers print goes to stderr from now on."""
     told_to = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(2, 1)
     return told_to
 
 
@@ -135,12 +136,21 @@ def _guide(atheris, reading: Reading, given) -> None:
     flags = [f"-seed={given.seed % 2**31 + 1}", f"-dict={words}", "-max_len=8192", "-rss_limit_mb=0", "-timeout=0"]
     from .mutation import with_other_values
 
+    def read(data: bytes) -> None:
+        """Read an input; an exception that the judge did not take ends the process, and says why."""
+        try:
+            reading.read(data)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+
     def change(data: bytes, most: int, seed: int) -> bytes:
         """Return another input: changed by libFuzzer or, every other time, JSON with other values."""
         changed = with_other_values(data, random.Random(seed)) if seed % 2 else data
         return atheris.Mutate(data, most) if changed == data else changed[:most]  # which Fuzz brings
 
-    atheris.Setup([sys.argv[0], *flags, str(corpus)], reading.read, custom_mutator=change)
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], read, custom_mutator=change)
     atheris.Fuzz()
 
 
