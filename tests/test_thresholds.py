@@ -15,7 +15,7 @@ import nn
 from nn.core.calibration import best_temperature, logits_of, tempered
 from nn.core.metrics import METRICS, confusion_counts, decide, log_loss, metric, precision_recall_f1
 from nn.core.thresholds import best_threshold, cut_offs
-from nn.train.decision import decide_on
+from nn.train.decision import decide_by, decide_on
 from nn.train.options import Options, options_of
 from nn.utils import DataError, NnError, UsageError
 
@@ -116,6 +116,24 @@ def test_the_threshold_lies_half_way_to_the_next_lower_score():
     assert best_threshold("recall=0.5", truth, scores) == pytest.approx(0.75)  # precision is 1 from both: the higher
     assert best_threshold("fbeta=2", np.array([1, 1]), scores[:2]) == 0.1  # all rows: nothing is lower
     assert best_threshold("cost=1:0", truth, scores) > 0.9  # none
+
+
+@pytest.mark.parametrize("rule", GOALS)
+def test_scores_that_are_no_numbers_choose_no_threshold(rule):
+    """They are of class 1 from no cut-off on, and would be silently missed."""
+    with pytest.raises(DataError, match=f"--threshold {rule}: found nan among the scores"):
+        best_threshold(rule, np.array([0, 1, 1]), np.array([0.1, np.nan, 0.9]))
+
+
+@pytest.mark.parametrize("rule", [{"threshold": "f1"}, {"calibrate": "temperature"}])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
+    net, ds = nn.Network("1,1", "binary"), nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"])
+    given = {**dict.fromkeys(option.name for option in fields(Options)), "epochs": 1, "momentum": 0.0, **rule}
+    scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
+    with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
+        decide_by(net, options_of(net, ds, given), ds.y, scores)
+    assert (net.threshold, net.temperature) == (0.5, 1)
 
 
 def test_scores_that_are_neighbours_are_told_apart():

@@ -80,12 +80,15 @@ def best_threshold(spec: str, truth: np.ndarray, scores: np.ndarray, weights=Non
     least P; recall=R, the largest precision of those whose recall is at least R; cost=FP:FN, the least cost of the
     wrong rows, where a false alarm costs FP and a missed row of class 1 costs FN.
     truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,) or None.
-    Raises UsageError for no such rule and for a precision that no cut-off reaches, DataError if no row is of class 1.
+    Raises UsageError for no such rule and for a precision that no cut-off reaches, DataError if no row is of class 1
+    or a score is nan.
     """
     try:
         name, numbers = parse_rule(spec)
     except ValueError:
         raise UsageError(f"--threshold {spec}: expected {threshold_rules()}") from None
+    if np.isnan(scores).any():
+        raise DataError(f"--threshold {spec}: found nan among the scores to choose it by, expected numbers")
     cuts = cut_offs(np.asarray(truth), np.asarray(scores), weights)
     if not cuts.tp[-1]:
         raise DataError(f"--threshold {spec}: no row to choose it by is of class 1; give a number, or other rows")

@@ -72,7 +72,8 @@ def train(
     ends in the same numbers as an uninterrupted one. checkpoint may also be a files.Checkpoint, which has all three.
 
     threshold: a number, or a rule by which it is found after the last epoch: f1, fbeta=B, precision=P, recall=R,
-    cost=FP:FN. calibrate: none, or temperature, found on validation rows.
+    cost=FP:FN. calibrate: none, or temperature, found on validation rows. With folds both are found on the rows of all
+    folds, each as the network that does not know it predicts it.
 
     Rows of ds.weights above 1 count more, times class_weight: none, balanced, or numbers with commas between them.
     validation: a share of the rows that holdout leaves, a file, a Dataset or a function that reads one as the given

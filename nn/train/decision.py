@@ -17,7 +17,7 @@ from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
 from ..nn_aux import DEFAULT_CALIBRATION, TASKS
-from ..utils import UsageError, log
+from ..utils import NnError, UsageError, log
 from .options import Options
 
 
@@ -46,16 +46,19 @@ def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Option
     chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
     Raises what best_threshold raises.
     """
-    return decide(net, options, *judged(net, ds, rows))
+    return decide_by(net, options, *judged(net, ds, rows))
 
 
-def decide(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None) -> dict:
+def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None) -> dict:
     """Find temperature and threshold by scores that are not calibrated; see decide_on.
 
     truth (rows,), scores (rows, outputs) of the network's dtype, weights (rows,) or None.
+    Raises NnError for scores that are not finite, and what best_threshold raises.
     """
     by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULT_CALIBRATION
     told: dict = {}
+    if by_rule or calibrated:
+        _check_finite(scores)
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
@@ -65,6 +68,15 @@ def decide(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
         told["threshold"] = net.threshold
     return told
+
+
+def _check_finite(scores: np.ndarray) -> None:
+    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
+    if bad:
+        raise NnError(
+            f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
+            "train it again with a smaller --learning_rate or with --scaling standardization"
+        )
 
 
 def mean_scores(each: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..nn_aux import EFFORTS, OF_FOLD
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import CandidateCallback
-from .decision import check_decision, decide, rules_in
+from .decision import check_decision, decide_by, rules_in
 from .folds import out_of_fold
 from .options import Options, options_of
 from .rows import encode
@@ -250,7 +250,7 @@ class Effort:
         net.combine(members, weights)
         rows, _, scores = out_of_fold(net, self._ds)
         ds = self._ds.of_rows(rows)
-        decided = decide(net, self._decision(net), ds.y, scores, ds.weights)
+        decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         described = [(counts[number], self.tried[number][0]) for number in chosen]
         return net, {
             **result,

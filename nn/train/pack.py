@@ -22,7 +22,7 @@ from ..test import remarks
 from ..utils import Stopped, StopRequest, log, told_once
 from ..watch.callbacks import Callback
 from .asks import Ask
-from .decision import check_decision, decide, decide_on, judged, mean_scores
+from .decision import check_decision, decide_by, decide_on, judged, mean_scores
 from .folds import figures_by_fold, predicted_by_folds, summary
 from .halving import SuccessiveHalving
 from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
@@ -300,14 +300,14 @@ class PackTraining:
         if not refitted:
             return decide_on(self.net, *self._rows.shared(False).decisive()[:2], self.options)
         truth, scores, weights = zip(*(self._first[number] for number in refitted), strict=True)
-        return decide(self.net, self.options, truth[0], mean_scores(scores, [*refitted.values()]), weights[0])
+        return decide_by(self.net, self.options, truth[0], mean_scores(scores, [*refitted.values()]), weights[0])
 
     def _by_folds(self) -> dict:
         """Return what is decided by the rows of the folds, and their figures, means and standard deviations."""
         net, ds = self.net, self._rows.data
         rows, of_fold, scores = predicted_by_folds(net, ds, self._rows.folds)
         weights = None if ds.weights is None else ds.weights[rows]
-        decided = decide(net, self.options, ds.y[rows], scores, weights)
+        decided = decide_by(net, self.options, ds.y[rows], scores, weights)
         with told_once(remarks):
             each = figures_by_fold(net, ds, rows, of_fold, net.calibrated(scores))
         return {**decided, "folds": each, **summary(each)}
