@@ -34,8 +34,9 @@ SERVED_BY = {("amx", "f64"): "avx512"}
 
 # -Werror=switch: a switch over an enum names every case, so that a new activation, loss, ... is forgotten nowhere
 WARNINGS = ["-Wall", "-Wextra", "-Werror=switch", "-Wno-psabi", "-Wno-unknown-pragmas"]
-PLAIN_FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", *WARNINGS]
-FAST_FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", *WARNINGS]
+# -g0: Python's own flags may have -g, which makes the extension 6 times as large; NN_CFLAGS=-g brings it back
+PLAIN_FLAGS = ["-std=gnu11", "-O2", "-g0", "-ffp-contract=off", *WARNINGS]
+FAST_FLAGS = ["-std=gnu11", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", *WARNINGS]
 
 
 def declarations(text):

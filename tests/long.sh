@@ -19,5 +19,8 @@ bash tests/check_core.sh --all
 echo "== ten minutes of fuzzing, guided by coverage where there is Atheris, the C reader where there is clang"
 python -m tests.fuzz --minutes 10
 
+echo "== the wheel"
+bash tests/wheel.sh
+
 echo "== the tests of the GPU, where there is one"
 python -m pytest -q tests/gpu

@@ -1,0 +1,97 @@
+"""nn in one process with packages that bring an OpenMP library of their own: python openmp_beside.py [PACKAGE ...]
+
+For each order in which nn and the packages (torch, sklearn; those that are installed) are imported, a process of its
+own lets the packages compute before and after nn trains on several threads. Fails where one hangs or crashes, or where
+the results of an order differ from those of another.
+"""
+
+import hashlib
+import itertools
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+THREADS = 4  # also where there are fewer cores
+SECONDS = 300  # a process that takes longer hangs
+PACKAGES = ("torch", "sklearn")
+
+
+def computed_by_torch() -> float:
+    import torch
+
+    torch.set_num_threads(THREADS)
+    square = torch.linspace(-1, 1, 512 * 512).reshape(512, 512)
+    return float((square @ square.T).double().sum())
+
+
+def computed_by_sklearn() -> float:
+    import numpy as np
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    x = np.random.default_rng(0).normal(size=(2000, 4))
+    return float(HistGradientBoostingRegressor(max_iter=5).fit(x, x[:, 0] * x[:, 1]).predict(x).sum())
+
+
+def computed_by_nn() -> str:
+    import numpy as np
+
+    import nn
+
+    x = np.random.default_rng(0).normal(size=(4000, 64)).astype(np.float32)
+    ds = nn.Dataset(x, (x[:, 0] > 0).astype(int), "binary", ["0", "1"])
+    net = nn.Network("64,512,512,1", "binary", threads=THREADS)
+    nn.train(net, ds, epochs=1, batch_size=1000)
+    return hashlib.sha256(b"".join(array.tobytes() for array in net.parameters().values())).hexdigest()
+
+
+COMPUTED_BY = {"torch": computed_by_torch, "sklearn": computed_by_sklearn, "nn": computed_by_nn}
+
+
+def in_order(names: list[str]) -> dict:
+    """Return what each package computes, imported in this order; each computes before and after nn."""
+    for name in names:
+        __import__(name)
+    found = []
+    for _ in range(2):
+        found.append({name: COMPUTED_BY[name]() for name in names})
+    if found[0] != found[1]:
+        raise AssertionError(f"{names}: first {found[0]}, then {found[1]}")
+    return found[0]
+
+
+def libraries() -> list[str]:
+    """Return the OpenMP libraries of this process, where the system tells them."""
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split()[-1] for line in maps if "omp" in line and ".so" in line}
+    except OSError:
+        return []
+    return sorted(path for path in paths if "gomp" in path or "iomp" in path or "libomp" in path)
+
+
+def main(packages: list[str]) -> None:
+    there = [name for name in packages or PACKAGES if find_spec(name)]
+    missing = [name for name in packages or PACKAGES if name not in there]
+    for name in missing:
+        print(f"skipped: {name} is not installed")
+    results = {}
+    for names in itertools.permutations(["nn", *there]):
+        command = [sys.executable, __file__, "--order", *names]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        if done.returncode:
+            sys.exit(f"{' '.join(names)}: ended with {done.returncode}\n{done.stderr}")
+        result = json.loads(done.stdout)
+        print(f"{' '.join(names)}: {' '.join(result.pop('libraries')) or 'no OpenMP library known'}")
+        results[names] = result
+    first = next(iter(results.values()))
+    for names, result in results.items():
+        if result != first:
+            sys.exit(f"{' '.join(names)}: {result}, in another order {first}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--order"]:
+        print(json.dumps({**in_order(sys.argv[2:]), "libraries": libraries()}))
+    else:
+        main(sys.argv[1:])

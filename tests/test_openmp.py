@@ -1,0 +1,21 @@
+"""nn in one process with packages that have an OpenMP library of their own."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from support.command_line import REPOSITORY, environment
+from support.openmp_beside import PACKAGES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_both_compute_the_same_in_either_order_of_imports(package):
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    program = REPOSITORY / "tests" / "support" / "openmp_beside.py"
+    done = subprocess.run(
+        [sys.executable, program, package], capture_output=True, text=True, env=environment(), timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"nn {package}", f"{package} nn"]
