@@ -283,6 +283,22 @@ def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, la
     assert np.array_equal(scores, cross_val_score(classifier, frame, labels, cv=2))
 
 
+def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    grid = {"learning_rate": [0.01, 0.0001]}
+    search = GridSearchCV(nn.NetworkClassifier(epochs=3, threads=1), grid, cv=2)
+    alone = clone(search).fit(frame, labels)
+    here = {"host": "127.0.0.1", "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **here) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_backend("dask"),
+    ):
+        search.set_params(n_jobs=-1).fit(frame, labels)
+    assert search.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
+    assert np.array_equal(search.predict_proba(frame), alone.predict_proba(frame))
+
+
 def test_stacking_and_calibration(frame, labels):
     networks = [(str(seed), nn.NetworkClassifier(epochs=10, random_state=seed)) for seed in range(2)]
     stacked = StackingClassifier(networks, LogisticRegression(), cv=2).fit(frame, labels)
@@ -297,6 +313,9 @@ def test_stacking_and_calibration(frame, labels):
     ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
     ({"learning_rate": -1}, "--learning_rate -1: must be positive"),
     ({"patience": 3, "epochs": 5}, "needs validation rows"),
+    ({"epochs": 0}, "--epochs 0: must be"),
+    ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: must be"),
+    ({"threads": 0}, "--threads 0: must be at least 1"),
     ({"effort": "huge"}, "--effort huge: must be one of quick, standard, best"),
     ({"effort": "best", "epochs": 5}, "effort best: epochs is not for it"),
     ({"drop": "prize"}, "did you mean price"),
@@ -322,6 +341,12 @@ def test_other_columns_are_refused(fitted, frame):
     for other in (frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]):
         with pytest.raises(ValueError, match="feature names should match"):
             fitted.predict(other)
+
+
+def test_no_rows_are_refused(fitted, frame):
+    for rows in (frame[:0], pl.from_pandas(frame)[:0]):
+        with pytest.raises(ValueError, match="no rows, expected at least one"):
+            fitted.predict(rows)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -371,6 +396,17 @@ def test_a_frame_is_tested_and_predicted_by_name(frame, labels):
     assert np.array_equal(net.predict(frame[["price", "when", "id", "kind", "size"]]), scores)
     assert np.array_equal(net.predict(frame.to_numpy()), scores)  # the id that was left out among the columns
     assert nn.test(net, frame.assign(sold=labels)) == nn.test(net, ds)
+
+
+def test_a_frame_without_a_column_is_told(frame, labels):
+    ds = nn.load(frame, y=labels)
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1)
+    for other in (frame.drop(columns="price"), frame.rename(columns={"price": "cost"})):
+        with pytest.raises(nn.DataError, match="no column price, expected every column .*; add it$"):
+            net.predict(other)
+    with pytest.raises(nn.DataError, match="no column price besides the target, .*--target$"):
+        nn.test(net, frame.drop(columns="price").assign(sold=labels))
 
 
 def test_a_data_set_of_frames_names_and_single_targets():

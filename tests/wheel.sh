@@ -30,8 +30,9 @@ tar cf - --exclude=./build --exclude=./dist --exclude=./.git --exclude='./.venv*
 python -m build --outdir "$dist" "$work/source" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" && exit 1; }
 sdist=$(echo "$dist"/*.tar.gz) wheel=$(echo "$dist"/*.whl)
 ls -l "$dist"
+tar tzf "$sdist" >"$work/parts"
 for part in csrc/nn.h csrc/build.py tests/conftest.py tests/support/networks.py datasets/CC.csv docs/using.md; do
-    tar tzf "$sdist" | grep -q "^[^/]*/$part\$" || { say "$part is not in the source distribution" && exit 1; }
+    grep -q "^[^/]*/$part\$" "$work/parts" || { say "$part is not in the source distribution" && exit 1; }
 done
 
 if has auditwheel; then

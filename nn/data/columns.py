@@ -543,11 +543,12 @@ def _feature_columns(files: TableFiles, targets: list[int], schema: Schema, drop
         gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
         return [c for c in rest if c not in gone]
     place = {files.names[c]: c for c in reversed(rest)}
+    beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
     for name in names:
         if name not in place:
             raise DataError(
-                f"{files.path}: no column {name} besides the target, expected every column that the model was "
-                f"trained on; add it, or choose the target with --target"
+                f"{files.path}: no column {name}{beside}, expected every column that the model was trained on; "
+                f"add it{cure}"
             )
     return [place[name] for name in names]
 

@@ -221,6 +221,8 @@ class Network:
         check_name("--distribute", distribute or "mirrored", backends.DISTRIBUTIONS)
         if tf32 and self.dtype != "float32":
             raise UsageError(f"--tf32: shortens float32, not {self.dtype}; leave one out")
+        if threads is not None and threads < 1:
+            raise UsageError(f"--threads {threads}: must be at least 1")
         self.threads, self.gpus, self.distribute, self.tf32 = threads, device_numbers(gpus), distribute, tf32
         self._asked_backend, self._backend, self._engine = backend, None, None
         if backend != "auto":

@@ -87,8 +87,8 @@ class _NetworkEstimator(BaseEstimator):
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         names = _names(y)
-        X, y = self._checked(X, y)
         with _value_errors():
+            X, y = self._checked(X, y)
             targets = self._targets(y)
             ds = loading.load(X, self._schema(), y=targets)
             ds.weights = self._weights(X, sample_weight)
@@ -132,8 +132,8 @@ class _NetworkEstimator(BaseEstimator):
         net, given = self._network(ds, self.layers, seed), self._given(self._training)
         if eval_set is not None:
             given["validation"] = self._validation(eval_set)
-        batch_size = self.batch_size or DEFAULTS["batch_number"]
-        epochs = self.epochs or quick_epochs(ds.rows, batch_size)
+        batch_size = DEFAULTS["batch_number"] if self.batch_size is None else self.batch_size
+        epochs = quick_epochs(ds.rows, max(batch_size, 1)) if self.epochs is None else self.epochs
         return net, train(net, ds, holdout=0.0, batch_size=batch_size, epochs=epochs, **given)
 
     def _network(self, ds: Dataset, layers: str | None, seed: int) -> Network:
@@ -203,9 +203,8 @@ class _NetworkEstimator(BaseEstimator):
     def _outputs(self, X) -> np.ndarray:
         """Return the network's outputs (rows, outputs) for these rows."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
         with _value_errors():
-            return self.network_.predict(self._rows(X))
+            return self.network_.predict(self._rows(self._checked(X, reset=False)))
 
     def _rows(self, X) -> np.ndarray | TableRows:
         """Return X as the network's data are read. A gap where training had none in any column becomes the median."""
@@ -228,7 +227,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
     says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
-    to these and to few rows, None chooses nothing. One network without `epochs` is trained for 1,000 steps at least.
+    to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. class_weight: balanced, {class: weight}, or a number for each
     class. fit holds no rows out: `validation` or eval_set set some apart.
 
@@ -334,7 +333,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
     says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
-    to these and to few rows, None chooses nothing. One network without `epochs` is trained for 1,000 steps at least.
+    to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
 
     Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each), figures_
