@@ -1,8 +1,8 @@
 """nn in one process with packages that bring an OpenMP library of their own: python openmp_beside.py [PACKAGE ...]
 
-For each order in which nn and the packages (torch, sklearn; those that are installed) are imported, a process of its
-own lets the packages compute before and after nn trains on several threads. Fails where one hangs or crashes, or where
-the results of an order differ from those of another.
+For each order of nn and the packages (torch, sklearn; those that are installed) a process of its own imports them one
+after the other, and lets each compute on several threads at once, and again after the last one. Fails where one hangs
+or crashes, or where the results of an order differ from those of another.
 """
 
 import hashlib
@@ -49,15 +49,12 @@ COMPUTED_BY = {"torch": computed_by_torch, "sklearn": computed_by_sklearn, "nn":
 
 
 def in_order(names: list[str]) -> dict:
-    """Return what each package computes, imported in this order; each computes before and after nn."""
-    for name in names:
-        __import__(name)
-    found = []
-    for _ in range(2):
-        found.append({name: COMPUTED_BY[name]() for name in names})
-    if found[0] != found[1]:
-        raise AssertionError(f"{names}: first {found[0]}, then {found[1]}")
-    return found[0]
+    """Return what each package computes when it is imported, in this order, and computes again after the last one."""
+    first = {name: COMPUTED_BY[name]() for name in names}  # which imports it: nn loads its core when it computes
+    again = {name: COMPUTED_BY[name]() for name in names}
+    if first != again:
+        raise AssertionError(f"{names}: first {first}, then {again}")
+    return first
 
 
 def libraries() -> list[str]:
