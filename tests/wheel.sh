@@ -46,13 +46,14 @@ if has abi3audit; then abi3audit --strict "$wheel"; fi
 if has twine; then twine check --strict "$sdist" "$wheel"; fi
 if [ -n "$keep" ]; then cp "$sdist" "$wheel" "$keep"; fi
 
-# The README's first command with the wheel, in a fresh environment; the model's bytes are those of every Python.
+# The README's first command with the wheel, in a fresh environment, and a model as C, which is made of files in the
+# wheel; the bytes are those of every Python.
 try_wheel() {
     local python=$1 folder
     folder=$work/$(basename "$python")
     "$python" -m venv "$folder" && "$folder/bin/pip" install --quiet "$wheel"
     (cd "$folder" && bin/python -c "import nn; nn.load" && bin/nn --train --dataset "$root/datasets/CC.csv" --model m.bin -q &&
-        bin/nn --test --model m.bin -q && sha256sum m.bin >>"$work/models")
+        bin/nn --test --model m.bin -q && bin/nn --export --model m.bin -o m.c -q && sha256sum m.bin m.c >>"$work/models")
 }
 tried=0
 for version in 10 11 12 13 14 15; do
@@ -67,7 +68,7 @@ for version in 10 11 12 13 14 15; do
     done
 done
 [ "$tried" -gt 0 ] || { say "no Python 3.10 or newer with venv" && exit 1; }
-[ "$(sort -u "$work/models" | wc -l)" = 1 ] || { say "the models differ" && cat "$work/models" && exit 1; }
+[ "$(sort -u "$work/models" | wc -l)" = 2 ] || { say "the models differ" && cat "$work/models" && exit 1; }
 
 if [ -n "$beside" ]; then
     say "beside PyTorch and scikit-learn, in each order of imports"
