@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 
-from ..utils import DataError, InputNotFound, os_reason, sha256_file
+from ..utils import DataError, InputNotFound, default_threads, os_reason, sha256_file
 from .arrow_blocks import arrow_block, pyarrow
 from .column_blocks import ColumnBlock
-from .column_reader import Part, each
+from .column_reader import Part
 from .column_table import ColumnTable
 from .source import Extents
 from .table_files import AS_FOUND, ReadOptions
@@ -44,8 +43,8 @@ class _Pieces:
         """Look at the end of the file."""
         raise NotImplementedError
 
-    def column(self, piece: int, index: int):
-        """Return a column of a piece (pyarrow.ChunkedArray). Several threads may call it."""
+    def read(self, piece: int, columns: list[int]) -> list:
+        """Return columns of a piece (pyarrow.ChunkedArray)."""
         raise NotImplementedError
 
     @contextmanager
@@ -71,27 +70,26 @@ class _ParquetPieces(_Pieces):
     def open(self) -> None:
         from pyarrow import parquet
 
-        self._parquet, self._threads = parquet, threading.local()
         file = parquet.ParquetFile(self.path)
-        self._metadata, schema = file.metadata, file.schema_arrow
+        metadata, schema = file.metadata, file.schema_arrow
         self._choose(schema.names)
-        self.sizes = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+        self.sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         if min(self.sizes, default=0) < 0:
             raise self.damaged(f"a row group of {min(self.sizes)} rows")
-        self._texts = [field.name for field in schema if str(field.type) in ("string", "large_string", "string_view")]
+        texts = [field.name for field in schema if str(field.type) in ("string", "large_string", "string_view")]
+        if texts:
+            file = parquet.ParquetFile(self.path, metadata=metadata, read_dictionary=texts)
+        self._reader = file.reader
         leaves = [_leaves(field.type) for field in schema]
         self._leaves = [range(stop - count, stop) for count, stop in zip(leaves, accumulate(leaves), strict=True)]
 
-    def column(self, piece: int, index: int):
-        file = getattr(self._threads, "file", None)
-        if file is None:  # a reader is no matter of several threads
-            file = self._parquet.ParquetFile(self.path, metadata=self._metadata, read_dictionary=self._texts)
-            self._threads.file = file
-        leaves = list(self._leaves[self._columns[index]])
-        column = file.reader.read_row_group(piece, column_indices=leaves, use_threads=False).column(0)
-        if len(column) != self.sizes[piece]:
-            raise self.damaged(f"{len(column)} rows in a row group of {self.sizes[piece]}")
-        return column
+    def read(self, piece: int, columns: list[int]) -> list:
+        leaves = [leaf for column in columns for leaf in self._leaves[self._columns[column]]]
+        table = self._reader.read_row_group(piece, column_indices=leaves, use_threads=default_threads() > 1)
+        for column in table.columns:
+            if len(column) != self.sizes[piece]:
+                raise self.damaged(f"{len(column)} rows in a row group of {self.sizes[piece]}")
+        return table.columns
 
 
 def _leaves(kind) -> int:
@@ -107,10 +105,10 @@ class _ArrowPieces(_Pieces):
         first = self._file(0)
         self.sizes = [first.get_batch(i).num_rows for i in range(first.num_record_batches)]
 
-    def column(self, piece: int, index: int):
-        column = self._file(self._columns[index]).get_batch(piece).column(0)
-        column.validate(full=True)  # pyarrow believes the places of texts that a file names
-        return pyarrow(_NEED).chunked_array([column])
+    def read(self, piece: int, columns: list[int]) -> list:
+        batch = self._file(*(self._columns[column] for column in columns)).get_batch(piece)
+        batch.validate(full=True)  # pyarrow believes the places of texts that a file names
+        return [pyarrow(_NEED).chunked_array([column]) for column in batch.columns]
 
     def _file(self, *columns: int):
         """Return a reader of some of the columns."""
@@ -152,11 +150,8 @@ class _PieceFiles(ColumnTable):
 
     def block(self, file: int, piece: int, column: int, start: int, rows: int) -> ColumnBlock:
         """Return rows of a piece's column, counted in the piece."""
-        arrays = self._kept[1]
         with self._pieces[file].reading():
-            if column not in arrays:
-                arrays[column] = self._pieces[file].column(piece, column)
-            return arrow_block(arrays[column].slice(start, rows))
+            return arrow_block(self._kept[1][column].slice(start, rows))
 
     def _parts(self, number: int, columns: list[int], start: int, stop: int) -> Iterator[Part]:
         self._extents.check(number)
@@ -164,16 +159,18 @@ class _PieceFiles(ColumnTable):
         for piece, (first, end) in enumerate(zip(places, places[1:], strict=False)):
             low, high = max(start, first), min(stop, end)
             if low < high:
-                if self._kept[0] != (number, piece):
-                    self._kept = (number, piece), self._columns_of(number, piece, columns)
+                self._keep(number, piece, columns)
                 yield _PiecePart(self, number, piece, low - first, high - low)
 
-    def _columns_of(self, number: int, piece: int, columns: list[int]) -> dict:
-        """Return columns of a piece; threads share the reading."""
-        file = self._pieces[number]
-        with file.reading():
-            read = each(lambda column: file.column(piece, column), columns, file.sizes[piece])
-        return dict(zip(columns, read, strict=True))
+    def _keep(self, number: int, piece: int, columns: list[int]) -> None:
+        """Have columns of a piece in memory, instead of those of any other."""
+        if self._kept[0] != (number, piece):
+            self._kept = (number, piece), {}
+        new = sorted(set(columns) - set(self._kept[1]))
+        if new:
+            file = self._pieces[number]
+            with file.reading():
+                self._kept[1].update(zip(new, file.read(piece, new), strict=True))
 
     def _digests(self) -> list[bytes]:
         return [bytes.fromhex(sha256_file(file.path)) for file in self._pieces]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -114,7 +115,7 @@ class Numbers:
             kinds[np.isinf(values)] = INFINITE
         if self._is_null is not None:
             kinds[self._is_null] = gap
-        words = [word for word in map(number_in, missing) if word is not None]
+        words = _numbers_among(missing)
         if words:
             kinds[np.isin(self.numbers("float64"), words) & (kinds == NUMBER)] = GAP
         return kinds
@@ -278,6 +279,11 @@ def number_in(text: str) -> float | None:
         return None
     number = float(text)
     return None if np.isinf(number) else number
+
+
+@lru_cache(8)
+def _numbers_among(words: frozenset[str]) -> list[float]:
+    return [number for number in map(number_in, words) if number is not None]
 
 
 def is_infinite(text: str) -> bool:

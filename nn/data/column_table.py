@@ -134,7 +134,8 @@ def _count(facts: ColumnFacts, part: Part, column: int, missing: frozenset[str],
     """Add what the rows of a column are to its facts. of: how messages name the file, behind the row."""
     block = part.block(column)
     kinds = block.kinds(missing)
-    gaps, numbers, dates, truths = (int(np.count_nonzero(kinds == kind)) for kind in (GAP, NUMBER, DATE, TRUTH))
+    counts = np.bincount(kinds, minlength=INFINITE + 1).tolist()
+    gaps, numbers, dates, truths = (counts[kind] for kind in (GAP, NUMBER, DATE, TRUTH))
     facts.gaps, facts.numbers = facts.gaps + gaps, facts.numbers + numbers
     facts.dates, facts.truths = facts.dates + dates, facts.truths + truths
     facts.texts += part.rows - gaps - numbers - dates - truths
@@ -147,4 +148,5 @@ def _count(facts: ColumnFacts, part: Part, column: int, missing: frozenset[str],
         facts.not_number = first((kinds != GAP) & (kinds != NUMBER))
     if not facts.not_date and gaps + dates < part.rows:
         facts.not_date = first((kinds != GAP) & (kinds != DATE))
-    facts.infinite = facts.infinite or first(kinds == INFINITE)
+    if not facts.infinite and counts[INFINITE]:
+        facts.infinite = first(kinds == INFINITE)

@@ -127,6 +127,8 @@ def _union(lists: tuple[list[str], ...]) -> list[str]:
 
 def _renamed(table: Table, names: list[str]) -> np.ndarray:
     """Return class indices (rows, 1) as places in all names; -1, a gap, stays."""
+    if table.names == names:
+        return table.targets
     place = {name: index for index, name in enumerate(names)}
     places = np.array([*(place[name] for name in table.names), -1.0])
     return places[table.targets.astype(np.intp)]

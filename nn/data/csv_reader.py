@@ -380,9 +380,11 @@ class CsvReader(_Lines):
         if self._names is None:
             return targets, None
         names = self._names.texts()
+        if names == sorted(names):
+            return targets, list(names)
         order = np.argsort(np.array(names))
-        places = np.append(np.argsort(order), -1)  # -1, a gap, stays -1
-        return places[targets.astype(np.intp)].astype(np.float64), [names[i] for i in order]
+        places = np.append(np.argsort(order), -1).astype(np.float64)  # -1, a gap, stays -1
+        return places[targets.astype(np.intp)], [names[i] for i in order]
 
     def _failure(self, result: int, field: bytes) -> Exception:
         csv, head = self._csv, self._head

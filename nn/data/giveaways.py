@@ -19,7 +19,11 @@ def giveaways(ds: Dataset) -> list[str]:
     if ds.y is None or ds.classes is None or ds.are_images or ds.rows < 4 * RARE:
         return []
     first = ds.of_rows(slice(0, _LOOK_ROWS))
-    found = [i for i in _columns(ds) if _tells(first, i) and (ds.rows <= _LOOK_ROWS or _tells(ds, i))]
+    present = np.unique(first.y)
+    found = [i for i in _columns(ds) if _tells(first, i, present)]
+    if found and ds.rows > _LOOK_ROWS:
+        present = np.unique(ds.y)
+        found = [i for i in found if _tells(ds, i, present)]
     target = ds.targets[0] if ds.targets else "the target"
     names = ds.columns or [str(place) for place in ds.places] or [str(i) for i in range(ds.inputs)]
     return [
@@ -33,13 +37,15 @@ def _columns(ds: Dataset) -> range:
     return range(len(ds.x.kinds)) if isinstance(ds.x, TableRows) else range(ds.inputs)
 
 
-def _tells(ds: Dataset, index: int) -> bool:
-    """Return whether the classes of these rows follow from one column; of rows of one class it is not known."""
+def _tells(ds: Dataset, index: int, present: np.ndarray) -> bool:
+    """Return whether the classes of these rows follow from one column; of rows of one class it is not known.
+
+    present: the classes of these rows, ascending.
+    """
     is_table = isinstance(ds.x, TableRows)
     values = ds.x.column(index) if is_table else ds.x[:, index]
     if is_table and ds.x.kinds[index] == "text":
         return _texts_tell(values, ds.y, len(ds.x.words_of(index)), len(ds.classes))
-    present = np.unique(ds.y)
     return len(present) < 2 or len(present) == 2 and _numbers_tell(values, ds.y == present[1])
 
 

@@ -23,6 +23,7 @@ from ..utils import DataError, InputNotFound, memory_left, os_reason
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GROWING_BYTES = 1 << 22  # of a block of GrowingRows
 WATCHED_BYTES = 1 << 28  # of rows, after which the memory that is left is looked at
+HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".npy", ".parquet", ".arrow", ".feather")
 
@@ -269,6 +270,8 @@ class GrowingRows:
         self._watch(math.prod(shape) * self.dtype.itemsize)
         # not from the heap: the heap keeps a freed block while anything above it is in use
         memory = mmap.mmap(-1, max(1, math.prod(shape) * self.dtype.itemsize))
+        if len(memory) >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):  # a fault for 2 MiB, not for each 4 KiB
+            memory.madvise(mmap.MADV_HUGEPAGE)
         self._blocks.append(np.frombuffer(memory, self.dtype, math.prod(shape)).reshape(shape))
         return self._blocks[-1]
 

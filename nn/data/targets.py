@@ -16,6 +16,7 @@ FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has man
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
 _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 MAX_CLASSES = 10_000
+_GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
 
 
 @dataclass
@@ -54,7 +55,7 @@ def dataset_of(
 
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
-    distinct = np.unique(found.values[:, 0])
+    distinct = different(found.values[:, 0])[0]
     if not 2 < len(distinct) <= AUTO_CLASSES or not _are_whole(distinct):
         return []
     place = found.columns[0] if found.columns else "the target"
@@ -136,11 +137,10 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]
 
 def _numbers(targets: Targets, schema: Schema):
     values, task, outputs = targets.values[:, 0], schema.task, schema.outputs
-    distinct, which = np.unique(values, return_inverse=True)
-    counts = np.bincount(which.reshape(-1), targets.counts)
+    distinct, which = different(values)
     whole = _are_whole(distinct)
     if task == "auto":
-        if len(distinct) != 2 and not (whole and _are_labels(counts)):
+        if len(distinct) != 2 and not (whole and _are_labels(np.bincount(which, targets.counts))):
             return _regression(targets, schema)
         task = _class_task("auto", len(distinct), outputs)
     if task == "multiclass" and not whole and len(distinct) > 2 or len(distinct) > MAX_CLASSES:
@@ -152,6 +152,17 @@ def _numbers(targets: Targets, schema: Schema):
         distinct = _wider(distinct, outputs)
     names = [number_name(value) for value in distinct]
     return np.searchsorted(distinct, values).astype(np.int32), _checked(targets, task, names, schema), names
+
+
+def different(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the different values (rows,), ascending; the index of each value among them)."""
+    few = np.unique(values[:_GLANCE_ROWS])
+    if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
+        which = np.minimum(np.searchsorted(few, values), len(few) - 1)
+        if (few[which] == values).all():
+            return few, which
+    distinct, which = np.unique(values, return_inverse=True)
+    return distinct, which.reshape(-1)
 
 
 def _are_whole(values: np.ndarray) -> bool:
@@ -208,14 +219,13 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     if targets.names is not None:
         labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
     else:
-        distinct, codes = np.unique(targets.values[:, 0], return_inverse=True)
+        distinct, codes = different(targets.values[:, 0])
         labels = [number_name(value) for value in distinct]
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
     found = np.array([index.get(label, by_value.get(_value(label), -1)) for label in labels], np.int32)
     if (found < 0).any() and targets.names is not None:
         found = _without_full_stops(targets, labels, index, found)
-    codes = codes.reshape(-1)  # NumPy 2.0 alone gives it a second axis
     y = found[codes]
     if (y < 0).any():
         first = int(np.argmax(y < 0))
