@@ -13,7 +13,7 @@ import numpy as np
 
 from ..utils import DataError, UsageError, closest
 from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
-from .dataset import ROLES, Dataset, Schema
+from .dataset import ROLES, ColumnChoices, Dataset, Schema
 from .digest import columns_digest
 from .frame_table import FrameTable
 from .kinds import ClassName, Number, TargetNumber, is_number
@@ -448,6 +448,13 @@ def split_names(text: str | None) -> list[str]:
     if text is None:
         return []
     return [word.strip() for word in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def named_columns(target: str | int | None, choices: ColumnChoices) -> frozenset[str]:
+    """Return the words by which a person asks for columns: names, or indices."""
+    flags = ("categories", "numbers", "dates", "drop", "id", *ROLES)
+    asked = [str(text) for text in (target, *(getattr(choices, flag) for flag in flags)) if text is not None]
+    return frozenset(word for text in asked for word in (text, *split_names(text)))
 
 
 def _now(columns: list[str] | None, targets: list[str] | None) -> list[int] | None:

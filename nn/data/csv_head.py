@@ -73,7 +73,7 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if rows[-1].is_open and len(rows) <= 2:
         raise open_quote(path, rows[-1].line)
     rows = [row for row in rows if not row.is_open]
-    has_header = _has_header([row.cells for row in rows], options.header, first)
+    has_header = _has_header([row.cells for row in rows], options, first)
     names = [cell.text for cell in rows[0].cells] if has_header else None
     if has_header and len(rows) == 1:
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
@@ -268,16 +268,23 @@ def whole_lines(blocks, path: str) -> Iterator[memoryview]:
 # -- header --------------------------------------------------------------------------------------------------
 
 
-def _has_header(rows: list[list[Cell]], header: str, first: Head | None) -> bool:
+def _has_header(rows: list[list[Cell]], options: ReadOptions, first: Head | None) -> bool:
     """Return whether the first row names the columns: as said, by the names of the first file, or as the rows tell."""
     texts = [cell.text for cell in rows[0]]
-    if header == "no":
+    if options.header == "no":
         return False
     if first and first.names == texts:
         return True
-    if header == "yes":
+    if options.header == "yes":
         return first is None
+    if first is None and any(word in texts and not _is_index(word, len(texts)) for word in options.named):
+        return True
     return _evidence(rows[0], rows[1:]) > 0
+
+
+def _is_index(word: str, columns: int) -> bool:
+    """Return whether a word by which a column is asked for may be its place."""
+    return bool(re.fullmatch(r"-?\d+", word, re.ASCII)) and -columns <= int(word) < columns
 
 
 def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .columns import Columns
+from .columns import Columns, named_columns
 from .dataset import Dataset, Schema
 from .formats import FORMATS, Format, recognise
 from .frame_table import FrameTable, open_frame
@@ -75,7 +75,8 @@ def _whole(columns: Columns) -> Dataset:
 
 def open_table(known: Format, files: list[str], path: str, schema: Schema) -> TableFiles:
     """Return the files of a table, opened as the schema's choices say."""
-    options = ReadOptions(schema.choices.separator, schema.choices.header)
+    choices = schema.choices
+    options = ReadOptions(choices.separator, choices.header, named_columns(schema.target, choices))
     table = known.table(files, path, options)
     if not schema.of_model or options.header != "auto" or schema.columns is None:
         return table

@@ -97,11 +97,13 @@ GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  
 class ReadOptions:
     """What a person says of a file's layout. Formats take what concerns them and ignore the rest.
 
-    separator: between fields of text, None: found out. header: auto, yes or no.
+    separator: between fields of text, None: found out. header: auto, yes or no. named: words by which columns are asked
+    for; one of them in the first row tells that it is a header.
     """
 
     separator: str | None = None
     header: str = "auto"
+    named: frozenset[str] = frozenset()
 
 
 AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
