@@ -108,3 +108,8 @@ def test_headers_of_real_tables(shared):
     found = {path.name.split(".")[0]: read_head(str(path)) for path in (shared / "tables").glob("*.csv.gz")}
     assert len(found) == 14 and sorted(name for name, head in found.items() if head.names) == sorted(HEADERS)
     assert {head.separator for head in found.values()} == {","}
+
+
+def test_line_ends_of_old_are_named(write):
+    with pytest.raises(DataError, match="lines end in CR alone, expected LF or CR LF; convert"):
+        load(write("a,b\r1,2\r3,4\r"))

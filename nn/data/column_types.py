@@ -16,6 +16,7 @@ from .encoding import RARE
 from .kinds import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
+from .written import are_written
 
 MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
@@ -23,6 +24,7 @@ _SHARED = 0.2  # share of the rows whose text occurs at least RARE times, below 
 _GLANCE_ROWS = 1 << 14  # which tell nearly always that a column is not one of names
 _MOST_OBSTACLES = 20
 _MOST_WORDS = 1 << 16  # that are looked at one by one
+_DIFFERS = "nearly every value differs"
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
 _ID_NAME = re.compile(r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key)|unnamed: ?\d+|", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|No|Nr|Key|Index)")
@@ -164,7 +166,7 @@ def _reason_of_text(codes: np.ndarray, words: list[str]) -> str | None:
     if counts.max() == known == len(codes):
         return "one value only"
     if np.count_nonzero(counts) > 2 and counts[counts >= RARE].sum() < _SHARED * known:
-        return "nearly every value differs"
+        return None if are_written([word for word, count in zip(words, counts, strict=True) if count]) else _DIFFERS
     return None
 
 

@@ -15,6 +15,7 @@ from ..utils import DataError, UsageError
 from .kinds import is_number
 from .source import Source, read_blocks
 from .table_files import AS_FOUND, GAPS, TRUTHS, ReadOptions
+from .written import is_written
 
 ffi, lib = extension("seq")
 
@@ -67,6 +68,10 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     text = _first_text(path)
     if not text.strip():
         raise DataError(f"{path}: the file is empty, expected rows of numbers separated by commas")
+    if b"\r" in text.strip() and b"\n" not in text.strip():
+        raise DataError(
+            f"{path}: lines end in CR alone, expected LF or CR LF; convert them: tr '\\r' '\\n' <FILE >NEW"
+        )
     separator = _separator(path, text, options)
     _check_width(path, text, separator)
     rows = list(_rows(text, separator, _HEAD_ROWS, _HEAD_FIELDS))
@@ -360,7 +365,7 @@ def _kind(text: str) -> str:
         return "number"
     if text.lower() in TRUTHS:
         return "truth"
-    if not text[:4].isdecimal():
-        return "text"
     data = text.encode()
-    return "date" if lib.csv_date(ffi.new("double *"), data, len(data)) else "text"
+    if text[:4].isdecimal() and lib.csv_date(ffi.new("double *"), data, len(data)):
+        return "date"
+    return "written" if is_written(text) else "text"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..core.records import record_type
 from ..layers import InputColumn
 from ..nn_aux import MOST_WAVES, SCALING_ALIASES, NumberEmbedding
 from ..utils import DataError, log
+from . import written
 from .scaling import constants
 from .statistics import DateStatistics, NumberStatistics, TextStatistics, phase
 from .table_files import TRUTHS
@@ -261,7 +262,61 @@ class DateEncoder:
         return ", ".join(["trend", *self.cycles])
 
 
-ENCODERS = {encoder.kind: encoder for encoder in (NumberEncoder, TruthEncoder, CategoryEncoder, DateEncoder)}
+@dataclass(frozen=True)
+class WrittenNumberEncoder(NumberEncoder):
+    """A column of words that are numbers as people write them, $1,234.50 or 12 %. Other words become gaps later.
+
+    way: see written.NUMBERS; before, behind: the signs around each number.
+    """
+
+    way: str = written.NUMBERS[0]
+    before: str = ""
+    behind: str = ""
+    kind = "written number"
+    reads = "text"
+
+    def encode(self, values: np.ndarray, words: list[str]) -> list[np.ndarray]:
+        return super().encode(self._numbers(values, words))
+
+    def unknown(self, values: np.ndarray, words: list[str]) -> float:
+        return super().unknown(self._numbers(values, words))
+
+    def summary(self) -> str:
+        return ", ".join(filter(None, (f"{self.before}{self.way}{self.behind}", super().summary())))
+
+    def _numbers(self, values: np.ndarray, words: list[str]) -> np.ndarray:
+        signs = self.before, self.behind
+        return np.array(written.values_of(words, written.number_of, self.way, signs))[values]
+
+
+@dataclass(frozen=True)
+class WrittenDateEncoder(DateEncoder):
+    """A column of words that are dates as people write them, 12/31/2019. Other words become gaps later.
+
+    way: see written.DATES.
+    """
+
+    way: str = written.DATES[0]
+    kind = "written date"
+    reads = "text"
+
+    def encode(self, values: np.ndarray, words: list[str]) -> list[np.ndarray]:
+        return super().encode(self._seconds(values, words))
+
+    def unknown(self, values: np.ndarray, words: list[str]) -> float:
+        return super().unknown(self._seconds(values, words))
+
+    def summary(self) -> str:
+        return f"{self.way}, {super().summary()}"
+
+    def _seconds(self, values: np.ndarray, words: list[str]) -> np.ndarray:
+        return np.array(written.values_of(words, written.date_of, self.way))[values]
+
+
+_ENCODERS = (
+    NumberEncoder, TruthEncoder, CategoryEncoder, DateEncoder, WrittenNumberEncoder, WrittenDateEncoder,
+)  # fmt: skip
+ENCODERS = {encoder.kind: encoder for encoder in _ENCODERS}
 
 
 class TableStatistics:
@@ -299,7 +354,27 @@ def _encoder_for(
     if counts and not found.gaps and not is_category and all(word.lower() in TRUTHS for word in counts):
         yes = sum(count for word, count in counts.items() if TRUTHS[word.lower()])
         return TruthEncoder(yes / found.rows)
-    return CategoryEncoder.fit(found)
+    as_written = None if is_category else _written_encoder(found, scaling, embedding, name)
+    return as_written or CategoryEncoder.fit(found)
+
+
+def _written_encoder(
+    found: TextStatistics, scaling: str, embedding: NumberEmbedding | None, name: str
+) -> ColumnEncoder | None:
+    """Return the encoder of a column whose words are numbers or dates as people write them; None for other words."""
+    counts = found.counts()
+    words, times = list(counts), [*counts.values(), found.gaps]
+    if how := written.way_of_numbers(words):
+        numbers = NumberStatistics()
+        numbers.add(np.repeat(written.values_of(words, written.number_of, *how), times))
+        way, (before, behind) = how
+        encoder = WrittenNumberEncoder.fit(numbers, scaling, embedding, name)
+        return replace(encoder, way=way, before=before, behind=behind)
+    if way := written.way_of_dates(words):
+        dates = DateStatistics()
+        dates.add(np.repeat(written.values_of(words, written.date_of, way), times))
+        return replace(WrittenDateEncoder.fit(dates), way=way)
+    return None
 
 
 @dataclass(frozen=True)
@@ -446,6 +521,7 @@ def _plain_of(values: dict, encoders: tuple[ColumnEncoder, ...]) -> bool:
     return bool(plain)
 
 
+_WAYS = {WrittenNumberEncoder.kind: written.NUMBERS, WrittenDateEncoder.kind: written.DATES}
 _OF_WAVES = ("waves", "deviation")  # fields that came later: files without waves stay as they were
 
 
@@ -469,9 +545,17 @@ def _encoder_of(values: dict) -> ColumnEncoder:
             raise ValueError("width")
     if isinstance(encoder, NumberEncoder):
         _check_number(encoder)
+    if encoder.kind in _WAYS:
+        _check_way(encoder)
     if isinstance(encoder, DateEncoder) and not set(encoder.cycles) <= {"year", "week", "day"}:
         raise ValueError("cycles")
     return encoder
+
+
+def _check_way(encoder: WrittenNumberEncoder | WrittenDateEncoder) -> None:
+    signs = getattr(encoder, "before", ""), getattr(encoder, "behind", "")
+    if encoder.way not in _WAYS[encoder.kind] or not all(isinstance(sign, str) for sign in signs):
+        raise ValueError("way")
 
 
 def _check_number(encoder: NumberEncoder) -> None:

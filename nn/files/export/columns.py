@@ -14,8 +14,15 @@ _REACH = 3.0  # standard deviations from the mean in which the values of a colum
 
 
 def check_columns(net, path) -> None:
-    """Raise UsageError for a first layer that reads codes which no table's encoding tells the meaning of."""
+    """Raise UsageError for a first layer that reads codes which no table's encoding tells the meaning of, and for
+    numbers and dates that are written in words."""
     for member in net.members:
+        for index, encoder in enumerate(member.encoding.encoders if member.encoding else ()):
+            if encoder.kind.startswith("written"):
+                raise UsageError(
+                    f"{path}: column {member.encoding.name(index)} holds {encoder.kind}s ({encoder.summary()}), expected "
+                    f"plain ones; write them as 1234.5 or 2024-12-31 and train again, or leave the column out with --drop"
+                )
         if member.layers[0].columns and member.encoding is None:
             raise UsageError(
                 f"{path}: the first layer, embedding, reads codes whose words the network does not know; "

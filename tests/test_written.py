@@ -1,0 +1,120 @@
+"""Numbers and dates as people write them in words."""
+
+import datetime
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed
+
+import nn
+from nn.data.encoding import Encoding
+from nn.data.written import date_of, number_of, way_of_dates, way_of_numbers
+
+
+@pytest.mark.parametrize(
+    "words, values",
+    [
+        (["$1,234.50", "$3.00", "-$5"], [1234.5, 3, -5]),
+        (["12%", "3.5 %", "0%"], [12, 3.5, 0]),
+        (["1,234", "56", "7,000,000"], [1234, 56, 7e6]),
+        (["1.234,50 €", "2,5 €", "3 €"], [1234.5, 2.5, 3]),
+        (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
+        (["10,000+", "5+", "1+"], [10000, 5, 1]),
+    ],
+)
+def test_numbers_in_words(words, values):
+    assert [number_of(word, *way_of_numbers(words)) for word in words] == values
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
+        ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "13:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
+    ],
+)  # fmt: skip
+def test_other_words_are_no_numbers(words):
+    assert way_of_numbers(words) is None and way_of_dates(words) is None
+
+
+@pytest.mark.parametrize(
+    "words, way, first",
+    [
+        (["12/31/2019", "1/2/2019", "3/4/2019 5:06 PM"], "month/day/year", (2019, 12, 31)),
+        (["31/12/2019", "1/2/19", "3/4/2019"], "day/month/year", (2019, 12, 31)),
+        (["01/02/2019", "03/04/2019", "05/06/2019"], "month/day/year", (2019, 1, 2)),
+        (["1.2.2019 14:30", "2.2.2019", "3.4.70"], "day.month.year", (2019, 2, 1, 14, 30)),
+        (["5-Jan-2019", "31 December 2020", "1-Sept-18"], "day month year", (2019, 1, 5)),
+        (["Jan 5, 2019 12:00 am", "May 1 2020", "February 28th, 2019"], "month day, year", (2019, 1, 5)),
+        (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
+    ],
+)
+def test_dates_in_words(words, way, first):
+    assert way_of_dates(words) == way
+    seconds = date_of(words[0], way)
+    assert datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None) == datetime.datetime(*first)
+
+
+@pytest.mark.parametrize("word", ["13/13/2019", "2/30/2019", "1/1/2019 25:00", "1/1/2019 13:00 PM", "1/1/2019 x"])
+def test_what_is_no_date(word):
+    assert way_of_dates([word, "1/1/2019", "2/2/2019", "3/3/2019"]) is None
+
+
+def offers(count: int = 300) -> list[str]:
+    random = np.random.default_rng(0)
+    price, share = np.exp(8 + random.normal(size=count)), random.uniform(0, 100, count)
+    day, gap = random.integers(1, 29, (count, 2)), random.random(count) < 0.1
+    return ["price,share,day,dear"] + [
+        f'"${p:,.2f}",{"?" if g else f"{s:.1f}%"},{1 + d[0] % 12}/{d[1]}/20{10 + i % 9},{"yes" if p > 3000 else "no"}'
+        for i, (p, s, d, g) in enumerate(zip(price, share, day, gap, strict=True))
+    ]
+
+
+def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written(folder):
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    trained = succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 2, "--json")
+    assert trained.json["columns"] == {"price": "written number", "share": "written number", "day": "written date"}
+    assert "price ($1,234.5)" in trained.err and "day (month/day/year, trend, year, week)" in trained.err
+    succeed("--test", "--model", "m.bin")
+    (folder / "new.csv").write_text('price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n')
+    told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
+    assert len(told.out.splitlines()) == 3 and "column share" in told.err and "column day" in told.err
+    succeed("--train", "--dataset", "offers.csv", "--model", "n.bin", "--epochs", 2, "--memory", "500M")
+    assert (folder / "m.bin").read_bytes() == (folder / "n.bin").read_bytes()
+
+
+def test_they_become_what_plain_numbers_and_dates_become(folder):
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    plain = []
+    for line in offers()[1:]:
+        price, rest = line[2:].split('",')
+        share, day, dear = rest.split(",")
+        month, day, year = map(int, day.split("/"))
+        plain.append(f"{price.replace(',', '')},{share.removesuffix('%')},{year}-{month:02}-{day:02},{dear}")
+    (folder / "plain.csv").write_text("\n".join(["price,share,day,dear", *plain]))
+    one, other = nn.load("offers.csv"), nn.load("plain.csv")
+    nets = nn.Network("3,4,1", "binary"), nn.Network("3,4,1", "binary")
+    for net, ds in zip(nets, (one, other), strict=True):
+        nn.train(net, ds, epochs=1)
+    np.testing.assert_allclose(nets[0].predict(one.x), nets[1].predict(other.x), rtol=1e-5)
+
+
+def test_a_person_may_call_them_categories(folder):
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    flags = ("--categories", "price,share", "--epochs", 1, "--json")
+    found = succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", *flags).json["columns"]
+    assert found == {"price": "category", "share": "category", "day": "written date"}
+
+
+@pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}])
+def test_a_damaged_encoding_is_refused(change):
+    encoder = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "way": "1,234.5", "before": "$"}
+    assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].before == "$"
+    with pytest.raises(nn.utils.DataError):
+        Encoding.from_dict({"columns": [encoder | change], "places": [0]}, ["a"])
+
+
+def test_a_header_above_such_words_is_told(folder):
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    assert nn.load("offers.csv").columns == ["price", "share", "day"]
+    assert run("--train", "--dataset", "offers.csv", "--model", "m.bin", "--numbers", "price").code == 65
