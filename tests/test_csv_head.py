@@ -113,3 +113,27 @@ def test_headers_of_real_tables(shared):
 def test_line_ends_of_old_are_named(write):
     with pytest.raises(DataError, match="lines end in CR alone, expected LF or CR LF; convert"):
         load(write("a,b\r1,2\r3,4\r"))
+
+
+def test_comments_above_a_table_are_none_of_its_rows(write):
+    ds = load(write('# made by "a program\n# on Monday\nx,y\n1,2.5\n2,3.5\n3,0.5\n'))
+    assert ds.columns == ["x"] and ds.rows == 3
+    ds = load(write("#a,b\n1,2.5\n2,3.5\n"))
+    assert ds.columns == ["#a"] and ds.rows == 2
+    with pytest.raises(DataError, match="row 5, column x"):
+        load(write("# made\n\nx,y\n1,2.5\ninf,3.5\n3,0.5\n"))
+    with pytest.raises(DataError, match="the file is empty"):
+        load(write("# a\n# b\n"))
+
+
+@pytest.mark.parametrize("header", ["x,y,", ""])
+def test_a_separator_at_the_ends_of_rows_begins_no_target(write, header):
+    ds = load(write(header + "\n" * bool(header) + "1,a,\n2,b,\n" * 10))
+    assert ds.classes == ["a", "b"] and ds.inputs == 1
+    with pytest.raises(DataError, match="no row has a target"):  # a column with a name
+        load(write("x,y,z\n" + "1,a,\n2,b,\n" * 10))
+
+
+def test_numbers_that_count_the_columns_are_a_header_of_words(write):
+    assert load(write("0,1,2\n" + "a,b,c\nd,b,c\na,d,d\n" * 10)).columns == ["0", "1"]
+    assert load(write("0,1,2\n" + "4,1,2\n5,3,1\n7,2,2\n" * 10, )).columns is None

@@ -103,6 +103,24 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
     assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
 
 
+def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
+    """The encoding of all rows is that of some folds, not of the first."""
+    lands = ["a"] * 30 + ["b"] * 30 + ["c"] * 6 + ["d"] * 6 + ["e"] * 6
+    path = folder / "lands.csv"
+    path.write_text("land,y\n" + "".join(f"{land},{i % 2}\n" for i, land in enumerate(lands)))
+    ds, widths = nn.load(path), set()
+    for seed in range(4):
+        net = Network("1,4,1", "binary", seed=seed)
+        nn.train(net, ds, folds=4, epochs=1)
+        widths |= {str([member.layers[0].outputs for member in net.members])}
+        net.export(folder / "folds.bin")
+        again = Network.load(folder / "folds.bin")
+        assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
+        again.export(folder / "again.bin")
+        assert (folder / "again.bin").read_bytes() == (folder / "folds.bin").read_bytes()
+    assert len(widths) > 1
+
+
 @pytest.mark.parametrize(
     "flags",
     [{}, {"threshold": "f1", "calibrate": "temperature"}, {"threshold": "f1", "validation": 0.3, "refit": True}],

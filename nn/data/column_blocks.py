@@ -299,6 +299,15 @@ def date_in(text: str) -> float | None:
     return seconds[0] if lib.csv_date(seconds, raw, len(raw)) else None
 
 
+def decimal_text(text: str) -> str:
+    """Return a number as formats with typed columns have it, 1 for 1.0 and 1e0, also with zeros in front; else the
+    text itself."""
+    number = number_in(text)
+    if number is None:
+        return text
+    return str(int(text)) if text.lstrip("+-").isdecimal() else _number_text(number + 0.0)  # one zero
+
+
 def _number_text(value) -> str:
     """Return a number's shortest decimal, a whole number without a point."""
     if isinstance(value, (int, np.integer)) or not np.isfinite(value):

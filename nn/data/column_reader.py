@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ..utils import DataError, default_threads
-from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable
+from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, decimal_text
 from .kinds import NotBytes, TextInTarget
 from .table import Span, Table
 from .table_files import Fields
@@ -264,6 +264,8 @@ class Reader:
         if "" in texts or not self._fields.missing:
             is_empty = np.array([text == "" for text in texts] + [not self._fields.missing])[codes]
             self._check(rows, column, is_empty, EMPTY)
+        if column in self._fields.decimals:
+            texts = [None if text is None else decimal_text(text) for text in texts]
         return vocabulary.encode(codes, texts)
 
     # ---- failures

@@ -15,6 +15,7 @@ from ..utils import DataError, UsageError, closest
 from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
 from .dataset import ROLES, ColumnChoices, Dataset, Schema
 from .digest import columns_digest
+from .encoding import are_decimals
 from .frame_table import FrameTable
 from .kinds import ClassName, Number, TargetNumber, is_number
 from .source import absolute
@@ -50,6 +51,7 @@ class Columns:
     examined: bool = False  # all fields were looked at
     chosen: frozenset[int] = frozenset()  # columns whose kind a person has said
     left_out: tuple[tuple[int, str], ...] = ()  # features that were found to tell nothing, with the reason
+    decimals: frozenset[int] = frozenset()  # columns of text in which 1, 1.0 and 1e0 are one
     labelled: bool = True
     roles: tuple[tuple[str, int], ...] = ()  # columns of weights, groups and times
     time_reads: str = "number"  # or date
@@ -72,11 +74,13 @@ class Columns:
             raise DataError(f"{files.path}: only target columns, expected features as well; check --target")
         path = files.path if isinstance(files, FrameTable) else absolute(files.path)
         columns = cls(files, schema, features, targets, path, ids, labelled=labelled, roles=roles)
-        if "time" in dict(roles):
-            columns = replace(columns, time_reads=columns._time_reads())
+        if roles:
+            columns = columns._with_roles()
         if schema.of_model and schema.encoding is not None and not schema.encoding.plain:
             reads = tuple(encoder.reads for encoder in schema.encoding.encoders)
-            return replace(columns, reads=reads, missing=columns._gap_words(), examined=True)
+            one = (column for column, how in zip(features, schema.encoding.encoders, strict=True) if are_decimals(how))
+            known = {"decimals": columns.decimals | frozenset(one), "missing": columns._gap_words(), "examined": True}
+            return replace(columns, reads=reads, **known)
         return columns
 
     def knowing(self, **facts) -> Columns:
@@ -191,6 +195,7 @@ class Columns:
             target_is_text=self._target_is_text(facts),
             examined=True,
             chosen=frozenset(chosen),
+            decimals=self.decimals | {c for c, kind in chosen.items() if kind == "text" and facts[c].are_numbers},
             left_out=empty,
         )
 
@@ -220,6 +225,7 @@ class Columns:
             texts=groups["text"],
             dates=groups["date"],
             ids=list(self.ids),
+            decimals=self.decimals,
             missing=self.missing,
             keep_unlabelled=not self.labelled,
         )
@@ -227,10 +233,15 @@ class Columns:
     def _role_reads(self, role: str) -> str:
         return {"weight": "number", "group": "text", "time": self.time_reads}[role]
 
-    def _time_reads(self) -> str:
-        """Return whether times are numbers or dates, as the first rows tell."""
-        found = self.files.facts(self._gap_words(), _GLANCE_ROWS)[dict(self.roles)["time"]]
-        return "date" if found.dates > found.numbers else "number"
+    def _with_roles(self) -> Columns:
+        """Return the columns knowing what times and groups are, as the first rows tell."""
+        facts, roles = self.files.facts(self._gap_words(), _GLANCE_ROWS), dict(self.roles)
+        found = self
+        if "time" in roles and facts[roles["time"]].dates > facts[roles["time"]].numbers:
+            found = replace(found, time_reads="date")
+        if "group" in roles and facts[roles["group"]].are_numbers:
+            found = replace(found, decimals=frozenset({roles["group"]}))
+        return found
 
     def _target_kind(self) -> TargetNumber | ClassName:
         schema = self.schema
@@ -360,6 +371,7 @@ class Columns:
             "left_out": {self._plain_name(column): why for column, why in self.left_out},
             "left_out_places": tuple(column for column in range(self.files.columns) if column not in kept),
             "categories": self._categories(),
+            "decimals": frozenset(i for i, column in enumerate(self.features) if column in self.decimals),
             "kept_choices": self.schema.choices.kept(),
         }
 
@@ -488,7 +500,17 @@ def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[i
         return list(range(inputs, files.columns))
     if files.columns < 2:
         raise DataError(f"{files.path}: 1 column, expected features and a target, separated by commas; add columns")
-    return [files.columns - 1]
+    return [_last_filled(files)]
+
+
+def _last_filled(files: TableFiles) -> int:
+    """Return the last column but those behind separators at the ends of rows, which have neither a name nor a value."""
+    last = files.columns - 1
+    if files.first_row[last] in GAPS and not (files.names and files.names[last]):
+        facts = files.facts(GAPS, _GLANCE_ROWS)
+        filled = (c for c, found in enumerate(facts) if found.gaps < found.rows or (files.names and files.names[c]))
+        last = max(filled, default=last)
+    return last
 
 
 def _columns_asked_for(files: TableFiles, flag: str, text: str | None) -> list[int]:

@@ -26,6 +26,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 _OTHER_SEPARATORS = (" ", ":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _HEAD_BYTES = 1 << 16  # read at first
 _HEAD_ROWS, _HEAD_FIELDS = 300, 30_000  # looked at, to tell a header
+_MOST_COMMENTS = 1000  # lines above a table
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _POINT_BYTES = 1 << 24  # looked at, to tell a decimal comma
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
@@ -65,7 +66,7 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    text = _first_text(path)
+    text = _without_comments(_first_text(path))
     if not text.strip():
         raise DataError(f"{path}: the file is empty, expected rows of numbers separated by commas")
     if b"\r" in text.strip() and b"\n" not in text.strip():
@@ -89,6 +90,20 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if head.columns == 1 and options.separator is None:
         _check_one_column(path, text)
     return head
+
+
+def _without_comments(text: bytes) -> bytes:
+    """Return the text with blank lines instead of the comments above it, which begin with #.
+
+    The last of these lines is none if it has as many fields as the one below: `#name` may begin a header.
+    """
+    lines = text.split(b"\n", _MOST_COMMENTS)
+    count = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), len(lines))
+    if 0 < count < len(lines):
+        last, below = lines[count - 1], lines[count]
+        marks = [separator.encode() for separator in _SEPARATORS]
+        count -= any(last.count(mark) == below.count(mark) > 0 for mark in marks)
+    return b"\n".join([*[b""] * count, *lines[count:]])
 
 
 def _check_width(path: str, text: bytes, separator: str) -> None:
@@ -305,11 +320,19 @@ def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:
     filled = [cell.text for cell in first if cell.text]
     numbers = [text for text in filled if is_number(text)]
     names = [text for text in filled if not is_number(text)]
+    if _count_columns(first) and not all(not below or _kind_of(below) == "number" for below in columns):
+        return 1.0
     evidence = 1.0 if filled and not numbers else 0.0
     evidence += _UNLIKELY * (len(names) - len({*names}))
     evidence += sum(_of_column(cell, column) for cell, column in zip(first, columns, strict=True))
     above = [cell.text for cell, column in zip(first, columns, strict=True) if _is_of_kind("number", cell, column)]
     return evidence + _of_numbers(above, numbers)
+
+
+def _count_columns(first: list[Cell]) -> bool:
+    """Return whether a row is 0, 1, 2, ... or 1, 2, 3, ..."""
+    texts = [cell.text for cell in first]
+    return len(texts) > 2 and any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
 
 
 def _of_column(cell: Cell, below: list[Cell]) -> float:

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError
+from .column_blocks import decimal_text
+from .column_reader import Vocabulary
 from .csv_head import BYTE_ORDER_MARK, Head, decoded, open_quote
 from .kinds import NotBytes, TextInTarget, is_number
 from .source import GROWING_BYTES, GrowingRows
@@ -232,6 +234,8 @@ class CsvReader(_Lines):
         self._c_words = ffi.new("struct csv_words[]", len(fields.texts) + 1)
         self._csv.words, name = self._c_words, self._c_words + len(fields.texts)
         self._words = [_Words(self._c_words + i, MAX_WORDS) for i in range(len(fields.texts))]
+        decimals = [slot for slot, column in enumerate(fields.texts) if column in fields.decimals]
+        self._decimals = {slot: Vocabulary() for slot in decimals}
         self._names = _Words(name, MAX_NAMES) if fields.target_kind.is_text else None
         if self._names:
             self._csv.names = name
@@ -360,6 +364,11 @@ class CsvReader(_Lines):
         self._full_rows = csv.rows = csv.capacity = self._ids_of = 0
         joined = {member: blocks.joined(rows) for member, blocks in self._blocks.items()}
         targets, names = self._class_names(joined["y"])
+        words = [words.texts() for words in self._words]
+        for slot, vocabulary in self._decimals.items():
+            codes = joined["codes"][:, slot]
+            codes[...] = vocabulary.encode(codes, [decimal_text(text) for text in words[slot]])
+            words[slot] = vocabulary.words
         ids, self._ids = self._ids, [[] for _ in self._ids]
         return Table(
             joined["x"],
@@ -369,7 +378,7 @@ class CsvReader(_Lines):
             self._high,
             spans,
             codes=joined.get("codes"),
-            words=[words.texts() for words in self._words],
+            words=words,
             dates=joined.get("seconds"),
             ids=ids,
             unlabelled=csv.left_out,

@@ -131,6 +131,7 @@ class Dataset:
     left_out_places: tuple[int, ...] = ()  # of these columns in the file
     remarks: list[str] = field(default_factory=list)
     categories: frozenset[int] = frozenset()  # features that a person has called categories, by their indices
+    decimals: frozenset[int] = frozenset()  # those of them in which 1, 1.0 and 1e0 are one
     kept_choices: dict[str, str] = field(default_factory=dict)  # see ColumnChoices.kept
     unlabelled: int = 0
     ids: list[str] | None = None

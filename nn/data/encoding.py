@@ -159,6 +159,7 @@ class CategoryEncoder:
     shared: bool
     width: int  # of the embedding, 0: one input each
     unknown_share: float = 0.0
+    decimals: bool = False  # 1, 1.0 and 1e0 are one value
     kind = "category"
     reads = "text"
 
@@ -169,12 +170,14 @@ class CategoryEncoder:
         values = [value for value, count in counts.items() if count >= RARE]
         rare = any(0 < count < RARE for count in counts.values())
         slots = len(values) + rare
+        of_rare = sum(count for value, count in counts.items() if count < RARE and value is not None)
+        unknown = (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
-            return cls(values, rare, 0, found.gaps / max(1, found.rows))
+            return cls(values, rare, 0, unknown)
         if not rare:  # the slot of unseen values is trained by the rarest value
             values.remove(min(values, key=lambda value: counts[value]))
         width = min(MOST_WIDTH, math.ceil(math.sqrt(slots)))
-        return cls(values, True, width, found.gaps / max(1, found.rows))
+        return cls(values, True, width, unknown)
 
     @property
     def slots(self) -> int:
@@ -319,6 +322,11 @@ _ENCODERS = (
 ENCODERS = {encoder.kind: encoder for encoder in _ENCODERS}
 
 
+def are_decimals(encoder: ColumnEncoder) -> bool:
+    """Return whether 1, 1.0 and 1e0 are one value of a column."""
+    return isinstance(encoder, CategoryEncoder) and encoder.decimals
+
+
 class TableStatistics:
     """What training rows tell of each feature column; `kinds` as in TableRows."""
 
@@ -400,18 +408,20 @@ class Encoding:
         names: list[str] | None = None,
         places: tuple[int, ...] = (),
         categories: frozenset[int] = frozenset(),
+        decimals: frozenset[int] = frozenset(),
         plain: bool = False,
     ) -> Encoding:
         """Return the encoding that the statistics of the training rows ask for.
 
         scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it. categories: columns, by their places among the features, that are
-        categories though they hold yes/no words.
+        it. categories: columns, by their places among the features, that are categories though they hold yes/no words;
+        decimals: those of them in which 1, 1.0 and 1e0 are one.
         """
         encoders = (
             _encoder_for(column, scaling, embedding, index in categories, f"column {names[index] if names else index}")
             for index, column in enumerate(found.columns)
         )
+        encoders = (replace(one, decimals=True) if i in decimals else one for i, one in enumerate(encoders))
         return cls(tuple(encoders), names, places, plain)
 
     @property
@@ -475,7 +485,7 @@ class Encoding:
             if share > usual + _FREQUENT and share > 2 * usual:
                 lines.append(
                     f"column {self.name(index)}: {share:.0%} of the values are gaps or were not seen in training, "
-                    f"where {usual:.0%} were gaps"
+                    f"where {usual:.0%} were gaps{' or rare' * isinstance(encoder, CategoryEncoder)}"
                 )
         return lines
 
@@ -527,7 +537,9 @@ _OF_WAVES = ("waves", "deviation")  # fields that came later: files without wave
 
 def _fields_of(encoder: ColumnEncoder) -> dict:
     fields = vars(encoder)
-    return fields if fields.get("waves") else {name: fields[name] for name in fields if name not in _OF_WAVES}
+    later = {"decimals"} if not fields.get("decimals") else set()
+    later |= set(_OF_WAVES) if not fields.get("waves") else set()
+    return {name: fields[name] for name in fields if name not in later}
 
 
 def _encoder_of(values: dict) -> ColumnEncoder:
@@ -541,6 +553,8 @@ def _encoder_of(values: dict) -> ColumnEncoder:
         texts = all(value is None or isinstance(value, str) for value in encoder.values)
         if not texts or len(set(encoder.values)) < len(encoder.values) or not encoder.slots:
             raise ValueError("values")
+        if encoder.decimals not in (True, False):
+            raise ValueError("decimals")
         if not (isinstance(encoder.width, int) and 0 <= encoder.width <= MOST_WIDTH and encoder.shared in (0, 1)):
             raise ValueError("width")
     if isinstance(encoder, NumberEncoder):

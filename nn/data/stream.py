@@ -253,7 +253,7 @@ class StreamedDataset:
         """Set what is known before any row is read, under Dataset's names; weights: the column of weights."""
         facts = columns.dataset_facts()
         self.columns, self.targets, self.path = facts["columns"], facts["targets"], facts["path"]
-        self.places, self.categories = facts["places"], facts["categories"]
+        self.places, self.categories, self.decimals = facts["places"], facts["categories"], facts["decimals"]
         self.left_out, self.left_out_places = facts["left_out"], facts["left_out_places"]
         self.kept_choices, self.target = facts["kept_choices"], columns.schema.target
         self.inputs, self.reads, self.are_images = len(columns.features), columns.reads, bool(columns.schema.pixels)

@@ -27,6 +27,7 @@ class Fields:
     texts: list[int] = field(default_factory=list)
     dates: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)  # kept as they are, for predictions
+    decimals: frozenset[int] = frozenset()  # columns of texts in which 1, 1.0 and 1e0 are one
     missing: frozenset[str] = frozenset()
     keep_unlabelled: bool = False
 
@@ -80,6 +81,11 @@ class ColumnFacts:
     not_number: Place | None = None  # the first field that is neither a number nor a gap
     not_date: Place | None = None  # the first field that is neither a date nor a gap
     infinite: Place | None = None  # the first infinite number, which is counted among the texts
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all fields but gaps are numbers."""
+        return 0 < self.numbers == self.rows - self.gaps
 
     @property
     def rows(self) -> int:

@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from .kinds import is_number
 
+_ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unknown", "<na>", "#n/a"})
+MOST_ABSENT = 2  # words for a gap that differ
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
 _PREFIX = r"(?P<prefix>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)"
 _SUFFIX = r"(?P<suffix> ?[^\d\s.,:/+-][^\d]{0,11}|\+|)"
@@ -82,16 +84,26 @@ def _month_of(name: str) -> int:
 
 
 def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
-    """Return how numbers are written, and the signs around them, if all words are numbers that are not plain."""
-    if len(words) < LEAST_WORDS:
+    """Return how numbers are written, and the signs around them, if all words are numbers, not all of them plain.
+
+    Words without a letter or digit, as -, and words for what is absent are gaps; up to MOST_ABSENT different ones.
+    """
+    known = [word for word in words if not _is_absent(word)]
+    if len(known) < max(LEAST_WORDS, len(words) - MOST_ABSENT):
         return None
+    words, any_absent = known, len(known) < len(words)
     for written, form in _NUMBERS.items():
         found = form.fullmatch(words[0])
         if found:
             signs = found["prefix"].strip(), found["suffix"].strip()
             if all(number_of(word, written, signs) is not None for word in words):
-                return (written, signs) if any(signs) or not all(map(is_number, words)) else None
+                is_plain = not any_absent and not any(signs) and all(map(is_number, words))
+                return None if is_plain else (written, signs)
     return None
+
+
+def _is_absent(word: str) -> bool:
+    return word.lower() in _ABSENT or not any(map(str.isalnum, word))
 
 
 def way_of_dates(words: Sequence[str]) -> str | None:

@@ -127,7 +127,9 @@ def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: st
     parts = model_file.members_of(tensors, meta)
     net = _single(cls, path, *parts[0], dtype, engine)
     if "members" in meta:
-        members = [_member_of(net, *part, meta) for part in parts]
+        members = [_member_of(net, *part, parts[0][1]) for part in parts]
+        if "encoding" in meta and meta["encoding"] != parts[0][1].get("encoding"):
+            net.encoding = Encoding.from_dict(meta["encoding"], meta["columns"])
         net.seed = meta["seed"]
         _describe_by(net, meta)
         net.combine(members, [member["weight"] for member in meta["members"]])
@@ -157,7 +159,10 @@ def _describe_by(net, meta: dict) -> None:
 
 
 def _member_of(net, tensors: dict[str, np.ndarray], meta: dict, shared: dict):
-    """Return a member of this network's file; what it shares with the others, it shares as an object."""
+    """Return a member of a file; what it shares with this network, the first one, it shares as an object.
+
+    shared: the metadata of the first one.
+    """
     member = net.blank_copy(meta["seed"])
     is_encoded_alike = meta.get("encoding") == shared.get("encoding")
     if not is_encoded_alike:

@@ -312,8 +312,9 @@ def encode(
         raise UsageError(f"--number_embedding {asked}: is for columns of numbers, the data are images; leave it out")
     plain = not ds.reads if isinstance(ds, StreamedDataset) else not isinstance(ds.x, TableRows)
     if embedding or not plain:
-        where = {"names": ds.columns, "places": ds.places, "categories": ds.categories, "plain": plain}
-        net.adopt(Encoding.fit(statistics(), scaling, embedding, **where))
+        where = {"names": ds.columns, "places": ds.places, "plain": plain}
+        said = {"categories": ds.categories, "decimals": ds.decimals}
+        net.adopt(Encoding.fit(statistics(), scaling, embedding, **where, **said))
 
 
 def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
