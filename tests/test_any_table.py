@@ -122,6 +122,15 @@ def test_flags_overrule_what_the_fields_look_like(folder):
     assert lines[0].startswith("row,name,predicted") and lines[3].split(",")[1] == "person 2"
 
 
+def test_a_name_that_comes_twice_and_is_left_out_once_is_found_again(folder):
+    columns = people(200)
+    rows = zip(columns["name"], columns["town"], columns["age"], columns["rich"], strict=True)
+    (folder / "twice.csv").write_text("\n".join(["town,town,age,rich", *map(",".join, rows)]))
+    trained = succeed("--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1)
+    assert "left out: town (nearly every value differs)" in trained.err
+    succeed("--test", "--model", "m.bin")
+
+
 def test_a_file_without_a_header_is_read_by_position(folder):
     columns = people()
     text = as_csv(columns).partition("\n")[2]

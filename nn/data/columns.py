@@ -506,7 +506,7 @@ def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[i
 def _last_filled(files: TableFiles) -> int:
     """Return the last column but those behind separators at the ends of rows, which have neither a name nor a value."""
     last = files.columns - 1
-    if files.first_row[last] in GAPS and not (files.names and files.names[last]):
+    if not (files.names and files.names[last]) and files.first_row[last] in GAPS:
         facts = files.facts(GAPS, _GLANCE_ROWS)
         filled = (c for c, found in enumerate(facts) if found.gaps < found.rows or (files.names and files.names[c]))
         last = max(filled, default=last)
@@ -568,6 +568,9 @@ def _feature_columns(files: TableFiles, targets: list[int], schema: Schema, drop
     """Return the columns that a model was trained on, by name if the file has a header; else all but the targets."""
     names = schema.columns
     rest = [c for c in range(files.columns) if c not in set(targets)]
+    kept = [c for c in rest if c not in schema.left_out]
+    if files.names and names and [files.names[c] for c in kept] == names:  # as in training: names may come twice
+        return kept
     if not (files.names and names) or len(set(names)) < len(names):
         gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
         return [c for c in rest if c not in gone]
