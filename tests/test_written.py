@@ -20,6 +20,7 @@ from nn.data.written import date_of, number_of, way_of_dates, way_of_numbers
         (["1.234,50 €", "2,5 €", "3 €"], [1234.5, 2.5, 3]),
         (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
         (["10,000+", "5+", "1+"], [10000, 5, 1]),
+        (["0", "$4.99", "$1"], [0, 4.99, 1]),
     ],
 )
 def test_numbers_in_words(words, values):
@@ -38,7 +39,7 @@ def test_words_for_a_gap_among_plain_numbers():
     "words",
     [
         ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
-        ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "13:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
+        ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "25:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
     ],
 )  # fmt: skip
 def test_other_words_are_no_numbers(words):
@@ -54,6 +55,8 @@ def test_other_words_are_no_numbers(words):
         (["1.2.2019 14:30", "2.2.2019", "3.4.70"], "day.month.year", (2019, 2, 1, 14, 30)),
         (["5-Jan-2019", "31 December 2020", "1-Sept-18"], "day month year", (2019, 1, 5)),
         (["Jan 5, 2019 12:00 am", "May 1 2020", "February 28th, 2019"], "month day, year", (2019, 1, 5)),
+        (["Dec-2015", "January 2016", "May 1999"], "month year", (2015, 12, 1)),
+        (["17:24:30", "00:00:00", "5:06 pm"], "hour:minute", (1970, 1, 1, 17, 24, 30)),
         (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
     ],
 )
@@ -105,6 +108,13 @@ def test_they_become_what_plain_numbers_and_dates_become(folder):
     for net, ds in zip(nets, (one, other), strict=True):
         nn.train(net, ds, epochs=1)
     np.testing.assert_allclose(nets[0].predict(one.x), nets[1].predict(other.x), rtol=1e-5)
+
+
+def test_they_are_no_columns_of_other_formats(folder):
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 1)
+    failed = run("--export", "--model", "m.bin", "-o", "m.c")
+    assert failed.code == 2 and "column price holds written numbers ($1,234.5), expected plain ones" in failed.err
 
 
 def test_a_person_may_call_them_categories(folder):

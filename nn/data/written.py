@@ -15,6 +15,7 @@ from .kinds import is_number
 
 _ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unknown", "<na>", "#n/a"})
 MOST_ABSENT = 2  # words for a gap that differ
+_NO_SIGNS = "", ""
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
 _PREFIX = r"(?P<prefix>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)"
 _SUFFIX = r"(?P<suffix> ?[^\d\s.,:/+-][^\d]{0,11}|\+|)"
@@ -26,7 +27,8 @@ _NUMBERS = {
     written: re.compile(rf"(?P<sign>[-+]?){_PREFIX}(?P<minus>-?)(?P<number>{number}){_SUFFIX}", re.ASCII)
     for written, number in _POINTS.items()
 }
-_TIME = r"(?:(?:,? +|T)(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
+_CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
+_TIME = rf"(?:(?:,? +|T){_CLOCK})?"
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
@@ -38,6 +40,8 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "day/month/year": rf"(?P<d>\d{{1,2}})(?P<s>[/.-])(?P<m>\d{{1,2}})(?P=s)(?P<y>\d{{4}}|\d\d){_TIME}",
     "year/month/day": rf"(?P<y>\d{{4}})(?P<s>[/.-])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}}){_TIME}",
     "day month year": rf"(?P<d>\d{{1,2}})[ ./-]?{_MONTH}[ ,/-]*(?P<y>\d{{4}}|\d\d){_TIME}",
+    "month year": rf"{_MONTH}[ ,/-]*(?P<y>\d{{4}})",
+    "hour:minute": _CLOCK,
     "month day, year": rf"{_MONTH} ?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y>\d{{4}}){_TIME}",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
@@ -45,10 +49,17 @@ _CENTURY = 69  # from which two digits of a year are those of the century before
 NUMBERS, DATES = tuple(_NUMBERS), tuple(_DATE_FORMS)
 
 
+def _signs(found: re.Match) -> tuple[str, str]:
+    return found["prefix"].strip(), found["suffix"].strip()
+
+
 def number_of(word: str, written: str, signs: tuple[str, str]) -> float | None:
-    """Return the number that a word is, written so and between these signs ($ and %); None for another word."""
+    """Return the number that a word is, written so and between these signs ($ and %); None for another word.
+
+    A sign in front, of money, may be missing.
+    """
     found = _NUMBERS[written].fullmatch(word)
-    if not found or (found["prefix"].strip(), found["suffix"].strip()) != signs:
+    if not found or (_signs(found) != signs and not (signs[0] and _signs(found) == _NO_SIGNS)):
         return None
     thousands, point = written[1], written[5]
     number = float(found["number"].replace(thousands, "").replace(point, "."))
@@ -61,15 +72,15 @@ def date_of(word: str, written: str) -> float | None:
     if not found:
         return None
     parts = found.groupdict()
-    month = _month_of(parts["name"]) if parts.get("name") else int(parts["m"])
-    year = int(parts["y"])
-    if len(parts["y"]) == 2:
+    month = _month_of(parts["name"]) if parts.get("name") else int(parts.get("m", 1))
+    year = int(parts.get("y", 1970))
+    if year < 100:
         year += 1900 if year >= _CENTURY else 2000
-    hour, seconds = int(parts["H"] or 0), float(parts["S"] or 0)
-    if parts["half"]:
+    hour, seconds = int(parts.get("H") or 0), float(parts.get("S") or 0)
+    if parts.get("half"):
         hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
     try:
-        moment = datetime.datetime(year, month or 0, int(parts["d"]), hour, int(parts["M"] or 0))
+        moment = datetime.datetime(year, month or 0, int(parts.get("d", 1)), hour, int(parts.get("M") or 0))
     except ValueError:
         return None
     days = (moment - datetime.datetime(1970, 1, 1)).total_seconds()
@@ -93,12 +104,12 @@ def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
         return None
     words, any_absent = known, len(known) < len(words)
     for written, form in _NUMBERS.items():
-        found = form.fullmatch(words[0])
-        if found:
-            signs = found["prefix"].strip(), found["suffix"].strip()
-            if all(number_of(word, written, signs) is not None for word in words):
-                is_plain = not any_absent and not any(signs) and all(map(is_number, words))
-                return None if is_plain else (written, signs)
+        if not all(map(form.fullmatch, words)):
+            continue
+        signs = max({_signs(form.fullmatch(word)) for word in words})
+        if all(number_of(word, written, signs) is not None for word in words):
+            is_plain = not any_absent and not any(signs) and all(map(is_number, words))
+            return None if is_plain else (written, signs)
     return None
 
 

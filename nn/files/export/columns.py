@@ -20,8 +20,8 @@ def check_columns(net, path) -> None:
         for index, encoder in enumerate(member.encoding.encoders if member.encoding else ()):
             if encoder.kind.startswith("written"):
                 raise UsageError(
-                    f"{path}: column {member.encoding.name(index)} holds {encoder.kind}s ({encoder.summary()}), expected "
-                    f"plain ones; write them as 1234.5 or 2024-12-31 and train again, or leave the column out with --drop"
+                    f"{path}: column {member.encoding.name(index)} holds {encoder.kind}s ({encoder.summary()}), "
+                    f"expected plain ones; write them as 1234.5 or 2024-12-31 and train again, or --drop the column"
                 )
         if member.layers[0].columns and member.encoding is None:
             raise UsageError(
