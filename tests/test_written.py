@@ -114,7 +114,7 @@ def test_they_are_no_columns_of_other_formats(folder):
     (folder / "offers.csv").write_text("\n".join(offers()))
     succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 1)
     failed = run("--export", "--model", "m.bin", "-o", "m.c")
-    assert failed.code == 2 and "column price holds written numbers ($1,234.5), expected plain ones" in failed.err
+    assert failed.code == 2 and "column price holds written numbers ($1,234.5" in failed.err
 
 
 def test_a_person_may_call_them_categories(folder):
