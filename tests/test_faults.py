@@ -48,7 +48,7 @@ def test_memory_that_ends_anywhere_in_the_core_is_one_line(files, backend, comma
         assert outcome.files["m.bin"] == old
 
 
-@pytest.mark.parametrize("mode", ["train", "predict"])
+@pytest.mark.parametrize("mode", ["train", "predict", "export"])
 def test_memory_that_ends_anywhere_is_one_line_and_the_old_files_stay(tmp_path, mode):
     folder = tmp_path / "files"
     folder.mkdir()

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,11 +17,13 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a program: the folders that pytest finds by itself
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
+import nn
+from nn.utils import Stopped, StopRequest
+from nn.watch.callbacks import Callback
 from support.command_line import succeed, write_two_classes
 from support.faults import Outcome, outcomes
 
 OLD = "as it was\n"
-PLAN = "[defaults]\ndataset = 'two.csv'\nepochs = 1\n[grid]\nlayers = ['2,2,1', '2,3,1']\n"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Case:
     whole: tuple[str, ...] = ()  # replaced whole, the same bytes each time
     timed: tuple[str, ...] = ()  # replaced whole, but they hold times
     lines: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # beginnings of new files that hold what was written until the fault
     is_long: bool = False
 
 
@@ -49,6 +54,16 @@ CASES = {
     "train --folds": Case(
         "--train --dataset two.csv --model m.bin --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")
     ),
+    "train --resume": Case(
+        "--train --dataset two.csv --model m.bin --layers 2,4,1 --epochs 2 --resume old.ck --checkpoint c.ck "
+        "--history h.csv",
+        whole=("m.bin",), timed=("c.ck",), lines=("h.csv",),
+    ),
+    "train --vary": Case(
+        "--train --dataset two.csv --model m.bin --epochs 2 --networks 2 --vary learning_rate=0.1|0.2 --trials t.csv",
+        whole=("m.bin",), beside=("t.csv",),
+    ),
+    "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),
     "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),
     "test --report": Case(
         "--test --dataset two.csv --model old.bin --report r.html", timed=("r.html",), is_long=True
@@ -64,9 +79,23 @@ def prepare(folder: Path, case: Case) -> None:
     here = Path.cwd()
     os.chdir(folder)
     succeed("--train", "--dataset", "two.csv", "--model", "old.bin", "--epochs", 1)
+    _stop_half_way()
     os.chdir(here)
     for name in (*case.whole, *case.timed, *case.lines):
         (folder / name).write_text(OLD)
+
+
+def _stop_half_way() -> None:
+    """Write old.ck, the checkpoint of a training of two epochs that was stopped after the first."""
+    stop = StopRequest()
+
+    class Stopping(Callback):
+        def epoch(self, *_):
+            stop.request(signal.SIGINT)
+
+    net, rows = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
+    with contextlib.suppress(Stopped):
+        nn.train(net, rows, epochs=2, checkpoint="old.ck", callback=Stopping(), stop=stop)
 
 
 def faults_of(mode: str, kind: str, folder: Path, lasting: bool = False) -> Iterator[tuple[Outcome, list[str]]]:
@@ -90,6 +119,8 @@ def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
         yield f"an internal error: {outcome.err!r}"
     for name in fine.files.keys() | outcome.files.keys():
         found, new = outcome.files.get(name), fine.files.get(name)
+        if name.startswith(case.beside):
+            continue
         if new is None:
             yield f"{name} is left over"
         elif name in case.timed:

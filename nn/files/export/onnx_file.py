@@ -28,9 +28,20 @@ def save_onnx(net, path: str | os.PathLike) -> None:
     onnx = onnx_package()
     _check(net, path)
     model = onnx_model(net)
-    onnx.checker.check_model(model)
+    content = _checked_bytes(onnx, model)
     with atomic_file(path) as file:
-        file.write(model.SerializeToString(deterministic=True))
+        file.write(content)
+
+
+def _checked_bytes(onnx, model) -> bytes:
+    """Return the ModelProto as a file has it. Raises MemoryError, which protobuf calls another name."""
+    from google.protobuf.message import EncodeError  # it comes with onnx
+
+    try:
+        onnx.checker.check_model(model)
+        return model.SerializeToString(deterministic=True)
+    except EncodeError as error:
+        raise MemoryError from error
 
 
 def _check(net, path) -> None:
