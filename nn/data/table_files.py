@@ -27,9 +27,9 @@ class Fields:
     texts: list[int] = field(default_factory=list)
     dates: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)  # kept as they are, for predictions
-    decimals: frozenset[int] = frozenset()  # columns of texts in which 1, 1.0 and 1e0 are one
     missing: frozenset[str] = frozenset()
     keep_unlabelled: bool = False
+    decimals: frozenset[int] = frozenset()  # columns of texts in which 1, 1.0 and 1e0 are one
 
     def check_block(self, table: Table) -> None:
         """Check a block of rows that has been read. Raises DataError."""
