@@ -1,10 +1,11 @@
-"""`nn --train` with its defaults and with --effort, beside other programs' defaults, on real tables; mean ranks.
+"""`nn --train` with its defaults, less effort, and one network, beside other programs' defaults; mean ranks.
 
-    python tests/bench/tables.py adult.csv.gz titanic.csv.gz:survived:-alive wine.csv.gz:-1:regression
+    python tests/bench/tables.py --install adult.csv.gz titanic.csv.gz:survived:-alive wine.csv.gz:-1:regression
 
 Each table is a CSV file, then what differs from «the last column is the target»: its name or index, columns to leave
 out (-name), regression. nn gets the raw rows; the others, which take numbers only, gaps filled by the median and words
-one-hot. The same rows, a fifth by seed, test all. Peers that are not installed are left out.
+one-hot. The same rows, a fifth by seed, test all. --install gets the peers from PyPI; those that are not there are left
+out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ import typer
 import nn
 from nn.core.metrics import log_loss, roc_auc
 
-EFFORTS = ("default", "quick", "standard")
+EFFORTS = {  # of nn -> flags
+    "one network": ["--networks", "1"],
+    "quick": ["--effort", "quick"],
+    "standard": [],
+    "best": ["--effort", "best"],
+}
+PEERS = ("lightgbm", "xgboost", "scikit-learn", "pandas")
 
 
 def read(spec: str) -> tuple[str, pd.DataFrame, pd.Series, bool]:
@@ -79,7 +86,7 @@ def of_nn(effort: str, x: pd.DataFrame, y: pd.Series, rows, regression: bool, cl
         training = x.iloc[rows[0]].assign(target=y.iloc[rows[0]] if regression else y.iloc[rows[0]].astype(str))
         training.to_csv(f"{folder}/rows.csv", index=False)
         flags = ["--target", "target", *(["--task", "regression"] if regression else [])]
-        flags += [] if effort == "default" else ["--effort", effort]
+        flags += EFFORTS[effort]
         command = [sys.executable, "-m", "nn", "--train", "--dataset", f"{folder}/rows.csv", "--model"]
         subprocess.run([*command, f"{folder}/m.bin", *flags, "-q"], check=True)
         net = nn.Network.load(f"{folder}/m.bin")
@@ -115,9 +122,14 @@ def figures(y: np.ndarray, out: np.ndarray) -> tuple[float, float]:
 def main(
     tables: list[str],
     splits: Annotated[int, typer.Option(help="Splits of each table.")] = 2,
-    efforts: Annotated[str, typer.Option(help="Of nn, with commas; default: without --effort.")] = ",".join(EFFORTS),
+    efforts: Annotated[
+        str, typer.Option(help=f"Of nn, with commas: {', '.join(EFFORTS)}.")
+    ] = "one network,quick,standard",
+    install: Annotated[bool, typer.Option("--install", help="Get the peers from PyPI into this environment.")] = False,
 ) -> None:
-    """Print mean ranks among the peers by score and by loss, and the loss beside that of nn's default."""
+    """Print mean ranks among the peers by score and by loss, and the loss beside that of the first effort."""
+    if install:
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *PEERS], check=True)
     warnings.simplefilter("ignore")
     ranks: dict[str, list] = {}
     for spec in tables:
