@@ -466,7 +466,7 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_i
     frame.to_parquet("t.parquet", row_group_size=77)
     runs = [(form, threads, ()) for form in sources for threads in (1, 4)]
     if "--folds" not in flags:
-        runs += [(form, 2, ("--memory", "500M")) for form in sources]
+        runs += [(form, 2, ("--memory", "4G")) for form in sources]
     found = {}
     for form, threads, more in runs:
         given = ("--dataset", sources[form], "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)

@@ -506,7 +506,8 @@ def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[i
 def _last_filled(files: TableFiles) -> int:
     """Return the last column but those behind separators at the ends of rows, which have neither a name nor a value."""
     last = files.columns - 1
-    if not (files.names and files.names[last]) and files.first_row[last] in GAPS:
+    first = files.first_row
+    if not (files.names and files.names[last]) and (last >= len(first) or first[last] in GAPS):
         facts = files.facts(GAPS, _GLANCE_ROWS)
         filled = (c for c, found in enumerate(facts) if found.gaps < found.rows or (files.names and files.names[c]))
         last = max(filled, default=last)
