@@ -13,9 +13,9 @@ cp -r setup.py pyproject.toml README.md LICENSE csrc nn datasets tests "$build"
 find "$build" -name '*.so' -delete
 compiler=${CC:-gcc}
 cd "$build" # so that what was built here is what the tests import
-flags="-O1 -g1 -fno-omit-frame-pointer"
-"$compiler" $flags -shared -fPIC tests/support/plain_threads.c -o threads.so -ldl -lpthread
-"$compiler" $flags -fopenmp -fsanitize=thread tests/support/planted_race.c csrc/common.c -Icsrc -o planted
+flags=(-O1 -g1 -fno-omit-frame-pointer)
+"$compiler" "${flags[@]}" -shared -fPIC tests/support/plain_threads.c -o threads.so -ldl -lpthread
+"$compiler" "${flags[@]}" -fopenmp -fsanitize=thread tests/support/planted_race.c csrc/common.c -Icsrc -o planted
 
 # Python's write of `stop` in nn_progress is a copy of four aligned bytes, which the core reads with an atomic load.
 echo "race:_cffi_memcpy" > suppressions
@@ -31,7 +31,7 @@ watched ./planted race > /dev/null
 found || { echo "a planted race was not found"; exit 1; }
 rm race.*
 
-NN_BUILD_ISA=${NN_BUILD_ISA:-avx2} NN_CFLAGS="$flags -fsanitize=thread -Wno-maybe-uninitialized" \
+NN_BUILD_ISA=${NN_BUILD_ISA:-avx2} NN_CFLAGS="${flags[*]} -fsanitize=thread -Wno-maybe-uninitialized" \
     python setup.py -q build_ext --inplace
 [ $# -gt 0 ] || set -- tests/test_promises.py tests/test_layers.py tests/test_gradients.py tests/test_activations.py \
     tests/test_embedding.py tests/test_weights.py tests/test_pack.py tests/test_reference.py tests/test_csv_pieces.py

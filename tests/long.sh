@@ -16,6 +16,12 @@ unset NN_TEST_EFFORT
 echo "== the tests of the C core under the sanitizers, with every instruction set that this processor has"
 bash tests/check_core.sh --all
 
+echo "== the tests of the C core under the thread sanitizer"
+bash tests/check_races.sh
+
+echo "== the oldest versions of what nn needs"
+bash tests/check_oldest.sh
+
 echo "== ten minutes of fuzzing, guided by coverage where there is Atheris, the C reader where there is clang"
 python -m tests.fuzz --minutes 10
 

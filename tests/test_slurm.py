@@ -13,7 +13,7 @@ from glob import glob
 from pathlib import Path
 
 import pytest
-from support.command_line import REPOSITORY, environment, position, succeed
+from support.command_line import ONE, REPOSITORY, environment, position, succeed
 from support.launches import find_mpi, ours
 
 from nn.backends.cuda import device
@@ -160,7 +160,7 @@ def test_the_script_as_it_stands_trains_and_tests(slurm, jobs, monkeypatch):
     output = (slurm.project / f"nn-{job}.out").read_text()
     assert "epoch 20/20" in output and "F1 " in output
     monkeypatch.chdir(slurm.project)
-    succeed("--train", "--dataset", "datasets/CC.csv", "--model", "here.bin")
+    succeed(*ONE, "--dataset", "datasets/CC.csv", "--model", "here.bin")
     assert (slurm.project / f"nn-{job}.bin").read_bytes() == (slurm.project / "here.bin").read_bytes()
 
 
@@ -173,7 +173,7 @@ def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(slu
     assert f"queueing job {job} again, restart 1" in output
     assert output.count("held-out rows") == 1  # only what is finished is tested
     monkeypatch.chdir(slurm.project)
-    succeed("--train", "--dataset", "datasets/CC.csv", "--epochs", 3000, "--model", "peace.bin", "--quiet")
+    succeed(*ONE, "--dataset", "datasets/CC.csv", "--epochs", 3000, "--model", "peace.bin", "--quiet")
     assert model.read_bytes() == (slurm.project / "peace.bin").read_bytes()
 
 
@@ -270,7 +270,7 @@ def test_srun_starts_ranks_that_train_one_model(slurm, pmi):
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["ranks"] == 2
-    alone = ["--train", "--dataset", slurm.project / "datasets/CC.csv", "--epochs", 3, "--json", "--quiet"]
+    alone = [*ONE, "--dataset", slurm.project / "datasets/CC.csv", "--epochs", 3, "--json", "--quiet"]
     assert result["loss"] == pytest.approx(succeed(*alone, "--model", slurm.project / "one.bin").json["loss"], rel=1e-4)
 
 
