@@ -79,7 +79,8 @@ def _signals_as_errors() -> Iterator[None]:
         yield
     finally:
         for signum in heard:
-            signal.signal(signum, signal.SIG_DFL)
+            if signal.getsignal(signum) is handle:  # ranks that end together ignore them from then on
+                signal.signal(signum, signal.SIG_DFL)
 
 
 def _mend_streams() -> None:
