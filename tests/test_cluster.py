@@ -19,6 +19,7 @@ from support.launches import MIRRORED, SMALL, all_end, alone, kill, ours, prepar
 import nn
 from nn import cluster
 from nn.backends.cpu import CpuEngine
+from nn.cli import main
 from nn.utils import UsageError
 
 # ---------------------------------------------------------------- how a process was launched
@@ -365,3 +366,19 @@ def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monk
 def test_a_process_alone_is_left_where_it_is(monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: pytest.fail("bound"))
     assert nn.Network("3,2", backend="omp", threads=1).engine.threads == 1
+
+
+def test_a_rank_that_has_ended_stays_deaf_to_its_launcher(monkeypatch):
+    """The launcher ends the others by SIGTERM when it sees the first rank fail; all end by themselves."""
+
+    def end(code, text):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return code
+
+    monkeypatch.setattr(cluster, "end", end)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["--version"]) == 0
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
