@@ -91,7 +91,7 @@ def test_the_judge_finds_memory(tmp_path):
 import pathlib, sys
 from fuzz.judge import judged
 from fuzz.targets import Target
-print(judged(Target(list, lambda path: bytearray(b"1") * (100 << 20)), pathlib.Path(sys.argv[1])).what)
+print(judged(Target(list, lambda path: bytearray(b"1") * (300 << 20)), pathlib.Path(sys.argv[1])).what)
 """
     path = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])}
     command = [sys.executable, "-c", program, tmp_path / "input"]

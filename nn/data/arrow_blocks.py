@@ -93,6 +93,8 @@ def _words(pa: ModuleType, column) -> ColumnBlock:
     codes = np.frombuffer(indices.buffers()[1], np.int32, len(indices), 4 * indices.offset)
     codes = codes if is_null is None else np.where(is_null, np.int32(-1), codes)
     values = array.dictionary.to_pylist()
+    if len(codes) and codes.max() >= len(values):
+        raise pa.ArrowInvalid("an index beyond its dictionary")
     if all(isinstance(value, str) for value in values):
         return Words(codes, values)
     return Words.recoded(codes, values)

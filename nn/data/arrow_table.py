@@ -55,6 +55,8 @@ class _Pieces:
             yield
         except FileNotFoundError:
             raise InputNotFound(f"{self.path}: no such file or folder; check the path") from None
+        except ArithmeticError as error:
+            raise self.damaged("a decimal that is none") from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = os_reason(error) if isinstance(error, OSError) else str(error)
             raise self.damaged(" ".join(reason.split()).rstrip(".")[:200]) from error

@@ -190,7 +190,12 @@ def _are_places(value) -> bool:
 
 def _are_choices(value) -> bool:
     """Return True for what ColumnChoices.kept writes."""
-    return isinstance(value, dict) and value.keys() <= set(_CHOICES) and all(map(_is_choice, value.values()))
+    return (
+        isinstance(value, dict)
+        and value.keys() <= set(_CHOICES)
+        and all(map(_is_choice, value.values()))
+        and all(_is_text(value[name]) for name in ("missing", "separator", "header") if name in value)
+    )
 
 
 _CHOICES = ("id", "missing", "separator", "header", "weight", "group", "time")

@@ -166,6 +166,8 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
     if missing:
         raise DataError(f"{path}: no coordinates for {missing[0]} ({len(missing)} stations); add them")
     places = np.array(places)
+    if not np.isfinite(places).all():
+        raise DataError(f"{path}: a place that is not finite, expected numbers; correct it")
     if degrees:
         middle = math.radians(places[:, 1].mean())
         places = (places - places.mean(axis=0)) * METRES_A_DEGREE * np.array([math.cos(middle), 1.0])
