@@ -18,6 +18,7 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
 from ..nn import Network
+from ..nn_aux import OF_FOLD
 from ..test import remarks
 from ..utils import Stopped, StopRequest, log, told_once
 from ..watch.callbacks import Callback
@@ -328,6 +329,7 @@ class PackTraining:
         return {
             **first.info(),
             **{name: value for name, value in asdict(self.options).items() if name in SETTINGS},
+            **({"holdout": self._held_out} if self.options.validation == OF_FOLD else {}),  # its rows are judged by
             "seed": self.net.seed,
             "threads": self._threads(),
             "parameters": sum(net.parameter_count for net in self._networks),
