@@ -1,10 +1,10 @@
 """nn: train and test small and middle-sized neural networks, fast, with the same results everywhere.
 
-    ds = nn.load("CC.csv")
-    net = nn.Network("30,60,10,1", task=ds.task, seed=0)
-    nn.train(net, ds, epochs=20)
-    print(nn.test(net, nn.load("CC_test.csv")))
-    net.export("m.bin")
+ds = nn.load("CC.csv")
+net = nn.Network("30,60,10,1", task=ds.task, seed=0)
+nn.train(net, ds, epochs=20)
+print(nn.test(net, nn.load("CC_test.csv")))
+net.export("m.bin")
 """
 
 import sys

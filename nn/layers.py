@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from .nn_aux import ACTIVATIONS, MOST_EDGES, MOST_WAVES
@@ -110,7 +111,7 @@ class Layer:
         """Return the number of values that come out, of one row."""
         return math.prod(self.out_shape)
 
-    @property
+    @cached_property
     def weight_shape(self) -> tuple[int, ...] | None:
         """Return dense (out, in), conv (out, in, kh, kw), embedding (its tables' values, one table after another, then
         its frequencies), None for a layer without parameters."""
@@ -189,6 +190,11 @@ def parse(
     `columns`: the values of a row, in order, if an embedding layer is to encode them; the first item is then the number
     of feature columns they come from. Raises UsageError that points at the item.
     """
+    return [*_parsed(spec, activation, output_activation, tuple(columns))]
+
+
+@lru_cache(maxsize=64)  # the members of a model have the same layers
+def _parsed(spec: str, activation: str, output_activation: str, columns: tuple[InputColumn, ...]) -> tuple[Layer, ...]:
     items = [item.strip() for item in spec.split(",")]
     if not all(items):
         raise UsageError(f"--layers {spec}: an item is empty; write items with one comma between them")
@@ -199,7 +205,7 @@ def parse(
     shape = _input_shape(items[0])
     layers: list[Layer] = []
     if columns:
-        layers.append(_embedding(spec, shape, tuple(columns)))
+        layers.append(_embedding(spec, shape, columns))
         shape = layers[0].out_shape
     for number, item in enumerate(items[1:], start=2):
         last = number == len(items)
@@ -216,7 +222,7 @@ def parse(
     last = layers[-1]
     if ACTIVATIONS[last.activation].couples_outputs and last.outputs < 2:
         raise UsageError(f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one")
-    return layers
+    return tuple(layers)
 
 
 def completed(spec: str | None, row_shape: Sequence[int], outputs: int | None) -> str:
@@ -390,9 +396,7 @@ def _conv(match, item, shape):
     if max(kernel, stride, padding) > LARGEST:
         raise UsageError(f"--layers: {item}: a number is too large")
     (height, width), (top, left) = _windows(item, shape, kernel, stride, padding, same)
-    yield Layer(
-        "conv", shape, (filters, height, width), kernel=kernel, stride=stride, pad_top=top, pad_left=left
-    )
+    yield Layer("conv", shape, (filters, height, width), kernel=kernel, stride=stride, pad_top=top, pad_left=left)
 
 
 def _pool(match, item, shape):

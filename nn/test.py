@@ -269,9 +269,7 @@ def regression_report(
     _warn_dead(truth, predicted)
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
-        remarks.warning(
-            "%s undefined: squares of such large or small values leave float64's range", listed(beyond)
-        )
+        remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
     return {**_rows(len(truth), weights is not None), **figures, **dict.fromkeys(beyond)}
 
 
@@ -317,9 +315,7 @@ def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
     unknown = np.flatnonzero(truth < 0)
     if unknown.size:
         found = ds.classes[ds.y[unknown[0]]]
-        raise DataError(
-            f"{_name(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}"
-        )
+        raise DataError(f"{_name(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}")
     return truth
 
 
@@ -334,8 +330,7 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
         return
     if net.task == "binary" and outputs != 1:
         raise UsageError(
-            f"the network's task is binary, which takes one output, but it has {outputs}:"
-            " use task='multiclass'"
+            f"the network's task is binary, which takes one output, but it has {outputs}: use task='multiclass'"
         )
     classes = 2 if net.task == "binary" else outputs
     unknown = truth[(truth < 0) | (truth >= classes)]

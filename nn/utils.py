@@ -45,6 +45,7 @@ def told_once(*loggers: logging.Logger) -> Iterator[None]:
             stack.callback(logger.removeFilter, is_new)
         yield
 
+
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
 LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds

@@ -46,8 +46,10 @@ UNITS = {"silu": 3, "gelu": 8, "selu": 4}  # products and quotients of factors t
 EXACT = {
     "silu": lambda z: np.where(z < -1e4, 0, z * sigmoid(z)),
     "gelu": lambda z: np.where(z < -50, 0, z * normal_cdf(z)),
-    "selu": lambda z: z.dtype.type("1.0507009873554804934193349852946")
-    * np.where(z > 0, z, z.dtype.type("1.6732632423543772848170429916717") * np.expm1(np.minimum(z, 0))),
+    "selu": lambda z: (
+        z.dtype.type("1.0507009873554804934193349852946")
+        * np.where(z > 0, z, z.dtype.type("1.6732632423543772848170429916717") * np.expm1(np.minimum(z, 0)))
+    ),
     "sigmoid": sigmoid,
     "tanh": np.tanh,
     "softplus": lambda z: np.maximum(z, 0) + np.log1p(np.exp(-np.abs(z))),

@@ -17,9 +17,7 @@ def prepared(tmp_path_factory):
         (write_numbers, "numbers"),
     ):
         write(folder / f"{name}.csv")
-        succeed(
-            "--train", "--dataset", folder / f"{name}.csv", "--model", folder / f"{name}.bin", "--epochs", 1
-        )
+        succeed("--train", "--dataset", folder / f"{name}.csv", "--model", folder / f"{name}.bin", "--epochs", 1)
     succeed(
         "--train",
         "--dataset",

@@ -189,9 +189,7 @@ def test_other_data_is_refused(saved):
     write_two_classes(saved / "two.csv", rows=1999)
     result = resume()
     assert result.code == 2
-    assert result.err.splitlines()[-1].startswith(
-        "nn: --dataset: c.ck was written while training on other data"
-    )
+    assert result.err.splitlines()[-1].startswith("nn: --dataset: c.ck was written while training on other data")
 
 
 @pytest.mark.parametrize(

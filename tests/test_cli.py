@@ -76,9 +76,7 @@ def test_training_tells_its_figures_as_one_json_object(two):
 
 
 def test_without_a_hold_out_there_is_no_validation_loss(two):
-    result = succeed(
-        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1, "--json"
-    ).json
+    result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1, "--json").json
     assert result["val_loss"] is None
     assert (result["rows"], result["holdout"]) == (60, 0)
 
@@ -125,22 +123,16 @@ def test_testing_several_classes_names_them(folder):
 
 def test_testing_numbers_tells_errors_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
-    succeed(
-        *ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
-    )
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01)
     figures = succeed("--test", "--model", "m.bin", "--json").json
     assert list(figures) == ["rows", "mse", "mae", "rmse", "r2"]
     assert figures["r2"] > 0.9
     assert 0 < figures["rmse"] < 10  # of values around 100
-    assert re.search(
-        rf"^RMSE +{figures['rmse']:.6g}$", succeed("--test", "--model", "m.bin").out, re.MULTILINE
-    )
+    assert re.search(rf"^RMSE +{figures['rmse']:.6g}$", succeed("--test", "--model", "m.bin").out, re.MULTILINE)
 
 
 def test_the_first_lines_say_what_runs_on_which_data(two):
-    lines = succeed(
-        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5
-    ).err.splitlines()
+    lines = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5).err.splitlines()
     assert lines[0] == f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
 
@@ -148,9 +140,7 @@ def test_the_first_lines_say_what_runs_on_which_data(two):
 def test_a_pipe_gets_one_plain_line_an_epoch(two):
     result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 12)
     lines = [line for line in result.err.splitlines() if line.startswith("epoch")]
-    assert [re.match(r"epoch +(\d+)/12  loss \d", line).group(1) for line in lines] == [
-        str(i) for i in range(1, 13)
-    ]
+    assert [re.match(r"epoch +(\d+)/12  loss \d", line).group(1) for line in lines] == [str(i) for i in range(1, 13)]
     assert "\x1b" not in result.err + result.out
 
 
@@ -296,9 +286,7 @@ def test_info_shows_layers_shapes_and_parameters(trained):
 
 def test_info_describes_a_network_that_is_not_trained_yet():
     assert succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
-    text = succeed(
-        "--info", "--layers", "1x28x28,conv4k2same,maxpool4,dropout0.5,128,10", "--task", "multiclass"
-    ).out
+    text = succeed("--info", "--layers", "1x28x28,conv4k2same,maxpool4,dropout0.5,128,10", "--task", "multiclass").out
     assert re.search(r"^0  conv4k2same +relu +4x28x28 +20$", text, re.MULTILINE)
     assert re.search(r"^2  dropout0.5 +4x7x7 +0$", text, re.MULTILINE)
     assert re.search(r"^5  10 +softmax +10 +1,290$", text, re.MULTILINE)
@@ -322,8 +310,7 @@ def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
     succeed(*given, "--model", "m.m")
     assert (two.parent / "m.m").read_text().startswith("4\n2 60 10 1 \n")
     binary, text = (
-        succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json
-        for model in ("m.bin", "m.m")
+        succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json for model in ("m.bin", "m.m")
     )
     assert text == pytest.approx(binary, rel=1e-9)
 
@@ -493,11 +480,7 @@ def test_predictions_of_several_classes_give_each_a_score(folder):
     succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
     rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "three.csv").out)
     for row in rows:
-        scores = {
-            name.removeprefix("score "): float(value)
-            for name, value in row.items()
-            if name.startswith("score")
-        }
+        scores = {name.removeprefix("score "): float(value) for name, value in row.items() if name.startswith("score")}
         assert set(scores) == {"red", "green", "blue"}
         assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
         assert scores[row["predicted"]] == max(scores.values())
@@ -505,9 +488,7 @@ def test_predictions_of_several_classes_give_each_a_score(folder):
 
 def test_predictions_of_numbers_are_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
-    succeed(
-        *ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01
-    )
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01)
     rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "numbers.csv").out)
     assert list(rows[0]) == ["row", "predicted power", "true power"]
     error = sum(abs(float(row["predicted power"]) - float(row["true power"])) for row in rows) / len(rows)

@@ -137,7 +137,9 @@ def test_killed_ranks_leave_no_shared_memory_behind(mpich):
 @pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
 @pytest.mark.parametrize("failing", [0, 2])
 def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(mpi, failing, doing):
-    program = JOIN + f"""
+    program = (
+        JOIN
+        + f"""
 try:
     if rank_group.rank == {failing}:
         sys.exit(cluster.end(65, "bad data"))
@@ -145,6 +147,7 @@ try:
 except Exception as error:
     sys.exit(cluster.end(error.exit_code, str(error)))
 """
+    )
     began = time.monotonic()
     done = mpi.run(3, program)
     assert done.returncode == 65 and time.monotonic() - began < 30
@@ -181,7 +184,10 @@ def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
 
 def test_a_signal_to_all_ranks_that_wait_for_each_other_is_told_once(mpich):
     """As Ctrl-C in a terminal; and rank 2, which has ended, waits for the others."""
-    program = JOIN + HERE + """
+    program = (
+        JOIN
+        + HERE
+        + """
 code, text = 0, None
 try:
     time.sleep(1000) if rank_group.rank == 1 else rank_group.gather(0) if rank_group.rank == 0 else None
@@ -189,6 +195,7 @@ except KeyboardInterrupt:
     code, text = 130, "stopped"
 sys.exit(cluster.end(code, text))
 """
+    )
     with mpich.started(3, sys.executable, "-c", program) as launcher:
         pids = process_ids(launcher, 3)
         time.sleep(0.5)

@@ -147,9 +147,7 @@ def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
 
 def test_the_flat_config_of_a_model_does_too(folder):
     write_numbers(folder / "numbers.csv")
-    succeed(
-        *ONE, "--dataset", "numbers.csv", "--model", "m.bin", "-q", "--epochs", 2, "--activation", "tanh"
-    )
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "-q", "--epochs", 2, "--activation", "tanh")
     config = succeed("--info", "--model", "m.bin", "--json").json["config"]
     (folder / "flat.json").write_text(json.dumps(config))
     succeed(*ONE, "--dataset", "numbers.csv", "--model", "m2.bin", "-q", "--config", "flat.json")

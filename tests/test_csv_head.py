@@ -1,6 +1,5 @@
 """The head of a CSV file: separator, decimal comma, header."""
 
-
 import pytest
 from support.tables import NUMBERS, counts, facts_of, head_of
 
@@ -103,7 +102,6 @@ def test_a_name_is_none_where_a_person_says_that_there_is_no_header(write):
         load(path, target="30", header="no")
 
 
-
 def test_headers_of_real_tables(shared):
     found = {path.name.split(".")[0]: read_head(str(path)) for path in (shared / "tables").glob("*.csv.gz")}
     assert len(found) == 14 and sorted(name for name, head in found.items() if head.names) == sorted(HEADERS)
@@ -136,4 +134,13 @@ def test_a_separator_at_the_ends_of_rows_begins_no_target(write, header):
 
 def test_numbers_that_count_the_columns_are_a_header_of_words(write):
     assert load(write("0,1,2\n" + "a,b,c\nd,b,c\na,d,d\n" * 10)).columns == ["0", "1"]
-    assert load(write("0,1,2\n" + "4,1,2\n5,3,1\n7,2,2\n" * 10, )).columns is None
+    assert load(write("0,1,2\n" + "4,1,2\n5,3,1\n7,2,2\n" * 10)).columns is None
+
+
+def test_numbers_that_count_the_columns_are_a_header_of_numbers_that_cannot_count(write):
+    """As pandas writes a frame whose columns have no names."""
+    assert load(write("0,1,2\n" + "0.5,1.25,2\n1.5,-3.0,1\n7.0,2.0,2\n" * 10)).columns == ["0", "1"]
+    row, names = "5,1,0,0,7,3,2,1\n", [str(number) for number in range(7)]
+    assert load(write("0,1,2,3,4,5,6,7\n" + row * 10 + row.replace("5", "4") * 10)).columns == names
+    ascending = "".join(",".join(str(start + i) for i in range(8)) + "\n" for start in range(12))
+    assert load(write(ascending)).columns is None

@@ -75,9 +75,7 @@ def blocks(path: Path) -> list[Block]:
     """The fenced blocks of a document, in order."""
     text = path.read_text()
     found = re.finditer(r"(<!-- flags only: [^>]+ -->\n)?^```(\w+)\n(.*?)^```$", text, re.M | re.S)
-    return [
-        Block(name(path), text.count("\n", 0, m.start(2)) + 1, m[2], m[3], m[1] is not None) for m in found
-    ]
+    return [Block(name(path), text.count("\n", 0, m.start(2)) + 1, m[2], m[3], m[1] is not None) for m in found]
 
 
 BLOCKS = [block for path in GUIDES for block in blocks(path)]

@@ -56,7 +56,7 @@ def test_the_figures_out_of_fold_are_those_of_test(standard):
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
     assert figures["effort"] == "standard"
-    assert figures["tried"] == 3
+    assert figures["tried"] == 4
 
 
 def test_the_flags_that_are_told_train_the_same_networks(table, standard, tmp_path):
@@ -217,6 +217,22 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, tmp_
     assert told["threshold"] == net.threshold and told["f1"] == figures["out_of_fold"]["f1"]
     assert told["f1"] >= standard[0]["out_of_fold"]["f1"]
     assert told["log_loss"] == figures["calibration"]["log_loss"][1] <= figures["calibration"]["log_loss"][0]
+
+
+@pytest.mark.parametrize(("ones", "rare"), [(19, False), (20, True), (40, True), (41, False)])
+def test_the_threshold_of_a_rare_class_is_chosen(tmp_path, ones, rare):
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    y = (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)
+    data, model, asked = tmp_path / "x.csv", tmp_path / "m.bin", tmp_path / "asked.bin"
+    data.write_text("".join(f"{a:.4g},{b:.4g},{c}\n" for (a, b), c in zip(x, y, strict=True)))
+    call = "--train", "--dataset", data, "--epochs", 2, "--json", "--model"
+    figures = succeed(*call, model).json
+    assert ("threshold" in figures) == rare
+    assert all(chosen["flags"].endswith(" --threshold f1") == rare for chosen in figures["chosen"])
+    succeed(*call, asked, "--threshold", "f1" if rare else "0.5")
+    nets = [nn.Network.load(path) for path in (model, asked)]
+    assert nets[0].threshold == nets[1].threshold and (nets[0].threshold != 0.5) == rare
+    assert nn.Network.load(model).config["threshold"] == ("f1" if rare else 0.5)
 
 
 def test_a_rule_that_cannot_be_is_refused_before_training(tmp_path):

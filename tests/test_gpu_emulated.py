@@ -79,9 +79,7 @@ def together(engine, pack, data, how, epochs):
         pack.set(member, "parameters", start_of(engine, member))
     steps = [0] * MEMBERS
     for number in range(epochs):
-        jobs = [
-            PackJob(m, data[m], rows_of(m), how[m], engine.progress(step=steps[m]), number) for m in range(MEMBERS)
-        ]
+        jobs = [PackJob(m, data[m], rows_of(m), how[m], engine.progress(step=steps[m]), number) for m in range(MEMBERS)]
         pack.epoch(jobs[::-1])
         steps = [job.progress.step for job in jobs]
     vectors = [

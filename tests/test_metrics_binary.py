@@ -123,9 +123,7 @@ def test_a_binary_report_worked_by_hand():
     }  # fmt: skip
 
 
-cases = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10)), min_size=2, max_size=60
-)
+cases = st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10)), min_size=2, max_size=60)
 mixed_cases = cases.filter(lambda rows: 0 < sum(label for label, _ in rows) < len(rows))
 
 
@@ -219,8 +217,7 @@ def test_only_negative_rows_have_no_areas(warnings_of):
     assert report["roc_auc"] is None and report["pr_auc"] is None
     assert (report["tn"], report["accuracy"], report["f1"]) == (3, 1.0, 0.0)
     assert warnings_of() == [
-        "precision, recall, f1, mcc set to 0 (denominator 0): "
-        "no row scores 0.5 or more and no row is positive",
+        "precision, recall, f1, mcc set to 0 (denominator 0): no row scores 0.5 or more and no row is positive",
         "roc_auc and pr_auc are undefined: all rows are of one class",
     ]
 

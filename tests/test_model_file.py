@@ -300,9 +300,7 @@ def test_a_tensor_of_another_type_is_refused(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"])
-def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(
-    tmp_path, layers
-):
+def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(tmp_path, layers):
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
     assert "layer" in line and "shape" in line
@@ -342,18 +340,14 @@ def test_a_number_that_is_not_finite_is_refused_in_both_directions(tmp_path, num
 )
 def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entry):
     text = unsealed_text(small_model()[1])
-    content = container(
-        json.dumps({"__metadata__": {"nn": text}, "layer0.weight": entry}).encode(), b"\0" * 8
-    )
+    content = container(json.dumps({"__metadata__": {"nn": text}, "layer0.weight": entry}).encode(), b"\0" * 8)
     assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
 
 
 def test_overlapping_tensors_are_refused(tmp_path):
     text = unsealed_text(small_model()[1])
     entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
-    content = container(
-        json.dumps({"__metadata__": {"nn": text}, "a": entry, "b": entry}).encode(), b"\0" * 8
-    )
+    content = container(json.dumps({"__metadata__": {"nn": text}, "a": entry, "b": entry}).encode(), b"\0" * 8)
     assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
 
 

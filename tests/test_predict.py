@@ -30,9 +30,7 @@ def test_blocks_give_what_the_whole_file_gives(folder, small_blocks):
     net, ds = nn.Network.load("m.bin"), nn.load("numbers.csv")
     table = lines("p.csv")
     assert [int(line["row"]) for line in table] == list(range(700))
-    np.testing.assert_array_equal(
-        [np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0]
-    )
+    np.testing.assert_array_equal([np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0])
     np.testing.assert_allclose([float(line["true power"]) for line in table], ds.y[:, 0])
 
 
@@ -98,9 +96,7 @@ def test_many_rows_need_no_more_memory_than_a_block(folder):
     with open("many.csv", "w") as file:
         for _ in range(rows // 1000):
             file.write(line * 1000)
-    succeed(
-        "--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q"
-    )
+    succeed("--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q")
 
     def peak(dataset):
         flags = ["--predict", "--dataset", dataset, "--model", "m.bin", "-o", "p.csv", "-q"]

@@ -141,9 +141,7 @@ def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     engine = nn.Network("3,2", "regression", backend="omp", dtype=dtype, threads=2).engine
     for moment in ("moment1", "moment2"):
         engine.set(moment, np.full(engine.size, tiny, dtype))
-    settings = EpochSettings(
-        optimizer="adam", batch=1, rates=[1e-3] * 9, momentum=0, weight_decay=0, seed=1
-    )
+    settings = EpochSettings(optimizer="adam", batch=1, rates=[1e-3] * 9, momentum=0, weight_decay=0, seed=1)
     engine.epoch(engine.load(x, x[:, :2].copy()), np.arange(300), settings, engine.progress())
     for moment in ("moment1", "moment2"):
         of_weights = engine.get(moment)[:6].reshape(2, 3)
@@ -217,9 +215,7 @@ def test_a_model_predicts_the_same_on_both_backends(datasets, tmp_path):
     net = nn.Network("30,60,10,1", ds.task)
     nn.train(net, ds, epochs=2)
     net.export(tmp_path / "m.bin")
-    scores = [
-        nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x) for backend in ("seq", "omp")
-    ]
+    scores = [nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x) for backend in ("seq", "omp")]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
 

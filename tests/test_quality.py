@@ -19,9 +19,7 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
     f1, pr_auc = [], []
     for seed in range(5):
         model = tmp_path / f"{seed}.bin"
-        trained = figures(
-            "--train", "--dataset", shared / "data/cc/CC_train.csv.gz", "--model", model, "--seed", seed
-        )
+        trained = figures("--train", "--dataset", shared / "data/cc/CC_train.csv.gz", "--model", model, "--seed", seed)
         assert trained["seconds"] < 3
         report = figures("--test", "--dataset", shared / "data/cc/CC_test.csv.gz", "--model", model)
         f1.append(report["f1"])
@@ -56,9 +54,7 @@ def test_digits_after_one_epoch(shared, tmp_path):
             "--epochs", 1, "--batch_number", 32, "--holdout", 0, "--model", model, "--seed", seed,
         )  # fmt: skip
         assert trained["parameters"] == 26_594
-        report = figures(
-            "--test", "--dataset", shared / "data/mnist/t10k-images-idx3-ubyte.gz", "--model", model
-        )
+        report = figures("--test", "--dataset", shared / "data/mnist/t10k-images-idx3-ubyte.gz", "--model", model)
         accuracy.append(report["accuracy"])
     assert statistics.mean(accuracy) >= 0.950
 
@@ -78,7 +74,5 @@ def test_photographs_are_told_apart_better_than_by_chance(layers, shared, tmp_pa
         "--epochs", 5, "--holdout", 0, "--model", model,
     )  # fmt: skip
     assert trained["loss"][-1] < 0.8 * trained["loss"][0]
-    report = figures(
-        "--test", "--dataset", shared / "data/cifar10/cifar10_test_1000.bin.gz", "--model", model
-    )
+    report = figures("--test", "--dataset", shared / "data/cifar10/cifar10_test_1000.bin.gz", "--model", model)
     assert report["accuracy"] > 0.35

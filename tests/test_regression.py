@@ -32,9 +32,7 @@ def test_several_targets_come_back_in_their_own_units(two_targets, loss):
     with open("p.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     for name in ("pascal", "millimetre"):
-        truth, predicted = (
-            np.array([float(row[f"{kind} {name}"]) for row in rows]) for kind in ("true", "predicted")
-        )
+        truth, predicted = (np.array([float(row[f"{kind} {name}"]) for row in rows]) for kind in ("true", "predicted"))
         assert 1 - np.var(predicted - truth) / np.var(truth) > 0.97
         assert abs(np.mean(predicted - truth)) < 0.1 * np.std(truth)
     figures = succeed("--test", "--model", "m.bin", "--json", "-q").json

@@ -52,9 +52,7 @@ def results():
     for parameters, layers, depth in SIZES:
         for batch in (100, 1000):
             rows.append(result(layers, parameters, depth, batch=batch, ms=parameters * batch / 1e6))
-            rows.append(
-                result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8)
-            )
+            rows.append(result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8))
         rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
         rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8,
                            engine="cuda (2 x Large GPU, mirrored)"))  # fmt: skip
@@ -69,9 +67,7 @@ def pictures(results):
 
 def texts(svg: bytes) -> list[str]:
     """What is written in a picture."""
-    return [
-        "".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("}text")
-    ]
+    return ["".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("}text")]
 
 
 # ---------------------------------------------------------------- pictures
@@ -180,16 +176,9 @@ def test_a_model_shows_its_losses_and_errors(folder):
     succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
     files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
     assert files == [f"pictures/{n}.{s}" for n in ("loss", "predicted", "errors") for s in ("svg", "png")]
-    written = {
-        name: texts((folder / f"pictures/{name}.svg").read_bytes())
-        for name in ("loss", "predicted", "errors")
-    }
-    assert {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"} <= set(
-        written["loss"]
-    )
-    assert {"true value (unit of the target)", "predicted value (unit of the target)"} <= set(
-        written["predicted"]
-    )
+    written = {name: texts((folder / f"pictures/{name}.svg").read_bytes()) for name in ("loss", "predicted", "errors")}
+    assert {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"} <= set(written["loss"])
+    assert {"true value (unit of the target)", "predicted value (unit of the target)"} <= set(written["predicted"])
     assert {"predicted - true (unit of the target)", "rows"} <= set(written["errors"])
     assert any(text.startswith("power: mean ") for text in written["errors"])
 
@@ -245,9 +234,7 @@ def test_the_answer_does_not_hide_exceptions(results):
     quick = result(SIZES[-1][1], SIZES[-1][0], 2, ms=0.01)
     assert "(1 larger ones are faster on Some Processor too)" in report.verdicts([*results, quick])[0]
     slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
-    assert (
-        "is faster than Large GPU up to 120,401 parameters, the largest measured" in report.verdicts(slow)[0]
-    )
+    assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in report.verdicts(slow)[0]
     assert "nothing to compare" in report.verdicts([row for row in results if row["backend"] == "omp"])[0]
 
 
@@ -301,9 +288,7 @@ def check_alone(text: str) -> Page:
 def pages(tmp_path_factory, results, pictures):
     """One page of each kind."""
     failed = {"status": "no <device>", "layers": "50,1", "backend": "cudnn", "plan": "x"}
-    texts = {
-        "sweep": report.of_results([*results, {**dict.fromkeys(sweep.COLUMNS), **failed}], pictures.values())
-    }
+    texts = {"sweep": report.of_results([*results, {**dict.fromkeys(sweep.COLUMNS), **failed}], pictures.values())}
     folder = tmp_path_factory.mktemp("pages")
     write_numbers(folder / "numbers.csv", rows=100)
     write_two_classes(folder / "two.csv")

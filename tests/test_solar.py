@@ -223,9 +223,7 @@ def test_an_npz_file_may_say_what_is_now(tmp_path):
     np.savez(tmp_path / "a.npz", x=x, y=y, now=[2])
     assert nn.load(tmp_path / "a.npz", task="regression").persistence().tolist() == [[2], [6], [10]]
     np.savez(tmp_path / "b.npz", x=x, y=y, now=[4])
-    result = run(
-        "--train", "--dataset", tmp_path / "b.npz", "--model", tmp_path / "m.bin", "--task", "regression"
-    )
+    result = run("--train", "--dataset", tmp_path / "b.npz", "--model", tmp_path / "m.bin", "--task", "regression")
     assert result.code == 65 and "array now" in result.err and "0 to 3" in result.err
 
 
@@ -245,18 +243,14 @@ def test_the_measured_field_becomes_tables_and_maps(shared):
     folder = shared / "data" / "solar"
     if not (folder / "hope_melpitz_1s.csv.gz").exists():
         pytest.skip("no measured series in the shared data")
-    series = solar.read_series(
-        str(folder / "hope_melpitz_1s.csv.gz"), str(folder / "hope_melpitz_stations.csv")
-    )
+    series = solar.read_series(str(folder / "hope_melpitz_1s.csv.gz"), str(folder / "hope_melpitz_stations.csv"))
     assert series.values.shape == (3601, 50) and np.diff(series.times).tolist() == [1.0] * 3600
     size = np.ptp(series.places, axis=0)
     assert (size > 1000).all() and (size < 10_000).all()  # about 3 x 3 km
     table, maps = solar.table(series, "ghi_040", 60), solar.maps(series, "ghi_040", 60)
     assert table.rows == maps.rows == 3541
     now, later = series.values[0, series.station("ghi_040")], series.values[60, series.station("ghi_040")]
-    assert (
-        (table.persistence()[0, 0], table.y[0, 0]) == (maps.persistence()[0, 0], maps.y[0, 0]) == (now, later)
-    )
+    assert (table.persistence()[0, 0], table.y[0, 0]) == (maps.persistence()[0, 0], maps.y[0, 0]) == (now, later)
     assert maps.x.shape == (3541, 1, 50, 50)
     assert series.values.min() - 0.01 <= maps.x.min() and maps.x.max() <= series.values.max() + 0.01
     training, testing = solar.forecast(series, "table", "ghi_040", 60)

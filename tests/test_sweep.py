@@ -159,9 +159,7 @@ def test_the_error_is_the_test_s(swept):
     data, test_data = sweep.load_data(CLOUDS, swept)
     net = nn.Network("50,5,1", "regression")
     nn.train(net, data, epochs=2, batch_number=20, holdout=0)
-    assert sweep.read_results(swept / "r.csv")[0]["rmse"] == pytest.approx(
-        nn.test(net, test_data)["rmse"], rel=1e-5
-    )
+    assert sweep.read_results(swept / "r.csv")[0]["rmse"] == pytest.approx(nn.test(net, test_data)["rmse"], rel=1e-5)
 
 
 def test_a_sweep_goes_on_where_it_stopped(folder):

@@ -86,9 +86,7 @@ def test_a_second_signal_leaves_at_once(folder):
 
 
 def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
-    process = start(
-        "--predict", "--model", trained, "--dataset", write_two_classes(trained.parent / "big.csv", 20000)
-    )
+    process = start("--predict", "--model", trained, "--dataset", write_two_classes(trained.parent / "big.csv", 20000))
     process.stdout.readline()
     process.stdout.close()
     err = process.stderr.read()

@@ -209,9 +209,7 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     truth, scores = make(rng)
     weights = rng.random(len(truth)) if weighted else None
     found = best_temperature(truth, scores, weights)
-    judge = minimize_scalar(
-        lambda log_t: loss_at(np.exp(log_t), truth, scores, weights), bracket=(-1, 1), tol=1e-10
-    )
+    judge = minimize_scalar(lambda log_t: loss_at(np.exp(log_t), truth, scores, weights), bracket=(-1, 1), tol=1e-10)
     assert np.log(found) == pytest.approx(judge.x, abs=1e-6)
     assert found == pytest.approx(about, rel=0.3)
     assert loss_at(found, truth, scores, weights) < loss_at(1.0, truth, scores, weights)

@@ -36,9 +36,7 @@ def events(path, *categories):
 
 
 def within(event, other):
-    return (
-        other["ts"] - 1e-6 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
-    )
+    return other["ts"] - 1e-6 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
 
 
 # ---------------------------------------------------------------- --trace
@@ -66,9 +64,7 @@ def test_a_trace_is_what_the_viewers_want(folder):
         assert event["ts"] >= 0 and event["dur"] >= 0
     for one in spans:  # of one row: apart, or one within the other
         for other in spans:
-            apart = (
-                one["ts"] + one["dur"] <= other["ts"] + 1e-6 or other["ts"] + other["dur"] <= one["ts"] + 1e-6
-            )
+            apart = one["ts"] + one["dur"] <= other["ts"] + 1e-6 or other["ts"] + other["dur"] <= one["ts"] + 1e-6
             assert apart or within(one, other) or within(other, one)
     names = {event["args"]["name"] for event in events("t.json") if event["ph"] == "M"}
     assert names == {"nn", "training"}
@@ -116,9 +112,7 @@ def test_nothing_is_noted_unless_asked_for(folder):
 
 
 def test_a_trace_that_cannot_be_written_is_said_before_training(folder):
-    result = run(
-        "--train", "--dataset", "x.npz", "--layers", LAYERS, "--model", "m.bin", "--trace", "no/t.json"
-    )
+    result = run("--train", "--dataset", "x.npz", "--layers", LAYERS, "--model", "m.bin", "--trace", "no/t.json")
     assert result.code == 73 and "no/t.json" in result.err and not (folder / "m.bin").exists()
 
 
@@ -160,9 +154,7 @@ def test_the_history_has_a_line_an_epoch(folder):
     assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
     assert [float(line["loss"]) for line in lines] == result["loss"]
     assert [float(line["val_loss"]) for line in lines] == result["val_loss"]
-    assert [float(line["learning_rate"]) for line in lines] == pytest.approx(
-        [0.001, 0.001 * 2 / 3, 0.001 / 3]
-    )
+    assert [float(line["learning_rate"]) for line in lines] == pytest.approx([0.001, 0.001 * 2 / 3, 0.001 / 3])
     assert all(float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines)
 
 

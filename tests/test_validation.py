@@ -326,7 +326,7 @@ def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch
     [
         ("weight", "-1", "column extra, row 5: --weight: found -1, expected a finite number, 0 or above; correct it"),
         ("weight", "", "column extra, row 5: --weight: found a gap, expected a finite number, 0 or above; correct it"),
-        ("weight", "inf", "row 5, column extra: found \"inf\", expected a finite number"),
+        ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
         ("time", "", "column extra, row 5: --time: found a gap, expected a time; correct it or remove the row"),
     ],
 )

@@ -63,9 +63,7 @@ class CpuEngine:
         self._plan = self._specs(layers), len(layers), self._constant(loss)
         net = self._call("net_new", *self._plan, 1, self.threads)
         if net == self.ffi.NULL:
-            raise NnError(
-                f"out of memory for a network of {self.size} parameters; use fewer or smaller layers"
-            )
+            raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
         self._net, self._room = self.ffi.gc(net, self._function("net_free")), 1
         self._layers, self._profile = len(layers), None
         self._layer_names = [layer.item or layer.kind for layer in layers]

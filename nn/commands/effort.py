@@ -40,7 +40,8 @@ def choose(flags, effort: str, ds, stop: StopRequest, keep):
     from ..nn import Network
     from ..terminal.candidates import make_candidates_progress
     from ..train import train
-    from ..train.effort import Effort, why_not
+    from ..train.decision import rules_in
+    from ..train.effort import Effort, rule_for, why_not
 
     reason = why_not(ds)
     if reason and flags.effort:
@@ -52,15 +53,16 @@ def choose(flags, effort: str, ds, stop: StopRequest, keep):
     if isinstance(ds, StreamedDataset):
         ds = ds.whole()
     progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
-    chosen = Effort(
-        ds, effort, keywords(flags, "train") | given_values(flags, ["activation"]),
-        lambda layers: Network.for_data(ds, layers, **keywords(flags, "network", "engine")), progress,
-    )  # fmt: skip
+    given = keywords(flags, "train") | given_values(flags, ["activation"])
+    if flags.threshold is None:
+        given |= rule_for(ds)
+    of_network = keywords(flags, "network", "engine")
+    chosen = Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), progress)
     try:
         net, result = chosen.run(lambda net, ds, **options: train(net, ds, **options, stop=stop))
     except Stopped as stopped:
         raise keep(chosen.net, stopped) from stopped
-    told = given_values(flags, ("seed", "dtype", "init", "loss"))
+    told = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(given)
     for one in result["chosen"]:
         one["flags"] += "".join(f" --{name} {value}" for name, value in told.items())
     return net, ds, result, chosen.stopped

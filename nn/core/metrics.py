@@ -327,9 +327,7 @@ class Metric:
 
 def _of_counts(figure: Callable) -> Callable:
     """Return a figure of Counts as one of scores and a threshold."""
-    return lambda truth, scores, weights, threshold: figure(
-        confusion_counts(truth, decide(scores, threshold), weights)
-    )
+    return lambda truth, scores, weights, threshold: figure(confusion_counts(truth, decide(scores, threshold), weights))
 
 
 def _of_matrix(figure: Callable) -> Callable:

@@ -1,7 +1,7 @@
 """What a column is read as, by what its fields are; and which columns tell a network nothing.
 
-    facts of all fields ─► reads: number, text or date, and the obstacles, all at once
-    rows that were read ─► left_out: constants, row numbers, ids, names
+facts of all fields ─► reads: number, text or date, and the obstacles, all at once
+rows that were read ─► left_out: constants, row numbers, ids, names
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..core import extension
@@ -31,6 +32,7 @@ _SPLIT_ROWS = 50  # looked at, to tell the separator
 _POINT_BYTES = 1 << 24  # looked at, to tell a decimal comma
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
 _UNLIKELY = math.log(0.01)
+_MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
 
 
 class Cell(NamedTuple):
@@ -70,9 +72,7 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if not text.strip():
         raise DataError(f"{path}: the file is empty, expected rows of numbers separated by commas")
     if b"\r" in text.strip() and b"\n" not in text.strip():
-        raise DataError(
-            f"{path}: lines end in CR alone, expected LF or CR LF; convert them: tr '\\r' '\\n' <FILE >NEW"
-        )
+        raise DataError(f"{path}: lines end in CR alone, expected LF or CR LF; convert them: tr '\\r' '\\n' <FILE >NEW")
     separator = _separator(path, text, options)
     _check_width(path, text, separator)
     rows = list(_rows(text, separator, _HEAD_ROWS, _HEAD_FIELDS))
@@ -240,7 +240,7 @@ def _check_one_column(path: str, text: bytes) -> None:
         counts = {row.fields for row in _rows(text, separator, _SPLIT_ROWS)}
         if len(counts) == 1 and counts != {1}:
             raise DataError(
-                f'{path}: 1 column, expected fields separated by one of , ; | or tab; if {_name(separator)} separates '
+                f"{path}: 1 column, expected fields separated by one of , ; | or tab; if {_name(separator)} separates "
                 f"them, add --separator '{separator}'"
             )
 
@@ -320,7 +320,7 @@ def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:
     filled = [cell.text for cell in first if cell.text]
     numbers = [text for text in filled if is_number(text)]
     names = [text for text in filled if not is_number(text)]
-    if _count_columns(first) and not all(not below or _kind_of(below) == "number" for below in columns):
+    if _count_columns(first) and _cannot_count(columns):
         return 1.0
     evidence = 1.0 if filled and not numbers else 0.0
     evidence += _UNLIKELY * (len(names) - len({*names}))
@@ -333,6 +333,17 @@ def _count_columns(first: list[Cell]) -> bool:
     """Return whether a row is 0, 1, 2, ... or 1, 2, 3, ..."""
     texts = [cell.text for cell in first]
     return len(texts) > 2 and any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
+
+
+def _cannot_count(columns: list[list[Cell]]) -> bool:
+    """Return whether a row that counts its columns does not look like the rows below it: not all of those are numbers,
+    or some are written as fractions, or there are many and none goes up by one from column to column."""
+    filled = [below for below in columns if below]
+    if any(_kind_of(below) != "number" or all("." in cell.text for cell in below) for below in filled):
+        return True
+    second = [below[0].text for below in filled]
+    ascends = all(text.isdecimal() for text in second) and {int(b) - int(a) for a, b in pairwise(second)} == {1}
+    return len(filled) >= _MANY_COLUMNS and not ascends
 
 
 def _of_column(cell: Cell, below: list[Cell]) -> float:

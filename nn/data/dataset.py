@@ -38,7 +38,6 @@ class ColumnChoices:
     group: str | None = None
     time: str | None = None
 
-
     def kept(self) -> dict[str, str]:
         """Return the choices that a model keeps: how its files are read later."""
         names = ("id", "missing", "separator", "header", *ROLES)

@@ -350,9 +350,7 @@ class TableStatistics:
 _STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
 
 
-def _encoder_for(
-    found, scaling: str, embedding: NumberEmbedding | None, is_category: bool, name: str
-) -> ColumnEncoder:
+def _encoder_for(found, scaling: str, embedding: NumberEmbedding | None, is_category: bool, name: str) -> ColumnEncoder:
     """Return the encoder of a column with these statistics."""
     if isinstance(found, NumberStatistics):
         return NumberEncoder.fit(found, scaling, embedding, name)

@@ -149,8 +149,7 @@ def _cifar_names(path: str, digest) -> list[str] | None:
     names = [name.strip() for name in names if name.strip()]
     if len(names) != CIFAR_CLASSES or len(set(names)) != CIFAR_CLASSES:
         raise DataError(
-            f"{names_path}: {len(names)} class names, expected {CIFAR_CLASSES} different ones; correct or "
-            f"remove it"
+            f"{names_path}: {len(names)} class names, expected {CIFAR_CLASSES} different ones; correct or remove it"
         )
     return names
 
@@ -222,8 +221,7 @@ def _common_shape(files: list[Path]) -> tuple[int, int, int]:
         with _open_image(file) as image:
             if image.mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"):
                 raise DataError(
-                    f"{file}: an image of mode {image.mode}, expected 8 bits per channel; convert it to 8-bit "
-                    f"PNG"
+                    f"{file}: an image of mode {image.mode}, expected 8 bits per channel; convert it to 8-bit PNG"
                 )
             size = size or image.size
             if image.size != size:

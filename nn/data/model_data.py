@@ -101,9 +101,7 @@ def holdout_dataset(net, model: str | os.PathLike, *, whole: bool = False, force
 held_out = holdout_dataset  # its public name, nn.held_out
 
 
-def training_dataset(
-    net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None
-) -> Dataset:
+def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
     """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset.
 
     Raises UsageError if they do not fit `memory` bytes.
@@ -176,9 +174,7 @@ def _picked(blocks: Iterator[Dataset], rows: np.ndarray) -> Iterator[Dataset]:
 
 def _check_any_held_out(net, model, whole: bool) -> None:
     if not (net.config.get("holdout", net.holdout) or whole or net.config.get("reference")):
-        raise UsageError(
-            f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset"
-        )
+        raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
 
 
 def _check_same(net, ds: Dataset | StreamedDataset, model, force: bool) -> None:

@@ -76,9 +76,7 @@ class Scaling:
         shift, scale = constants(kind, moments, name)
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
-    def apply(
-        self, x: np.ndarray, dtype="float32", *, rows=None, out: np.ndarray | None = None
-    ) -> np.ndarray:
+    def apply(self, x: np.ndarray, dtype="float32", *, rows=None, out: np.ndarray | None = None) -> np.ndarray:
         """Scale the given rows of x (or all) into a new array of type `dtype` or into `out` (perhaps x)."""
         count = len(x) if rows is None else len(rows)
         if out is None:

@@ -10,7 +10,7 @@ import numpy as np
 from .scaling import StreamedMoments
 
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
-PIECES = 12  # of a column with one usual value
+PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and the fewest rows of each
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
 
@@ -53,7 +53,8 @@ class NumberStatistics:
         """Return the ends of pieces, which hold as many of the values beside the usual one each.
 
         The usual value is more than half of all, as 0 is among gains: scaled by their deviation the others would lie
-        too close together. None: PIECES, and none of a column without a usual value. Empty for two values and fewer.
+        too close together. None: PIECES or, of few rows, fewer; none of a column without a usual value. Empty for two
+        values and fewer.
         """
         values, counts = np.unique(self._sample, return_counts=True)
         usual = values[2 * counts > counts.sum()]
@@ -62,7 +63,8 @@ class NumberStatistics:
             return []
         if len(values) < 3:
             return []
-        quantiles = np.quantile(others, np.linspace(0, 1, (pieces or PIECES) + 1), method="inverted_cdf")
+        pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
+        quantiles = np.quantile(others, np.linspace(0, 1, pieces + 1), method="inverted_cdf")
         return np.unique([*usual, *quantiles]).tolist()
 
 

@@ -58,9 +58,7 @@ class TrainingMoments:
     reads: of the features, see Columns; where they are not all numbers, `inputs` are TableStatistics.
     """
 
-    def __init__(
-        self, row_shape: tuple[int, ...], block_rows: int, shares: Shares, reads: tuple[str, ...] | None
-    ):
+    def __init__(self, row_shape: tuple[int, ...], block_rows: int, shares: Shares, reads: tuple[str, ...] | None):
         self._row_shape, self._block_rows, self._shares = row_shape, block_rows, shares
         self.inputs, self.targets = TableStatistics(reads) if reads else StreamedMoments(), StreamedMoments()
         self._done = 0

@@ -107,9 +107,7 @@ def _checked(targets: Targets, task: str, names: list[str], schema: Schema) -> s
     """Return `task` if these classes are as many as it and the network's outputs allow."""
     outputs = schema.outputs
     if task == "binary" and len(names) > 2:
-        raise DataError(
-            f"{targets.place}: {len(names)} classes, expected 2 for --task binary; use --task multiclass"
-        )
+        raise DataError(f"{targets.place}: {len(names)} classes, expected 2 for --task binary; use --task multiclass")
     if outputs is None or (task == "binary" and outputs == 1):
         return task
     if task == "binary":

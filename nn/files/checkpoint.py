@@ -222,9 +222,7 @@ class Checkpoint:
         header, facts = _FILE.header(path, data)
         version = facts.get("format")
         if isinstance(version, int) and version > FORMAT:
-            raise DataError(
-                f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn"
-            )
+            raise DataError(f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn")
         _FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
         _check_agreement(path, facts, fingerprint)

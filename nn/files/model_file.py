@@ -23,9 +23,7 @@ FORMAT = 2  # of the newest files that are read
 PLAIN_FORMAT = 1  # of a network on plain numbers or images
 _DTYPES = {"float32": "F32", "float64": "F64"}
 IN_MEMORY = "the network"  # how errors call a file that is none
-_FILE = TensorFile(
-    "nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`"
-)
+_FILE = TensorFile("nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`")
 
 
 # ---------------------------------------------------------------- safetensors
@@ -117,9 +115,7 @@ def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dic
 
 
 def _is_number(value) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    )
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_whole(value) -> bool:
@@ -241,8 +237,12 @@ _METADATA = {
 
 
 def _are_members(value) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(
-        isinstance(member, dict) and _is_number(member.get("weight")) and member["weight"] > 0 for member in value
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(
+            isinstance(member, dict) and _is_number(member.get("weight")) and member["weight"] > 0 for member in value
+        )
     )
 
 
@@ -256,17 +256,14 @@ _MAY_BE_MISSING = {
 def _check_metadata(path, metadata: dict) -> None:
     version = metadata.get("format")
     if _is_whole(version) and version > FORMAT:
-        raise DataError(
-            f"{path}: model file format {version}, this nn reads up to {FORMAT}; install a newer nn"
-        )
+        raise DataError(f"{path}: model file format {version}, this nn reads up to {FORMAT}; install a newer nn")
     there = {key: known for key, known in _MAY_BE_MISSING.items() if key in metadata}
     for key, (check, expected) in (_METADATA | there).items():
         if key not in metadata:
             raise DataError(f"{path}: damaged model file: `{key}` is missing from its metadata; {RETRAIN}")
         if not check(metadata[key]):
             raise DataError(
-                f"{path}: damaged model file: `{key}` is {shortened(metadata[key])}, "
-                f"expected {expected}; {RETRAIN}"
+                f"{path}: damaged model file: `{key}` is {shortened(metadata[key])}, expected {expected}; {RETRAIN}"
             )
     if not isinstance(metadata.get("encoding", {}), dict):
         raise DataError(f"{path}: damaged model file: `encoding` is no object; {RETRAIN}")
@@ -324,8 +321,7 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
     for name, array in tensors.items():
         if array.dtype.name != metadata["dtype"]:
             raise DataError(
-                f"{path}: damaged model file: {name} is {array.dtype.name}, "
-                f"expected {metadata['dtype']}; {RETRAIN}"
+                f"{path}: damaged model file: {name} is {array.dtype.name}, expected {metadata['dtype']}; {RETRAIN}"
             )
         if not is_finite(array):
             raise DataError(f"{path}: {name} holds a number that is not finite; train again")

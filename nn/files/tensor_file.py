@@ -86,8 +86,7 @@ class TensorFile:
         text = metadata.get(self.key) if isinstance(metadata, dict) else None
         if not isinstance(text, str):
             raise DataError(
-                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; "
-                f"expected {self.expected}"
+                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
             )
         facts = self._json(path, text.encode("utf-8", "surrogatepass"))
         if not isinstance(facts, dict):

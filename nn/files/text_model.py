@@ -29,9 +29,7 @@ def check_layers(layers: list[Layer]) -> None:
     """Raise UsageError if the text cannot hold such a network; to be called before training."""
     for layer, activation in zip(layers, activations_of(layers), strict=True):
         if layer.kind != "dense":
-            raise UsageError(
-                f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin"
-            )
+            raise UsageError(f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin")
         if activation != "sigmoid":
             raise UsageError(
                 f"--model: a .m file holds sigmoid layers only, not {layer.item}:{activation}; "
@@ -47,9 +45,7 @@ def check_plain(path: str, ds, number_embedding: str | None = None) -> None:
         )
     kinds = set(getattr(ds.x, "kinds", ()) if hasattr(ds, "x") else ds.reads or ())
     if kinds:
-        raise UsageError(
-            f"--model {path}: a .m file knows numbers without gaps only, the data hold more; use .bin"
-        )
+        raise UsageError(f"--model {path}: a .m file knows numbers without gaps only, the data hold more; use .bin")
 
 
 def save(
@@ -113,9 +109,7 @@ def _parse_sizes(path, lines: list[str]) -> list[int]:
     count, sizes = (lines[0].split(), lines[1].split()) if len(lines) > 1 else ([], [])
     if len(count) != 1 or not re.fullmatch("[0-9]{1,9}", count[0]) or int(count[0]) < 2:
         found = shortened(lines[0]) if lines else "nothing"
-        raise DataError(
-            f"{path}, line 1: {found}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model"
-        )
+        raise DataError(f"{path}, line 1: {found}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model")
     if len(sizes) != int(count[0]):
         raise DataError(f"{path}, line 2: {len(sizes)} layer sizes, expected {count[0]} as in line 1")
     for size in sizes:
@@ -149,8 +143,6 @@ def _parse_row(path, number: int, line: str, length: int) -> np.ndarray:
         except ValueError:
             value = math.nan
         if not math.isfinite(value) or "_" in field:  # Python reads 1_000, a C program does not
-            raise DataError(
-                f"{path}, line {number}: {shortened(field)} in column {i + 1}, expected a finite number"
-            )
+            raise DataError(f"{path}, line {number}: {shortened(field)} in column {i + 1}, expected a finite number")
         values[i] = value
     return values

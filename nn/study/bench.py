@@ -260,16 +260,12 @@ DIGITS = Model("digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "mul
 # The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand for its other two.
 CNN0 = Model("cnn0", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
 CNN1 = Model("cnn1", "3x40x40,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
-CNN2 = Model(
-    "cnn2", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10", "multiclass"
-)
+CNN2 = Model("cnn2", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10", "multiclass")
 SOLAR_50 = Model("solar-50", "50,50,1", "regression")
 SOLAR_WIDE = Model("solar-wide", "50,6400,1", "regression")
 SOLAR_DEEP = Model("solar-deep", "50,800,400,208,1", "regression")
 SOLAR_LARGE = Model("solar-large", "50,3200,1600,832,1", "regression")
-SOLAR_CNN = Model(
-    "solar-cnn", "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu", "regression"
-)
+SOLAR_CNN = Model("solar-cnn", "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu", "regression")
 MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
 
 CC_B32_ADAM = TrainStepCase("cc-b32-adam", CC_RELU, 32, 700)
@@ -316,9 +312,7 @@ def select(names: Iterable[str] = ()) -> list:
 # ---------------------------------------------------------------- nn --bench
 
 
-def bench(
-    names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None
-) -> dict:
+def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None) -> dict:
     """Time the cases on every backend of this machine, or on one; returns the figures of `--json`.
 
     names: of cases, all without. say: is told what runs, in a line. A case that would take long on a backend

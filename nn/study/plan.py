@@ -76,9 +76,7 @@ class Entry:
     def facts(self) -> dict:
         """Return the columns of the results that are known before the entry runs."""
         s = self.settings
-        told = {
-            key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")
-        }
+        told = {key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")}
         told |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
         told["gpus"] = _gpu_count(s.get("gpus"))
         told |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
@@ -141,11 +139,10 @@ def _combinations(path: str, part: dict, most: int) -> Iterable[dict]:
             raise UsageError(f"{path}: data: {key}: found {part['data'][key]}, expected the name of a file")
     for layers in part["layers"] if isinstance(part["layers"], list) else [part["layers"]]:
         if not isinstance(layers, str):
-            raise UsageError(f"{path}: layers: found {json.dumps(layers)}, expected text such as \"30,60,10,1\"")
+            raise UsageError(f'{path}: layers: found {json.dumps(layers)}, expected text such as "30,60,10,1"')
     part = {key: value for key, value in part.items() if value is not None}
     axes = [
-        [(key, value) for value in (values if isinstance(values, list) else [values])]
-        for key, values in part.items()
+        [(key, value) for value in (values if isinstance(values, list) else [values])] for key, values in part.items()
     ]
     count = math.prod(map(len, axes))
     if count > most:

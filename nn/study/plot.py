@@ -92,9 +92,7 @@ def draw_picture(
     from matplotlib.figure import Figure
 
     with rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure(
-            figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained"
-        )
+        figure = Figure(figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
         _legend(figure)
@@ -234,9 +232,7 @@ def _training_time(rows, engines):
         )
         axes.set_title("Training a dense network")
 
-    caption = (
-        f"Training time of a batch of {batch:.0f} rows against the number of parameters, dense networks."
-    )
+    caption = f"Training time of a batch of {batch:.0f} rows against the number of parameters, dense networks."
     return draw_picture("training-time", caption, draw)
 
 
@@ -244,9 +240,7 @@ def _batch_sizes(rows, engines):
     sizes = defaultdict(set)
     for row in rows:
         sizes[row["layers"]].add(row["batch_number"])
-    layers = sorted(
-        (name for name in sizes if len(sizes[name]) > 1), key=lambda name: _parameters(rows, name)
-    )
+    layers = sorted((name for name in sizes if len(sizes[name]) > 1), key=lambda name: _parameters(rows, name))
     layers = _spread(layers, SMALL_MULTIPLES)
     if not layers:
         return None
@@ -275,12 +269,8 @@ def _depths(rows, engines):
     dense = [row for row in rows if row["kind"] == "dense" and row["depth"]]
     batch = _usual_batch(dense)
     chosen = [row for row in dense if row["batch_number"] == batch]
-    groups = _grouped(
-        chosen, lambda row: (engines[id(row)], row["depth"]), "parameters", lambda row: row["batch_ms"]
-    )
-    names = [
-        name for name, _ in Counter(name for name, _ in groups).most_common() if _depths_of(groups, name) > 1
-    ]
+    groups = _grouped(chosen, lambda row: (engines[id(row)], row["depth"]), "parameters", lambda row: row["batch_ms"])
+    names = [name for name, _ in Counter(name for name, _ in groups).most_common() if _depths_of(groups, name) > 1]
     names = sorted(names[:SMALL_MULTIPLES])
     if not names:
         return None
@@ -296,9 +286,7 @@ def _depths(rows, engines):
             place.set_title(name)
         axes[0].set_ylabel(f"time of a batch of {batch:.0f} rows (ms)")
 
-    caption = (
-        "Width against depth: networks of about as many parameters, in one, two and three hidden layers."
-    )
+    caption = "Width against depth: networks of about as many parameters, in one, two and three hidden layers."
     return draw_picture("width-depth", caption, draw, len(names))
 
 
@@ -341,9 +329,7 @@ def _threads_or_gpus(rows, engines):
         for place, (unit, groups) in zip(axes, lines.items(), strict=True):
             _draw_speed_ups(place, unit, groups)
 
-    return draw_picture(
-        "speed-up", "Speed-up of training by several threads or GPUs.", draw, len(lines), share=False
-    )
+    return draw_picture("speed-up", "Speed-up of training by several threads or GPUs.", draw, len(lines), share=False)
 
 
 def _scaling_lines(rows, unit: str) -> dict:
@@ -426,9 +412,7 @@ def _memory(rows, engines):
         for name, style in _styles(groups).items():
             hollow = {"facecolors": "none", "edgecolors": style["color"], "marker": style["marker"]}
             axes.scatter(*_points(groups[name]), label=name, s=28, **hollow)
-        axes.set(
-            xscale="log", yscale="log", xlabel="parameters", ylabel="memory of the network in training (MB)"
-        )
+        axes.set(xscale="log", yscale="log", xlabel="parameters", ylabel="memory of the network in training (MB)")
         axes.set_title("Memory")
 
     return draw_picture("memory", "Memory: parameters, gradients, the optimiser's state and one batch.", draw)
@@ -548,9 +532,7 @@ def _predicted(truth, predicted, names):
         (axes,) = places
         low, high = min(truth.min(), predicted.min()), max(truth.max(), predicted.max())
         axes.plot([low, high], [low, high], color="0.5", linewidth=1, label="perfect prediction")
-        for column, style in zip(
-            range(truth.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())
-        ):  # noqa: B905
+        for column, style in zip(range(truth.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())):  # noqa: B905
             axes.scatter(
                 truth[::every, column], predicted[::every, column], s=8, alpha=0.5, linewidths=0,
                 color=style["color"], marker=style["marker"], label=names[column],
@@ -567,9 +549,7 @@ def _histogram(truth, predicted, names):
     def draw(places):
         (axes,) = places
         bins = np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5))))
-        for column, style in zip(
-            range(errors.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())
-        ):  # noqa: B905
+        for column, style in zip(range(errors.shape[1]), itertools.cycle(_styles(map(str, range(7))).values())):  # noqa: B905
             mean, deviation = errors[:, column].mean(), errors[:, column].std()
             label = f"{names[column]}: mean {mean:.3g}, deviation {deviation:.3g}"
             alpha = 1.0 if errors.shape[1] == 1 else 0.5

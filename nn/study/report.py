@@ -132,9 +132,7 @@ def of_results(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:
     """Return the page of a sweep: which device suits which network, pictures, and every figure."""
     done = [row for row in rows if row["status"] == OK]
     failed = [row for row in rows if row["status"] != OK]
-    devices = sorted(
-        {(row["device"], row["engine"], f"{row['cores']:.0f}", row["nn"], row["python"]) for row in done}
-    )
+    devices = sorted({(row["device"], row["engine"], f"{row['cores']:.0f}", row["nn"], row["python"]) for row in done})
     parts = [
         "<h2>Which device for which network?</h2>",
         *(f"<p>{html.escape(line)}</p>" for line in verdicts(rows)),
@@ -144,10 +142,7 @@ def of_results(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:
         _table([head for head, _, _ in FIGURES], [_line(row) for row in done], f"{len(done)} networks", 3),
     ]
     if failed:
-        lines = [
-            [row["layers"], row["backend"], f"{row['batch_number'] or 0:.0f}", row["status"]]
-            for row in failed
-        ]
+        lines = [[row["layers"], row["backend"], f"{row['batch_number'] or 0:.0f}", row["status"]] for row in failed]
         parts += ["<h2>Not run</h2>", _table(["network", "backend", "batch", "why"], lines, "", 4)]
     plans = ", ".join(sorted({row["plan"] for row in rows}))
     return _page(f"Timing study: {plans}", parts)
@@ -189,9 +184,7 @@ def verdicts(rows: list[dict]) -> list[str]:
     for (kind, batch), networks in sorted(best.items()):
         both = [network for network in networks.values() if len(network) == 2]
         if both:
-            sentences.append(
-                _verdict(kind, batch, sorted(both, key=lambda network: network[True]["parameters"]))
-            )
+            sentences.append(_verdict(kind, batch, sorted(both, key=lambda network: network[True]["parameters"])))
     return sentences or ["Only one kind of device was measured: nothing to compare yet."]
 
 
@@ -210,9 +203,7 @@ def _verdict(kind: str, batch: float, networks: list[dict]) -> str:
         return f"{start} {host} is faster than {device} up to {size[-1]}, the largest measured."
     again = sum(wins[first_loss:])
     later = f" ({again} larger ones are faster on {host} too)" if again else ""
-    return (
-        f"{start} {host} is faster up to {size[first_loss - 1]}, {device} from {size[first_loss]} on{later}."
-    )
+    return f"{start} {host} is faster up to {size[first_loss - 1]}, {device} from {size[first_loss]} on{later}."
 
 
 # ---------------------------------------------------------------- pieces

@@ -73,9 +73,7 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
     length = LONGEST * (SHORTEST / LONGEST) ** uniform(WAVES, seed, STREAM + 1)
     direction, phase = (2 * math.pi * uniform(WAVES, seed, STREAM + n) for n in (2, 3))
     number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])  # (2, waves), 1/m
-    own = (
-        0.15 * 2 * math.pi * (uniform(WAVES, seed, STREAM + 4) - 0.5) / 60
-    )  # 1/s: what does not come with the wind
+    own = 0.15 * 2 * math.pi * (uniform(WAVES, seed, STREAM + 4) - 0.5) / 60  # 1/s: what does not come with the wind
     strength = length / np.sqrt((length**2).sum() / 2)  # the sum's deviation is 1
     rate = own - np.array(WIND) @ number
     elapsed = step * np.arange(rows)
@@ -114,9 +112,7 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
     times, values, left_out = [], [], 0
     for number, line in enumerate(lines, 2):
         if len(line) != len(header):
-            raise DataError(
-                f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header"
-            )
+            raise DataError(f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header")
         try:
             values.append([float(field) for field in line[1:]])
             times.append(_seconds(line[0]))
@@ -129,9 +125,7 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
         raise DataError(f"{path}: no row has a time and a number for every station")
     times, values = np.array(times), np.array(values, np.float32)
     if (np.diff(times) <= 0).any() or not np.isfinite(values).all():
-        raise DataError(
-            f"{path}: times that do not increase, or values that are not finite; sort and correct the rows"
-        )
+        raise DataError(f"{path}: times that do not increase, or values that are not finite; sort and correct the rows")
     stations = header[1:]
     return Series(times, values, stations, _places(stations_path, stations) if stations_path else None)
 
@@ -152,14 +146,10 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
     header, *lines = _csv_rows(path) or [[]]
     try:
         degrees = "lat" in header
-        name, first, second = (
-            header.index(n) for n in ("station", *(("lon", "lat") if degrees else ("x", "y")))
-        )
+        name, first, second = (header.index(n) for n in ("station", *(("lon", "lat") if degrees else ("x", "y"))))
         known = {line[name]: (float(line[first]), float(line[second])) for line in lines}
     except (ValueError, IndexError) as error:
-        raise DataError(
-            f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers"
-        ) from error
+        raise DataError(f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers") from error
     by_number = {_number(station): place for station, place in known.items()}
     places = [known.get(station, by_number.get(_number(station))) for station in stations]
     missing = [station for station, place in zip(stations, places, strict=True) if place is None]
@@ -193,9 +183,7 @@ def write_series(path: str, series: Series, stations_path: str | None = None) ->
         file.write(gzip.compress(data, mtime=0) if path.endswith(".gz") else data)
     if stations_path:
         lines = ["station,x,y"]
-        lines += [
-            f"{name},{x:.1f},{y:.1f}" for name, (x, y) in zip(series.stations, series.places, strict=True)
-        ]
+        lines += [f"{name},{x:.1f},{y:.1f}" for name, (x, y) in zip(series.stations, series.places, strict=True)]
         with atomic_file(stations_path) as file:
             file.write(("\n".join(lines) + "\n").encode())
 

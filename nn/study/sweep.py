@@ -23,9 +23,7 @@ __all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_
 STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
 
 
-def sweep(
-    plan: str, results: str, index: int | None = None, say: Callable[[str], None] | None = None
-) -> list[dict]:
+def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str], None] | None = None) -> list[dict]:
     """Run the entries of a plan that `results` does not hold yet, or the one of that index; all results then.
 
     say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError, OutputError.
@@ -33,9 +31,7 @@ def sweep(
     entries = read_plan(plan)
     if index is not None:
         if not 0 <= index < len(entries):
-            raise UsageError(
-                f"--index {index}: {plan} has {len(entries)} entries, expected 0 to {len(entries) - 1}"
-            )
+            raise UsageError(f"--index {index}: {plan} has {len(entries)} entries, expected 0 to {len(entries) - 1}")
         entries = [entries[index]]
     done = {row["entry"] for row in read_results(results)} if os.path.exists(results) else set()
     for number, entry in enumerate(entries, 1):
@@ -76,13 +72,9 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
     if ended.returncode in STOPPED:  # from outside, and the sweep with it
         raise KeyboardInterrupt
     if ended.returncode < 0:
-        reason = f"ended by signal {-ended.returncode}" + (
-            ": out of memory?" if ended.returncode == -9 else ""
-        )
+        reason = f"ended by signal {-ended.returncode}" + (": out of memory?" if ended.returncode == -9 else "")
     else:
-        reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix(
-            "nn: "
-        )
+        reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix("nn: ")
     append(results, {**entry.facts(), "status": reason})
 
 

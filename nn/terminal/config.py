@@ -45,9 +45,7 @@ def _read_json(path: str, text: str) -> dict:
         return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:]
-        raise DataError(
-            f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON"
-        ) from error
+        raise DataError(f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON") from error
     except ValueError as error:
         raise DataError(f"{path}: a number of thousands of digits, expected the values of flags") from error
     except RecursionError as error:
@@ -139,9 +137,7 @@ def flag_value(path: str, flag, value):
     """Return the value of a flag (flags.Flag) from a file's, checked as if it had been typed. Raises UsageError."""
     if flag.value is None:
         if value is not True:
-            raise UsageError(
-                f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false"
-            )
+            raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")
         return True
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
         text = ",".join(map(str, value))

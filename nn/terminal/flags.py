@@ -150,8 +150,7 @@ TABLE = "Columns of a table"
 WATCH, KEEP = "Watching a training", "Long trainings"
 
 _RATES, _DECAYS = (
-    ", ".join(f"{value:g} for {name}" for name, value in values.items())
-    for values in (LEARNING_RATES, WEIGHT_DECAYS)
+    ", ".join(f"{value:g} for {name}" for name, value in values.items()) for values in (LEARNING_RATES, WEIGHT_DECAYS)
 )
 _HE_LAYERS = " and ".join(name for name, activation in ACTIVATIONS.items() if activation.init == "he")
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
@@ -463,9 +462,7 @@ def _command():
         callback=_print_version,
     )
     parameters.append(
-        inspect.Parameter(
-            "version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, version]
-        )
+        inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, version])
     )
     nn.__signature__ = inspect.Signature(parameters)
     nn.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -69,7 +69,6 @@ class Lines(Callback):
             f"  {seconds:.3g} s  {us_per_batch:.1f} us a batch"
         )
 
-
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
         """See Callback.judged."""
         own = "" if metric == "loss" else f"  {metric} {value:<9.6g}"

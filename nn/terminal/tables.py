@@ -271,10 +271,7 @@ def profile_report(result: dict) -> None:
             layer["layer"],
             *(_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")),
             f"{layer['share']:.1%}",
-            *(
-                "" if rate is None else f"{rate:.1f}"
-                for rate in (layer["gflops_forward"], layer["gflops_backward"])
-            ),
+            *("" if rate is None else f"{rate:.1f}" for rate in (layer["gflops_forward"], layer["gflops_backward"])),
         ]
         for number, layer in enumerate(result["layers"])
     ]

@@ -366,8 +366,7 @@ class Training:
         if not math.isfinite(loss):
             refuse_gaps(self._data[0])
             raise NotFinite(
-                f"loss is {loss} at epoch {at.epoch + 1}: "
-                "try a smaller --learning_rate or --scaling standardization"
+                f"loss is {loss} at epoch {at.epoch + 1}: try a smaller --learning_rate or --scaling standardization"
             )
         val_loss = value = None
         if self.rows.judged_count:

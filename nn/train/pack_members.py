@@ -91,15 +91,17 @@ class PackMembers:
         for number, trial in enumerate(self.trials.each):
             dropped = number in self.dropped
             failed = FAILED if dropped else GIVEN_UP if number in given_up else NOT_CHOSEN
-            tried.append({
-                "seed": self.networks[number].seed,
-                "settings": trial.settings,
-                "score": None if dropped else self.trainings[number].score(),
-                "epochs": self.done(number),
-                "best_epoch": None if dropped else figures[number].get("best_epoch"),
-                "weight": weights.get(number, 0.0),
-                "status": CHOSEN if number in weights else failed,
-            })
+            tried.append(
+                {
+                    "seed": self.networks[number].seed,
+                    "settings": trial.settings,
+                    "score": None if dropped else self.trainings[number].score(),
+                    "epochs": self.done(number),
+                    "best_epoch": None if dropped else figures[number].get("best_epoch"),
+                    "weight": weights.get(number, 0.0),
+                    "status": CHOSEN if number in weights else failed,
+                }
+            )
         return tried
 
 

@@ -20,9 +20,7 @@ class TensorBoard(Callback):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise UsageError(
-                '--logdir needs the package tensorboardX: pip install "nn-trainer[tensorboard]"'
-            ) from None
+            raise UsageError('--logdir needs the package tensorboardX: pip install "nn-trainer[tensorboard]"') from None
         self._net = net
         try:
             self._writer = SummaryWriter(logdir)

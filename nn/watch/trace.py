@@ -89,9 +89,7 @@ class Trace(Callback):
         """Write the trace; time begins with its first event. Raises OutputError."""
         first = min((event["ts"] for event in self._events), default=0)
         events = [{**e, "ts": (e["ts"] - first) / 1e3, "dur": e["dur"] / 1e3} for e in self._events]
-        events.sort(
-            key=lambda event: (event["tid"], event["ts"], -event["dur"])
-        )  # what holds others comes first
+        events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))  # what holds others comes first
         names = [_name("process_name", "nn", 0)]
         names += [_name("thread_name", row, number) for number, row in enumerate(self._rows, 1)]
         trace = {"traceEvents": [*names, *events], "displayTimeUnit": "ms"}

@@ -1,12 +1,12 @@
 """`python -m tests.bench`: the cases of nn.study.bench beside the libraries that are installed.
 
-    python -m tests.bench                     all cases
-    python -m tests.bench cc digits           the cases whose names begin so
-    python -m tests.bench --peers torch cnn0  beside PyTorch alone
-    python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
-    python -m tests.bench program             the whole program on a file like the credit-card data
-    python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
-    python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
+python -m tests.bench                     all cases
+python -m tests.bench cc digits           the cases whose names begin so
+python -m tests.bench --peers torch cnn0  beside PyTorch alone
+python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
+python -m tests.bench program             the whole program on a file like the credit-card data
+python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
+python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
 
 from __future__ import annotations
@@ -40,17 +40,13 @@ ISAS = {
 
 
 def main(
-    cases: Annotated[
-        list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")
-    ] = None,
+    cases: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")] = None,
     peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
     wait: Annotated[float, typer.Option(help="Seconds a case may wait for other programs to be quiet.")] = 0,
     isa: Annotated[str, typer.Option(help="Most that all sides may use: avx2 (all that there is).")] = "",
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")
-    ] = "growth.png",
+    output: Annotated[str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")] = "growth.png",
     against: Annotated[
         str, typer.Option(metavar="CHECKOUT", help="Compare with the build of nn in another checkout instead.")
     ] = "",
@@ -129,9 +125,7 @@ def _report(result: dict) -> None:
     for r in result["results"]:
         own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
         for number, (name, peer) in enumerate(r["peers"].items() or [("", None)]):
-            rows.append(
-                [*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])]
-            )
+            rows.append([*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])])
     headers = [
         "case",
         "per",

@@ -78,10 +78,7 @@ def report(result: dict) -> None:
         rows = [
             [
                 f"{point['at']:,}",
-                *(
-                    duration(point["us_per_row"][name]) if name in point["us_per_row"] else ""
-                    for name in names
-                ),
+                *(duration(point["us_per_row"][name]) if name in point["us_per_row"] else "" for name in names),
                 f"{point['bytes'] / 1e6:.2f} MB",
                 f"{point['bytes'] / point['needed_bytes']:.2f}",
             ]
@@ -101,9 +98,7 @@ def draw(result: dict, path: str) -> None:
     figure = Figure(figsize=(13, 4.6), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     by_width, by_rows, memory = figure.subplots(1, 3)
-    _draw_times(
-        by_width, result["width"], f"Time a row grows with the width\n50–N–1, Adam, batch {WIDTH_BATCH}"
-    )
+    _draw_times(by_width, result["width"], f"Time a row grows with the width\n50–N–1, Adam, batch {WIDTH_BATCH}")
     by_width.set_xlabel("neurons in the hidden layer, N")
     _draw_times(by_rows, result["rows"], f"and hardly with the data\n30–60–10–1, Adam, batch {ROWS_BATCH}")
     by_rows.set_xlabel("rows of the training data")

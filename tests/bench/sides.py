@@ -171,9 +171,7 @@ class Torch:
         if layer.kind == "conv":
             left, right, top, below = zeros = padding(layer)
             even = left == right == top == below
-            conv = nn.Conv2d(
-                layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, left if even else 0
-            )
+            conv = nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, left if even else 0)
             return [conv] if even else [nn.ZeroPad2d(zeros), conv]
         return [
             {

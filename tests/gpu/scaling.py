@@ -63,9 +63,7 @@ class Measured:
 
     def seconds(self) -> float:
         """Of an epoch: the median."""
-        settings = EpochSettings(
-            optimizer="adam", batch=self.gpus * self.batch, rates=[1e-5] * 9, seed=0
-        )
+        settings = EpochSettings(optimizer="adam", batch=self.gpus * self.batch, rates=[1e-5] * 9, seed=0)
         times = []
         for number in range(EPOCHS + 2):  # libraries set themselves up and graphs are captured in the first
             order = np.random.default_rng(number).integers(MANY, size=self.rows)

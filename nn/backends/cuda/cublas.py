@@ -96,20 +96,14 @@ class Cublas:
     def dense_forward(self, s):
         """Return the op out (n,o) = x (n,i) w'."""
         i, o = s.layer.inputs, s.layer.outputs
-        return lambda r, n: self.product(
-            r.address(s.out), r.address(s.x), r.address(s.weight), n, o, i, False, True
-        )
+        return lambda r, n: self.product(r.address(s.out), r.address(s.x), r.address(s.weight), n, o, i, False, True)
 
     def dense_backward_input(self, s):
         """Return the op dx (n,i) = dz (n,o) w."""
         i, o = s.layer.inputs, s.layer.outputs
-        return lambda r, n: self.product(
-            r.address(s.dx), r.address(s.dz), r.address(s.weight), n, i, o, False, False
-        )
+        return lambda r, n: self.product(r.address(s.dx), r.address(s.dz), r.address(s.weight), n, i, o, False, False)
 
     def dense_backward_parameters(self, s):
         """Return the op dw (o,i) = dz' x."""
         i, o = s.layer.inputs, s.layer.outputs
-        return lambda r, n: self.product(
-            r.address(s.gradient), r.address(s.dz), r.address(s.x), o, i, n, True, False
-        )
+        return lambda r, n: self.product(r.address(s.gradient), r.address(s.dz), r.address(s.x), o, i, n, True, False)

@@ -268,9 +268,7 @@ def _epoch_kernel(program: Program) -> str:
     """Return a kernel that runs batches one after the other. While the last phase of a batch is computed, other blocks
     gather the rows of the next batch: nothing reads the old rows any more, unless that phase is the only one."""
     gather, *phases = program.phases
-    body = "\n        grid_barrier(c.arrivals, target);\n".join(
-        _calls(phase, " " * 8) for phase in phases
-    )
+    body = "\n        grid_barrier(c.arrivals, target);\n".join(_calls(phase, " " * 8) for phase in phases)
     next_gather = _calls(gather, " " * 12, "next", blocks_of(phases[-1]))
     old_rows_read = "" if len(phases) > 1 else "grid_barrier(c.arrivals, target);"
     return f"""

@@ -343,6 +343,4 @@ class TimedPhases(Phases):
 def compiled(code: str, dtype: str, cooperative: bool):
     """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next run."""
     real = {"float32": "float", "float64": "double"}[dtype]
-    return cupy().RawModule(
-        code=code, options=("-std=c++17", f"-DREAL={real}"), enable_cooperative_groups=cooperative
-    )
+    return cupy().RawModule(code=code, options=("-std=c++17", f"-DREAL={real}"), enable_cooperative_groups=cooperative)

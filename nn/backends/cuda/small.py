@@ -157,11 +157,13 @@ class Plan:
             ahead, between = "", "const update u = *b.u;"
             enter = "\n".join(
                 f"small_import<{t}>({self.at(f'{m}{i}')}, c.{vector} + {at});"
-                for vector, m in moments for i, t, at in each_layer
+                for vector, m in moments
+                for i, t, at in each_layer
             )
             leave = "\n".join(
                 f"small_export<{t}>(c.{vector} + {at}, {self.at(f'{m}{i}')});"
-                for vector, m in [("parameters", "w"), *moments] for i, t, at in each_layer
+                for vector, m in [("parameters", "w"), *moments]
+                for i, t, at in each_layer
             )
         else:
             gradients, enter, leave = self._parts(), "", ""
@@ -244,9 +246,7 @@ class Plan:
         def take(index):
             moments = [self.at(f"{m}{index}") if f"{m}{index}" in self.places else "memory" for m in "mv"]
             weight = self.at(f"w{index}")
-            return (
-                f"step_at_once<{self.type(index)}, {self.purpose.optimizer}>{{{weight}, {', '.join(moments)}, &u}}"
-            )
+            return f"step_at_once<{self.type(index)}, {self.purpose.optimizer}>{{{weight}, {', '.join(moments)}, &u}}"
 
         return self._backward(take)
 

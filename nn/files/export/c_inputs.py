@@ -81,9 +81,7 @@ def add_vocabularies(constants: Constants, found: list[Vocabulary | None], names
 
 def slot_type(encodings: list[Encoding]) -> str:
     """Return the smallest type for the places among the values of any column."""
-    most = max(
-        (column.values for encoding in encodings for column in encoding.columns if column.values), default=2
-    )
+    most = max((column.values for encoding in encodings for column in encoding.columns if column.values), default=2)
     return next(name for name, size in SLOT_TYPES.items() if most < 1 << 8 * size)
 
 

@@ -20,6 +20,8 @@ def onnx_package() -> ModuleType:
     except ImportError:
         raise UsageError('.onnx needs the package onnx: pip install "nn-trainer[onnx]"') from None
     return onnx
+
+
 _FEW = 64  # values of a constant that may be shared
 
 

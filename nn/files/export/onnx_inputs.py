@@ -114,7 +114,6 @@ def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: l
         share = graph.add("Div", above, graph.constant(high - low))
         parts.add(graph.clip(share, 0, 1), [(places[i], _first(columns[i]) + piece) for i, piece in pieces])
 
-
     _encode_waves(parts, x, columns, places, weight)
 
 
