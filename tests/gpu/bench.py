@@ -3,7 +3,7 @@
     python tests/gpu/bench.py                    all cases on all sides
     python tests/gpu/bench.py digits cnn         the cases whose names begin so
     python tests/gpu/bench.py --layers cnn0      the time of each layer, cuda and cudnn side by side
-    python tests/gpu/bench.py --packs            many networks together, beside one after another
+    python tests/gpu/bench.py --packs            many networks at once, beside one after another
 
 A training step is what users write: rows gathered in a new order each epoch, forward, loss, backward, update. PyTorch
 runs as it is (eager), and with its step captured in a CUDA graph; JAX runs an epoch as one jitted scan. TF32 is off on
@@ -66,7 +66,7 @@ CASES = [
     TrainStepCase("solar-cnn-b512", SOLAR_CNN, 512, 4),
 ]
 PACK_STEPS = [TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01), TrainStepCase("cc-b32-adam", CC, 32, 700)]
-PACK_NETWORKS = (1, 132, 264, 1056)
+PACK_NETWORKS, PACK_PEERS = (1, 132, 264, 1056), ("torch graph", "jax")
 FORWARD_ROWS = (1, 10_000)
 MEASUREMENTS = 7
 SECONDS = 1.0  # a side's time for one figure, first run aside
@@ -240,14 +240,28 @@ def packs() -> dict:
     """Nanoseconds of a network's step among others, and alone, orders of rows included: printed, and returned."""
     result, rows = {}, []
     for step in PACK_STEPS:
-        one_by_one = step.start("cuda").once
-        times = {"one after another": 1e9 * median_of(one_by_one)}
+        times = {"one by one": {"cuda": 1e9 * median_of(step.start("cuda").once)}}
         for networks in PACK_NETWORKS:
-            times[f"{networks} together"] = 1e9 * median_of(PackCase(step.name, step, networks).start("cuda").once)
+            at_once = {"cuda": PackCase(step.name, step, networks).start("cuda").once}
+            at_once |= {side: once_of(*make(side).pack(step, networks), networks) for side in PACK_PEERS}
+            times[f"{networks} at once"] = {side: 1e9 * median_of(once) for side, once in at_once.items()}
         result[step.name] = times
-        rows.append([step.name, *(f"{ns:.1f}" for ns in times.values())])
-    table(["step of a network, ns", *result[PACK_STEPS[0].name]], rows)
+        for how, of_sides in times.items():
+            shown = [f"{of_sides[side]:.1f}" if side in of_sides else "" for side in ("cuda", *PACK_PEERS)]
+            rows.append([f"{step.name}, {how}", *shown])
+    table(["step of a network, ns", "cuda", *PACK_PEERS], rows)
     return result
+
+
+def once_of(run, batches: int, networks: int):
+    """Return a function that trains an epoch of all networks and returns the seconds of a network's step."""
+
+    def once() -> float:
+        began = time.perf_counter()
+        run()
+        return (time.perf_counter() - began) / batches / networks
+
+    return once
 
 
 def median_of(once) -> float:

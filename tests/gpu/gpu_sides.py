@@ -227,6 +227,42 @@ class Torch:
 
         return run, batches
 
+    def pack(self, case: TrainStepCase, networks: int):
+        """As `epoch` of several dense networks, each with an order of its own: batched products, fused updates."""
+        torch, loss_of, layers = self.torch, self.loss_of(case), network(case).layers
+        batches = min(case.batches, EAGER_BATCHES)
+        x, y = self.tensors(case, *rows_of(case, batches * case.batch))
+        stacked = [torch.from_numpy(a).cuda().expand(networks, *a.shape).clone() for a in parameters_of(case)]
+        for parameter in stacked:
+            parameter.requires_grad_()
+        if case.optimizer == "adam":
+            optimizer = torch.optim.Adam(stacked, lr=case.learning_rate, capturable=True, fused=True)
+        else:
+            optimizer = torch.optim.SGD(stacked, lr=case.learning_rate, fused=True)
+        rows = torch.zeros((networks, case.batch), dtype=torch.int64, device="cuda")
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            out = x[rows]
+            for layer, weight, bias in zip(layers, stacked[::2], stacked[1::2], strict=True):
+                out = torch.baddbmm(bias[:, None], out, weight.transpose(1, 2))
+                if layer is not layers[-1]:
+                    out = getattr(torch, layer.activation)(out)
+            loss = loss_of(out.flatten(0, 1), y[rows].flatten(0, 1)) * networks  # the sum of the networks' mean losses
+            loss.backward()
+            optimizer.step()
+
+        graph, _ = self.captured(step)
+
+        def run():
+            orders = torch.rand((networks, len(x)), device="cuda").argsort(1)
+            for batch_rows in orders.split(case.batch, 1):
+                rows.copy_(batch_rows)
+                graph.replay()
+            torch.cuda.synchronize()
+
+        return run, batches
+
     def forward(self, case: TrainStepCase, rows: int):
         torch, model = self.torch, self.network(case, with_output=True).eval()
         x, _ = self.tensors(case, *rows_of(case, rows))
@@ -279,8 +315,12 @@ class Jax:
         return [self.jax.numpy.asarray(array) for array in arrays]
 
     def epoch(self, case: TrainStepCase):
+        return self.pack(case, 1)
+
+    def pack(self, case: TrainStepCase, networks: int):
+        """As `epoch` of several networks, each with an order of its own."""
         parameters, rows = self.arrays(*parameters_of(case)), self.arrays(*rows_of(case, case.rows))
-        return self.side.epochs(case, network(case), parameters, *rows), case.batches
+        return self.side.epochs(case, network(case), parameters, *rows, networks), case.batches
 
     def forward(self, case: TrainStepCase, rows: int):
         layers, parameters = network(case).layers, self.arrays(*parameters_of(case))
