@@ -186,7 +186,7 @@ def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, dat
     assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)
 
 
-FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json")
+FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json", "-q")
 
 
 def test_a_process_for_each_gpu_trains_as_one_process_does(mpich, gpus, distribute, datasets, tmp_path):

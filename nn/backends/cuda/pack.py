@@ -272,8 +272,13 @@ class CudaPack(Turns):
 
 def check_rows(jobs: Sequence[PackJob]) -> None:
     """Raise ValueError for row numbers that a data set has not."""
-    for job in {(id(job.rows), id(job.data)): job for job in jobs}.values():
+    for job in {(_place(job.rows), id(job.data)): job for job in jobs}.values():
         check_numbers(job.rows, job.data.rows)
+
+
+def _place(rows: np.ndarray) -> tuple:
+    """Return what is the same for arrays of the same memory: members have views of their own of the same rows."""
+    return rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype
 
 
 def _addresses(data: CudaData) -> list[int]:
@@ -389,9 +394,10 @@ def controls(jobs: list[PackJob], parameters) -> np.ndarray:
 
 def rows_on_gpu(jobs: list[PackJob]):
     """Return (the address of each job's rows as they stand, the arrays there); jobs of the same rows share them."""
-    arrays = {id(job.rows): job.rows for job in jobs}
-    given = {key: cupy().asarray(np.ascontiguousarray(rows, np.int64)) for key, rows in arrays.items()}
-    return np.array([given[id(job.rows)].data.ptr for job in jobs]), given
+    places = [_place(job.rows) for job in jobs]
+    arrays = {place: job.rows for place, job in zip(places, jobs, strict=True)}
+    given = {place: cupy().asarray(np.ascontiguousarray(rows, np.int64)) for place, rows in arrays.items()}
+    return np.array([given[place].data.ptr for place in places]), given
 
 
 class Orders:
