@@ -171,4 +171,4 @@ def _join_ranks(flags) -> None:
     rank_group.agree(dict(sorted(given.items())), "give all ranks the same flags", "--{}")
     if rank_group.rank:
         flags.quiet, flags.verbose, flags.json, flags.profile = True, False, False, False
-        flags.trace = flags.history = flags.logdir = None
+        flags.trace = flags.history = flags.logdir = flags.output = flags.trials = None

@@ -18,7 +18,7 @@ from support.launches import MIRRORED, SMALL, all_end, alone, kill, ours, prepar
 
 import nn
 from nn import cluster
-from nn.backends.cpu import CpuEngine
+from nn.backends.cpu import share_cores
 from nn.cli import main
 from nn.utils import UsageError
 
@@ -361,12 +361,10 @@ def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monk
 
     rank_group, bound = Three(), []
     rank_group.rank = rank
-    engine = CpuEngine.__new__(CpuEngine)
-    engine.rank_group = rank_group
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask)))
     monkeypatch.setattr("nn.backends.cpu.default_threads", lambda: cores)
-    assert engine._share_cores(asked) == threads
+    assert share_cores(rank_group, asked) == threads
     assert bound == ([own] if own else [])
 
 

@@ -2,7 +2,7 @@
 
     engine.py   Engine and Pack: the interfaces; EpochSettings, PackJob, TimedStep
     cpu.py      seq and omp: the C core
-    member.py   an Engine for one member of a pack
+    member.py   an Engine for one member of a pack, here or on another rank; data that several devices compute with
     turns.py    the pack of an engine that gains nothing from several networks at once
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several
@@ -16,7 +16,9 @@ terminal, study, cli.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from ..cluster import ALONE, RankGroup, expect_ranks
 from ..nn_aux import DEFAULTS
 from ..utils import UsageError, log
 from . import auto
@@ -91,6 +93,43 @@ def resolve(
     return chosen
 
 
+class Place(NamedTuple):
+    """Where an engine computes alone: arguments of `create`. gpus: one or none."""
+
+    threads: int | None = None
+    gpus: tuple[int, ...] = ()
+
+
+def places(
+    backend: str, threads: int | None = None, *, gpus: tuple[int, ...] = (), distribute: str | None = None
+) -> tuple[RankGroup, list[Place]]:
+    """Return where networks are computed that have nothing to do with each other: the ranks that share them out, and
+    this rank's places, among which its own are shared out. Arguments as those of `create`; all ranks call this alike.
+
+    Raises what `create` raises for GPUs or ranks that are not there.
+    """
+    if TRAITS[backend].on_host:
+        rank_group = expect_ranks() if distribute else ALONE
+        if rank_group.size == 1:
+            return ALONE, [Place(threads)]
+        from .cpu import share_cores
+
+        return rank_group, [Place(share_cores(rank_group, threads if TRAITS[backend].threaded else 1))]
+    from .cuda import group
+
+    _check_gpu(backend)
+    rank_group, devices = group.places(gpus, distribute)
+    return rank_group, [Place(threads, own) for own in devices]
+
+
+def _check_gpu(backend: str) -> None:
+    """Raise UsageError where no GPU can be used."""
+    from .cuda import device
+
+    if reason := device.missing():
+        raise UsageError(f"--backend {backend}: {reason}")
+
+
 def create(
     backend: str,
     layers,
@@ -111,10 +150,7 @@ def create(
         from .cpu import CpuEngine
 
         return CpuEngine(backend, layers, loss, dtype, threads, distribute)
-    from .cuda import device
-
-    if reason := device.missing():
-        raise UsageError(f"--backend {backend}: {reason}")
+    _check_gpu(backend)
     if backend == "cudnn":
         from .cuda.cudnn import CudnnEngine as GpuEngine
     else:

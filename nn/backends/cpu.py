@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import cluster
+from ..cluster import RankGroup
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
@@ -19,6 +20,20 @@ from .turns import Turns
 
 LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
+
+
+def share_cores(rank_group: RankGroup, threads: int | None) -> int:
+    """Return how many threads to use, by default one a core. Ranks that may use the same cores of a host divide them,
+    and each stays on its own cores, whose caches hold its data."""
+    mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    places = rank_group.gather([platform.node(), mask])
+    sharing = [rank for rank, place in enumerate(places) if place == places[rank_group.rank]]
+    threads = threads or max(1, default_threads() // len(sharing))
+    cores = len(mask) // len(sharing)
+    if len(sharing) > 1 and threads <= cores:
+        first = cores * sharing.index(rank_group.rank)
+        os.sched_setaffinity(0, mask[first : first + cores])
+    return threads
 
 
 @dataclass
@@ -54,7 +69,7 @@ class CpuEngine:
         threaded = backend != "seq" and self.lib.nn_has_openmp()
         if distribute:
             self.rank_group = cluster.expect_ranks()
-        self.threads = self._share_cores(threads if threaded else 1)
+        self.threads = share_cores(self.rank_group, threads if threaded else 1)
         if self.threads > 1:
             check_threads(self.threads + 1)  # a team beside the main thread, and a checkpoint's
         self._edges = np.array([edge for column in layers[0].columns for edge in column.edges], self.dtype)
@@ -85,19 +100,6 @@ class CpuEngine:
         self._ranks = mpi.ranks(self.ffi, self.dtype.name, distribute, self.rank_group)
         self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
         self._call("net_ranks", self._net, self._ranks)
-
-    def _share_cores(self, threads: int | None) -> int:
-        """Return how many threads to use, by default one a core. Ranks that may use the same cores of a host divide
-        them, and each stays on its own cores, whose caches hold its data."""
-        mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        places = self.rank_group.gather([platform.node(), mask])
-        sharing = [rank for rank, place in enumerate(places) if place == places[self.rank_group.rank]]
-        threads = threads or max(1, default_threads() // len(sharing))
-        cores = len(mask) // len(sharing)
-        if len(sharing) > 1 and threads <= cores:
-            first = cores * sharing.index(self.rank_group.rank)
-            os.sched_setaffinity(0, mask[first : first + cores])
-        return threads
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")

@@ -1,20 +1,51 @@
-"""MemberEngine: one network of a pack, as what reads and sets the vectors of a network sees it."""
+"""The engines of networks that are computed together: of one member of a pack, here or on another rank, and what the
+engines of several places share."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .engine import Engine, Pack, PackJob
 
 
+class DataOfPlaces:
+    """A data set in the computer's memory, which each place loads when one of its engines first computes with it."""
+
+    def __init__(self, *arrays: np.ndarray | None):
+        """arrays: x, y and weights as Engine.load takes them."""
+        self._arrays, self.rows = arrays, len(arrays[0])
+        self._loaded: dict[int, Any] = {}
+
+    def at(self, place: int, engine: Engine) -> Any:
+        """Return the data set as the engines of a place take it; engine: one of them."""
+        if place not in self._loaded:
+            self._loaded[place] = engine.load(*self._arrays)
+        return self._loaded[place]
+
+
+class EngineOfPlaces:
+    """The first place's engine, but that what it loads is for the engines of all places."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> DataOfPlaces:
+        """Return the data set, which is not yet on a device."""
+        return DataOfPlaces(x, y, weights)
+
+
 class MemberEngine:
     """An Engine for one member of a pack; what it does not compute itself is that of the pack's engine."""
 
-    def __init__(self, engine: Engine, pack: Pack, member: int):
-        self._engine, self._pack, self._member = engine, pack, member
+    def __init__(self, engine: Engine, pack: Pack, member: int, place: int = 0):
+        """place: the number of the pack's place, where there are several."""
+        self._engine, self._pack, self._member, self.place = engine, pack, member, place
 
     @property
     def pack_of_member(self) -> Pack:
@@ -22,8 +53,9 @@ class MemberEngine:
         return self._pack
 
     def job(self, job: PackJob) -> PackJob:
-        """Return a job as one of this member."""
-        return replace(job, member=self._member)
+        """Return a job as one of this member, with the data where it is computed."""
+        data = job.data.at(self.place, self._engine) if isinstance(job.data, DataOfPlaces) else job.data
+        return replace(job, member=self._member, data=data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -44,3 +76,52 @@ class MemberEngine:
         """Return the member's outputs (rows, outputs)."""
         rows = np.arange(data.rows) if rows is None else rows
         return self._pack.predict([PackJob(self._member, data, rows)])[0]
+
+
+class FromOwner(Protocol):
+    """How all ranks come to have what only the owner of a network knows."""
+
+    def __call__(self, array: np.ndarray | None) -> np.ndarray | None:
+        """Return the owner's array (values,), None where nobody tells any more. array: None where this rank is not the
+        owner."""
+
+
+class RankMember:
+    """The engine of a network that one of several ranks computes, its owner, as all of them see it.
+
+    All ranks call get and predict alike. What is set or kept is so on the owner alone.
+    """
+
+    def __init__(self, engine: Engine, own: MemberEngine | None, from_owner: FromOwner):
+        """engine: any of this rank, for what is not of the network alone. own: that of the network, on its owner."""
+        self._engine, self._own, self._from_owner = engine, own, from_owner
+        self._last = np.zeros(0, engine.dtype)  # parameters that were set
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own or self._engine, name)
+
+    def set(self, what: str, vector: np.ndarray) -> None:
+        """Copy a vector of the network in."""
+        if self._own is not None:
+            self._own.set(what, vector)
+        elif what == "parameters":
+            self._last = vector
+
+    def get(self, what: str) -> np.ndarray:
+        """Return a copy of the network's vector, of what was set last where the owner does not tell."""
+        found = self._from_owner(None if self._own is None else self._own.get(what))
+        return self._last.copy() if found is None else found
+
+    def keep(self) -> None:
+        """Keep a copy of the network's parameters."""
+        if self._own is not None:
+            self._own.keep()
+
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> Any:
+        """Return the data set as the network's engine takes it; None where it is that of another rank."""
+        return None if self._own is None else self._own.load(x, y, weights)
+
+    def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return the network's outputs (rows, outputs)."""
+        found = None if self._own is None else self._own.predict(data, rows).ravel()
+        return self._from_owner(found).reshape(-1, self._engine.outputs)

@@ -29,6 +29,7 @@ from .rank_group import RANK_0_SECONDS, RankGroup, reported_by_rank_0, say
 
 GRACE_SECONDS = 2.0  # a rank that fails waits so long for the others: what is wrong mostly is so for all
 READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1  # a launcher has these for a rank's last line
+MOST_BYTES = 1 << 30  # of a message: MPI counts in 32 bits
 SPINS, PAUSE_SECONDS = 500, 0.0005  # a rank that waits gives its core away, first for a moment, then for longer
 FUNCTIONS = "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
 NO_MPI = "an MPI, and mpi4py finds none: pip install mpich, or load the site's MPI (module load)"
@@ -184,6 +185,18 @@ class MpiGroup(RankGroup):
         with self._unbroken():
             _finished(self._comm.Ibcast([text, self.mpi.BYTE]))
         return json.loads(text)
+
+    def gather_arrays(self, array: np.ndarray) -> list[np.ndarray]:
+        """See RankGroup; raises what gather does."""
+        lengths = self.gather(len(array))
+        with self._unbroken():
+            found = [np.empty(length, array.dtype) for length in lengths]
+            found[self.rank][:] = array
+            for rank, own in enumerate(found):
+                values = own.view(np.uint8)
+                for at in range(0, len(values), MOST_BYTES):
+                    _finished(self._comm.Ibcast([values[at : at + MOST_BYTES], self.mpi.BYTE], root=rank))
+        return found
 
     def _exchange(self, message: list, seconds: float | None = None) -> list | None:
         """Return every rank's message, in rank order; None if not all ranks came within that time."""

@@ -40,9 +40,15 @@ class RankGroup:
         """Return rank 0's value."""
         return self.gather(value if self.rank == 0 else None)[0]
 
-    def share(self, rows: int) -> slice:
-        """Return this rank's slice of `rows` rows; slices differ by one row at most, and may be empty."""
-        return slice(rows * self.rank // self.size, rows * (self.rank + 1) // self.size)
+    def gather_arrays(self, array) -> list:
+        """Return every rank's array (values,), in rank order: of one type, but of any length."""
+        return self.gather(array)
+
+    def share(self, rows: int, rank: int | None = None) -> slice:
+        """Return a rank's slice of `rows` rows, by default this one's; slices differ by one row at most, and may be
+        empty."""
+        rank = self.rank if rank is None else rank
+        return slice(rows * rank // self.size, rows * (rank + 1) // self.size)
 
     def agree(self, facts: dict, fix: str, name: str = "{}") -> None:
         """Raise UsageError if a rank has other facts than rank 0; the message has the first difference.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from .. import backends
+from ..cluster import RankGroup
 from ..core.calibration import tempered
 from ..core.random import GlibcRandom
 from ..data.dataset import ColumnChoices, Dataset, Schema
@@ -227,6 +229,23 @@ class Network:
         self._asked_backend, self._backend, self._engine = backend, None, None
         if backend != "auto":
             self._backend = backends.resolve(backend, **self._gpu_options())
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[tuple[RankGroup, list[backends.Place]]]:
+        """Compute alone in the block, at the first of the places where networks can that have nothing to do with each
+        other; yields (the ranks that share them out, this rank's places). See backends.places for what is raised."""
+        asked = backends.Place(self.threads, self.gpus), self.distribute
+        rank_group, places = backends.places(self.backend, self.threads, gpus=self.gpus, distribute=self.distribute)
+        try:
+            if rank_group.size > 1 or len(places) > 1:
+                self.compute_at(places[0])
+            yield rank_group, places
+        finally:
+            (self.threads, self.gpus), self.distribute = asked
+
+    def compute_at(self, place: backends.Place) -> None:
+        """Compute alone at one of the places that `apart` yields, from the next use on."""
+        (self.threads, self.gpus), self.distribute, self._engine = place, None, None
 
     @property
     def backend(self) -> str:

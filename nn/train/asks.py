@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 from ..backends.engine import Engine, PackJob
@@ -27,6 +27,12 @@ class Ask:
         """End an epoch after the batch at hand."""
         if self.job.progress is not None:
             self.job.progress.stop = 1
+
+
+def stop_all(asks: Mapping[int, Ask]) -> None:
+    """End all epochs among the asks after the batch at hand."""
+    for ask in asks.values():
+        ask.stop()
 
 
 def answer_all(steps: Generator[Ask], answer: Callable[[Ask], object]) -> None:

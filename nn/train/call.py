@@ -104,7 +104,8 @@ def train(
     a fold's network has the parameters of the one that is trained so.
 
     A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
-    batch: all call this with the same arguments. Rank 0 alone writes the checkpoint.
+    batch: all call this with the same arguments. Rank 0 alone writes the checkpoint. Of several networks each rank, and
+    each of several GPUs, trains a share, with nothing to tell each other but losses; all ranks then have them all.
 
     Raises UsageError for a wrong value, DataError for data that do not fit, NnError for a loss that is not finite, and
     Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C. SideFileError: a checkpoint or a
@@ -135,25 +136,28 @@ def train(
         result = _cross_validation(net, ds, options, folds, networks, callbacks, stop, saving, validation_rows)
     elif rows is not None:
         result = _on_rows(net, ds, options, rows, networks, callbacks, stop, saving, validation_rows)
+    elif (networks or 1) > 1:
+        result = _several(net, ds, options, networks, callbacks, stop, saving, validation_rows, trials)
     else:
-        result = _on_all(net, ds, options, networks, callbacks, stop, saving, validation_rows, trials)
+        ds, window = prepared(net, ds, options)
+        result = Training(net, ds, options, callbacks, stop, saving, validation_rows, window).run()
     failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
         raise SideFileError(failures, result)
     return result
 
 
-def _on_all(
-    net, ds, options: Options, networks, callback, stop, saving: Checkpoint, given, trials: Trials | None
+def _several(
+    net, ds, options: Options, networks: int, callback, stop, saving: Checkpoint, given, trials: Trials | None
 ) -> dict:
-    """Train one network, or several, on the rows that the options leave."""
-    ds, window = prepared(net, ds, options)
-    if window and trials is not None:
-        flag = "--keep" if trials.vary is None else "--vary"
-        raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
-    if (networks or 1) > 1:
-        return PackTraining(net, ds, window, options, networks, callback, stop, saving, given, trials=trials).run()
-    return Training(net, ds, options, callback, stop, saving, given, window).run()
+    """Train several networks on the rows that the options leave."""
+    with net.apart() as apart:
+        ds, window = prepared(net, ds, options)
+        if window and trials is not None:
+            flag = "--keep" if trials.vary is None else "--vary"
+            raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
+        training = PackTraining(net, apart, ds, window, options, networks, callback, stop, saving, given, trials=trials)
+        return training.run()
 
 
 def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds) -> Trials | None:
@@ -190,14 +194,15 @@ def _cross_validation(net, ds, options: Options, folds: int, networks, callback,
         raise UsageError(f"{flag}: must be at least 2")
     if (networks or 1) > 1:
         raise UsageError(f"{flag}: trains a network for each fold; leave out --networks")
-    ds, _ = prepared(net, ds, options)
-    split = split_of(ds, options, net.seed, remark=True)
-    rows = np.union1d(split.training, split.validation)
-    by_fold = options.validation == OF_FOLD
-    if by_fold:
-        remark_on_rare_folds(ds, rows, folds)
-    parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), by_fold)
-    return PackTraining(net, ds, None, options, folds, callback, stop, saving, given, parts).run()
+    with net.apart() as apart:
+        ds, _ = prepared(net, ds, options)
+        split = split_of(ds, options, net.seed, remark=True)
+        rows = np.union1d(split.training, split.validation)
+        by_fold = options.validation == OF_FOLD
+        if by_fold:
+            remark_on_rare_folds(ds, rows, folds)
+        parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), by_fold)
+        return PackTraining(net, apart, ds, None, options, folds, callback, stop, saving, given, parts).run()
 
 
 def _on_rows(net, ds, options: Options, rows, networks, callback, stop, saving: Checkpoint, given) -> dict:
@@ -211,6 +216,6 @@ def _on_rows(net, ds, options: Options, rows, networks, callback, stop, saving: 
 
     def rows_of(net: Network, refit: bool) -> TrainingRows:
         given_now = None if refit else given
-        return TrainingRows(net, ds, None, options, net.engine.rank_group, given_now, refit, split)
+        return TrainingRows(net, ds, None, options, net.engine, given_now, refit, split)
 
     return Training(net, ds, options, callback, stop, saving, given, None, rows_of).run()

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.engine import EpochSettings, PackJob
+from ..backends.engine import Engine, EpochSettings, PackJob
+from ..cluster import RankGroup
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.row_windows import RowWindow
 from ..data.splits import Split
@@ -112,7 +113,7 @@ class Training:
         """Return the rows of the training, or of its refit, which this training alone uses."""
         ds, window = self._data
         given = None if refit else self._validation
-        return TrainingRows(net, ds, window, self.options, self.rank_group, given, refit)
+        return TrainingRows(net, ds, window, self.options, self.engine, given, refit)
 
     def _check_ranks(self, ds: Dataset | StreamedDataset) -> None:
         """Raise UsageError if the ranks cannot share the batches, or are not about to do the same."""
@@ -124,11 +125,7 @@ class Training:
         if rank_group.size > rows:
             ranks = f"{rank_group.size} ranks for {rows} rows to train on"
             raise UsageError(f"{ranks}: start at most {rows}, or give more data")
-        flags = {name: config[name] for name in [*DECIDING, *config]}
-        rank_group.agree(flags, "give all ranks the same flags", "--{}")
-        rank_group.agree({"dataset": data_digest(ds)}, "give all ranks the same data", "SHA-256 of --{}")
-        engine = {"backend": self.engine.describe()}
-        rank_group.agree(engine, "choose one that all have, by --backend or NN_ISA", "--{}")
+        check_alike(rank_group, config, ds, self.engine)
 
     def _batches(self) -> int:
         """Return the batches of an epoch."""
@@ -520,6 +517,17 @@ class Training:
             "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
+
+
+def check_alike(rank_group: RankGroup, config: dict, ds: Dataset | StreamedDataset, engine: Engine) -> None:
+    """Raise UsageError if the ranks are not about to do the same: by flags, data or instruction set."""
+    if rank_group.size == 1:
+        return
+    flags = {name: config[name] for name in [*DECIDING, *config]}
+    rank_group.agree(flags, "give all ranks the same flags", "--{}")
+    rank_group.agree({"dataset": data_digest(ds)}, "give all ranks the same data", "SHA-256 of --{}")
+    backend = {"backend": engine.describe()}
+    rank_group.agree(backend, "choose one that all have, by --backend or NN_ISA", "--{}")
 
 
 @contextlib.contextmanager

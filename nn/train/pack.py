@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
 
+from ..backends import Place
+from ..backends.member import EngineOfPlaces
+from ..cluster import RankGroup
 from ..data.splits import Fold
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
@@ -22,15 +24,16 @@ from ..nn_aux import OF_FOLD
 from ..test import remarks
 from ..utils import Stopped, StopRequest, log, told_once
 from ..watch.callbacks import Callback
-from .asks import Ask
+from .asks import Ask, stop_all
 from .decision import check_decision, decide_by, decide_on, judged, mean_scores
 from .folds import figures_by_fold, predicted_by_folds, summary
 from .halving import SuccessiveHalving
-from .loop import POLL_SECONDS, NotFinite, Training, ctrl_c_to
+from .loop import POLL_SECONDS, NotFinite, Training, check_alike, ctrl_c_to
 from .options import Options, is_decided_later
-from .pack_engines import PackEngines
+from .pack_engines import PackEngines, numbers_by_layers
 from .pack_limits import check_memory_for, check_pack
 from .pack_members import PackMembers, mean_of
+from .pack_ranks import PackRanks
 from .pack_rows import PackRows
 from .rows import fit_encoding
 from .selection import select_members
@@ -47,6 +50,7 @@ class PackTraining:
     def __init__(
         self,
         net: Network,
+        apart: tuple[RankGroup, Sequence[Place]],
         ds: Dataset | StreamedDataset,
         window: int | None,
         options: Options,
@@ -58,27 +62,33 @@ class PackTraining:
         folds: Sequence[Fold] = (),
         trials: Trials | None = None,
     ):
-        """folds: the rows of each network, of a cross-validation. trials: what each is trained with, by --vary."""
+        """apart: what Network.apart yields, among which the networks are shared out. folds: the rows of each network,
+        of a cross-validation. trials: what each is trained with, by --vary."""
         flag = f"--folds {count}" if folds else f"--networks {count}"
-        check_pack(net, count, flag)
+        rank_group, places = apart
+        check_pack(net, count, flag, rank_group.size, len(places), window)
         self._trials = trials or Trials.alike(count, options)
         if trials is not None:
             options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._validation = validation
-        self._rows = PackRows(net, ds, window, options, self._trials, validation, folds)
+        self._ranks, self._places = PackRanks(rank_group, count, net.dtype), places
+        self._agreed = stop if rank_group.size == 1 else StopRequest()  # what the trainings stop for
+        self.engine = net.engine if len(places) == 1 else EngineOfPlaces(net.engine)
+        self._rows = PackRows(net, self.engine, ds, window, options, self._trials, validation, folds)
         check_memory_for(net, self._trials, flag)
         self._networks = [
             net.sibling(net.seed + number, trial.layers) for number, trial in enumerate(self._trials.each)
         ]
         for member, split in zip(self._networks, self._rows.splits, strict=False):
             fit_encoding(member, ds, options, split)  # by its own rows
-        self.engine = net.engine
-        self._engines = None if window else PackEngines(net, self._networks, options.batch_number)
+        own = {number: self._networks[number] for number in self._ranks.own}
+        self._engines = None if window else PackEngines(net, own, places, options.batch_number)
         self._facts, self._held_out = self._rows.facts()
         self._config = {**self._facts["config"], "folds" if folds else "networks": count, **self._trials.config}
         if is_decided_later(options):
             check_decision(net, options, bool(folds) or self._rows.shared(False).decisive()[2])
+        check_alike(rank_group, self._config, ds, self.engine)
         self.checkpoint = self._checkpoint(ds, checkpoint, count)
         self._halving = None
         if self._trials.keep is not None:
@@ -101,12 +111,17 @@ class PackTraining:
         """Make a member's training ready."""
         net, rows = self._networks[number], self._rows
         if self._engines is not None:
-            net.compute_with(self._engines[number])
+            net.compute_with(self._ranks.engine_of(number, self.engine, self._engines.get(number)))
         training = Training(
-            net, rows.data, rows.options_of(net), Callback(), self.stop, self.checkpoint.member(number),
+            net, rows.data, rows.options_of(net), Callback(), self._agreed, self.checkpoint.member(number),
             self._validation, rows.window, rows.of, partial(self._before_refit, number),
         )  # fmt: skip
         self.members.trainings[number], self._steps[number] = training, training.steps()
+
+    def _check_resumed(self) -> None:
+        """Raise UsageError if the ranks are not about to go on from the same state."""
+        at = [[t.at.epoch, t.at.row, t.at.losses] for t in self.members.trainings.values()]
+        self._ranks.group.agree({"resume": at}, "all ranks must see the same checkpoint", "--{}")
 
     # ---- the run
 
@@ -117,6 +132,7 @@ class PackTraining:
         groups = [[number] for number in numbers] if self._engines is None else [numbers]
         for number in groups[0]:
             self._begin(number)
+        self._check_resumed()
         self.callback.start(self.info())
         try:
             with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
@@ -146,6 +162,11 @@ class PackTraining:
                     of_kind = {number: ask for number, ask in asks.items() if ask.what == what}
                     if of_kind:
                         answers |= self._answer(worker, what, of_kind)
+        except (Stopped, NotFinite):  # on all ranks
+            raise
+        except BaseException:
+            self._ranks.part()
+            raise
         finally:
             for steps in self._steps.values():
                 steps.close()
@@ -201,21 +222,28 @@ class PackTraining:
         log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
 
     def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
-        """Compute what the trainings ask for; signals are answered here meanwhile."""
-        began = time.perf_counter()
-        running = worker.submit(self._compute, what, asks)
-        while True:
-            try:
-                if self.stop.signum is not None:
-                    for ask in asks.values():
-                        ask.stop()
-                found = running.result(POLL_SECONDS)
-                break
-            except FutureTimeout:
-                self._show(asks)
+        """Compute what the trainings ask for, each rank its share; signals are answered here meanwhile."""
+        began, own = time.perf_counter(), self._ranks.owned(asks)
+        running = worker.submit(self._compute, what, own)
+        while not self._is_answered(running, own):
+            self._show(own)
         if what == "epoch":
             self._seconds += time.perf_counter() - began
-        return dict(zip(asks, found or [None] * len(asks), strict=True))
+        return self._ranks.answers(what, asks, running.result())
+
+    def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
+        """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
+        has had stops all."""
+        if self.stop.signum is not None:
+            stop_all(own)
+        wait([running], POLL_SECONDS)
+        if running.done():
+            running.result()  # raises its error, of which the others hear
+        is_done, signum = self._ranks.states(running.done(), self.stop.signum)
+        if signum is not None:
+            self._agreed.request(signum)
+            stop_all(own)
+        return is_done
 
     def _compute(self, what: str, asks: dict[int, Ask]) -> list:
         if self._engines is None:
@@ -249,14 +277,15 @@ class PackTraining:
                 value = figures["val_metric"][new]
                 self.callback.judged(epoch + 1, self.options.monitored.name, np.nan if value is None else value, False)
             self.callback.epoch(epoch + 1, self.options.epochs, figures["loss"][new], val_loss, seconds, per_batch)
-        if done > self._told and self.checkpoint.due(done, self.options.epochs):
+        if done > self._told and self._ranks.group.any(self.checkpoint.due(done, self.options.epochs)):
             self._save()
         self._told = max(done, self._told)
 
     def _save(self) -> None:
         for training in self.members.left().values():
             training.save()
-        self.checkpoint.write()
+        if self._ranks.group.rank == 0:
+            self.checkpoint.write()
 
     def _end(self) -> None:
         """Leave the network with what its members have learned, also after an error or a signal."""
@@ -323,7 +352,7 @@ class PackTraining:
         lines = [f"{count} networks, one after the other"]
         if self._engines is not None:
             lines = [pack.describe() for pack in self._engines.packs]
-        pack = lines[0] if len(lines) == 1 else f"{count} networks of {len(lines)} architectures"
+        pack = lines[0] if len(lines) == 1 and self._ranks.size == 1 else self._shared_out()
         varied = f", but for {self._trials.vary}" if self._trials.vary else ""
         routes = partial(self.engine.routes, self.options.batch_number)
         return {
@@ -337,6 +366,13 @@ class PackTraining:
             "routes": lambda: [*lines, *routes()],
             "resumed": self._resumed_from(first, len(done)),
         }
+
+    def _shared_out(self) -> str:
+        """Return how many networks of how many architectures there are, and among how many they are shared out."""
+        count, kinds = len(self._networks), len(numbers_by_layers(dict(enumerate(self._networks))))
+        of = f" of {kinds} architectures" if kinds > 1 else ""
+        shares = {"ranks": self._ranks.size, "devices": len(self._places)}
+        return f"{count} networks{of}" + "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
 
     def _resumed_from(self, first: Training, done: int) -> dict | None:
         """Return where the checkpoint had the run, for callbacks; None for a run that starts afresh."""
@@ -353,5 +389,6 @@ class PackTraining:
 
     def _result(self) -> dict:
         held_out = {} if self._held_out is None else {"holdout": self._held_out}
-        own = {**held_out, "epochs": self.options.epochs, "threads": self._threads()}
+        ranks = {"ranks": self._ranks.size} if self._ranks.size > 1 else {}
+        own = {**ranks, **held_out, "epochs": self.options.epochs, "threads": self._threads()}
         return {**self.members.result(one_by_one=self._rows.window is not None), **own}

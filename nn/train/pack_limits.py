@@ -11,14 +11,20 @@ from ..utils import NnError, UsageError, available_memory
 from .trials import Trial, Trials
 
 
-def check_pack(net: Network, count: int, flag: str) -> None:
-    """Raise UsageError for what several networks cannot do. flag: what asks for them."""
+def check_pack(net: Network, count: int, flag: str, ranks: int, places: int, window: int | None) -> None:
+    """Raise UsageError for what several networks cannot do.
+
+    flag: what asks for them. ranks, places: among which they are shared out. window: rows of a window of the data.
+    """
     if net.reference:
         raise UsageError(f"{flag}: --reference trains one network; leave one out")
     if net.seed + count > 2**32:
         raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
-    if net.engine.rank_group.size > 1:
-        raise UsageError(f"{flag}: several ranks train one network; leave out --distribute")
+    if ranks > count:
+        raise UsageError(f"{flag}: {count} networks are too few for {ranks} ranks; start at most {count}")
+    if window and (ranks > 1 or places > 1):
+        cure = "--distribute" if ranks > 1 else "--gpus, or name one"
+        raise UsageError(f"{flag}: on windows of rows one network is trained after the other; leave out {cure}")
 
 
 def check_memory_for(net: Network, trials: Trials, flag: str) -> None:

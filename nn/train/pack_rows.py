@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..backends.engine import Engine
 from ..data.splits import Fold, Split, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
@@ -23,6 +24,7 @@ class PackRows:
     def __init__(
         self,
         net: Network,
+        engine: Engine,
         ds: Dataset | StreamedDataset,
         window: int | None,
         options: Options,
@@ -30,8 +32,9 @@ class PackRows:
         validation: Dataset | None = None,
         folds: Sequence[Fold] = (),
     ):
-        """net: whose seed the first network has; validation: rows that judge the epochs, given by the caller."""
-        self.data, self.window, self.folds = ds, window, list(folds)
+        """net: whose seed the first network has; engine: loads what all networks share; validation: rows that judge the
+        epochs, given by the caller."""
+        self.data, self.window, self.folds, self._engine = ds, window, list(folds), engine
         self._net, self._options, self._trials, self._validation = net, options, trials, validation
         self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
         self._seed = split_seed(options, net.seed)
@@ -56,8 +59,8 @@ class PackRows:
     def shared(self, refit: bool) -> TrainingRows:
         """Return the rows that all networks train on, or those of their refit."""
         if refit not in self._shared:
-            group, given = self._net.engine.rank_group, self._given(refit)
-            self._shared[refit] = TrainingRows(self._net, self.data, self.window, self._options, group, given, refit)
+            engine, given = self._engine, self._given(refit)
+            self._shared[refit] = TrainingRows(self._net, self.data, self.window, self._options, engine, given, refit)
         return self._shared[refit]
 
     def of(self, net: Network, refit: bool) -> TrainingRows:
@@ -72,12 +75,12 @@ class PackRows:
     def _own_rows(self, net: Network, number: int, refit: bool) -> TrainingRows:
         given, options = self._given(refit), self.options_of(net)
         if self.folds:
-            group, split = self._net.engine.rank_group, self.splits[number]
-            return TrainingRows(net, self.data, None, options, group, given, refit, split)
+            split = self.splits[number]
+            return TrainingRows(net, self.data, None, options, net.engine, given, refit, split)
         if not self.window:
             return self.shared(refit)
         self.data.split(self._options.holdout, self._seed, 0.0 if refit else self._options.validation_share)
-        return TrainingRows(net, self.data, self.window, options, net.engine.rank_group, given, refit)
+        return TrainingRows(net, self.data, self.window, options, net.engine, given, refit)
 
     def _given(self, refit: bool) -> Dataset | None:
         return None if refit else self._validation

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ..backends.engine import Engine
 from ..cluster import RankGroup
 from ..data.encoding import Encoding, TableStatistics
 from ..data.memory import window_rows
@@ -35,8 +36,9 @@ ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a netw
 class TrainingRows:
     """The rows of a training as its engine reads them: all loaded, or row windows that are loaded in turn.
 
-    window: rows of a window, None to load all. given: the data set of validation rows, if a caller has it already.
-    refit: train on the validation rows too, and judge none. split: rows other than the options ask for.
+    window: rows of a window, None to load all. engine: what loads them, whose ranks share them. given: the data set of
+    validation rows, if a caller has it already. refit: train on the validation rows too, and judge none. split: rows
+    other than the options ask for.
     The network is told what it must know to read such data again.
     """
 
@@ -46,12 +48,12 @@ class TrainingRows:
         ds: Dataset | StreamedDataset,
         window: int | None,
         options: Options,
-        rank_group: RankGroup,
+        engine: Engine,
         given: Dataset | ReadValidation | None = None,
         refit: bool = False,
         split: Split | None = None,
     ):
-        self._net, used = net, without_validation(options) if refit else options
+        self._net, self._engine, used = net, engine, without_validation(options) if refit else options
         if split is None:
             split = split_of(ds, used, net.seed, remark=not refit)
         elif refit:
@@ -71,21 +73,21 @@ class TrainingRows:
         convert = partial(_engine_rows, net, self.of_classes)
         if window:
             judging = ds.nothing if refit or self._file else ds.validation if self.is_validated else ds.holdout
-            batches = options.batch_number, VALIDATION_ROWS * rank_group.size
-            place = rank_group.rank, rank_group.size
+            batches = options.batch_number, VALIDATION_ROWS * engine.rank_group.size
+            place = engine.rank_group.rank, engine.rank_group.size
             self.windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
         else:
             self._load(convert(ds))
         if self._file:
             self._file_arrays = convert(self._file)
-            self._file_loaded = net.engine.load(*self._file_arrays)
+            self._file_loaded = engine.load(*self._file_arrays)
 
     def _load(self, arrays: tuple[np.ndarray, ...]) -> None:
         """Let the engine load all rows. Raises DataError if all training rows, or all judged ones, have weight 0."""
         self.weights = arrays[2] if len(arrays) > 2 else None
         check_any_weight(self.weights, self._training, "training")
         check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
-        self.loaded = self._net.engine.load(*arrays)
+        self.loaded = self._engine.load(*arrays)
 
     def _validation_file(self, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
         """Return the data set that --validation names; None where it is a share, or there is none."""
@@ -175,7 +177,7 @@ class TrainingRows:
     def _load_next(self, wait) -> RowWindow:
         window = self.windows.next(wait)
         self.loaded = None  # two would need twice the memory
-        self.loaded = self._net.engine.load(window.x, window.y, window.weights)
+        self.loaded = self._engine.load(window.x, window.y, window.weights)
         self.window_weight = weight_of(window.weights, slice(None)) if window.weights is not None else len(window.x)
         return window
 

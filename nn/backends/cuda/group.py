@@ -351,6 +351,17 @@ def create(kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int
     return kind(backend, layers, loss, dtype, device=gpus[0] if gpus else 0, tf32=tf32)
 
 
+def places(gpus: tuple[int, ...], distribute: str | None) -> tuple[RankGroup, list[tuple[int, ...]]]:
+    """Return (the ranks that share out networks, `gpus` for an engine on each device of this one); see
+    backends.places."""
+    rank_group = join() if distribute else ALONE
+    if rank_group.size > 1:
+        return rank_group, [(_device_of_rank(gpus, rank_group),)]
+    if len(gpus) > 1:
+        _check_gpus(gpus)
+    return ALONE, [(number,) for number in gpus] or [()]
+
+
 def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
     """Return the GPU of this process. A launcher may show it one GPU or all of its host; no two ranks share one."""
     gpus, local = gpus or tuple(range(device.device_count())), rank_group.local_rank
