@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from support.command_line import write_two_classes
 from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.networks import StopsAfter, fill, network
 
+import nn
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda import small
@@ -17,6 +19,7 @@ from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
 from nn.layers import InputColumn
 from nn.nn_aux import moment_names
+from nn.utils import NnError, UsageError
 
 pytestmark = pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux, which the emulation is for")
 
@@ -293,3 +296,55 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance
         engine.epoch(engine.load(rows, y), np.random.default_rng(1).permutation(150), how, engine.progress())
         ends.append(engine.get("parameters"))
     assert relative_distance(*ends) < 100 * tolerance and np.abs(ends[0] - start)[18:61].max() > 0
+
+
+# ---------------------------------------------------------------- several GPUs of one process
+
+SHARED_OUT = {
+    "networks": {"networks": 5, "validation": 0.3, "monitor": "roc_auc", "refit": True, "class_weight": "balanced"},
+    "folds": {"folds": 3, "validation": 0.3},
+    "layers": {"networks": 6, "vary": "hidden=4|6-3", "keep": 2, "validation": 0.3},
+    "fewer than GPUs": {"networks": 2},
+}
+
+
+@pytest.mark.parametrize("how", SHARED_OUT)
+def test_networks_on_several_gpus_have_the_bits_of_one(how, gpu, tmp_path):
+    """Each kernel finds the memory of the GPU that it runs on: see Kernel."""
+    gpu.cuda.runtime.getDeviceCount = lambda: 3
+    rng, models, told = np.random.default_rng(0), [], []
+    x = rng.normal(size=(90, 6)).astype(np.float32)
+    ds = nn.Dataset(x, (x[:, 0] * x[:, 1] > 0).astype(np.int32), "binary", ["a", "b"])
+    for gpus in ((), (0, 2, 1)):
+        net = nn.Network("6,9,5,1", "binary", backend="cuda", gpus=gpus)
+        told.append(nn.train(net, ds, epochs=2, **SHARED_OUT[how]))
+        net.export(tmp_path / "m.bin")
+        models.append((tmp_path / "m.bin").read_bytes())
+        assert net.gpus == gpus
+    assert models[0] == models[1]
+    assert told[0]["loss"] == told[1]["loss"] and told[0].get("folds") == told[1].get("folds")
+    used = {member.gpus for member in net.members}
+    assert used <= {(0,), (1,), (2,)} and (len(used) == 3 or how in ("layers", "fewer than GPUs"))
+
+
+def test_a_gpu_that_fails_ends_the_training_of_all(gpu, monkeypatch):
+    gpu.cuda.runtime.getDeviceCount = lambda: 2
+    x = np.random.default_rng(0).normal(size=(90, 6)).astype(np.float32)
+    ds = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"])
+    usual = CudaPack.epoch
+
+    def fails(self, jobs):
+        if self._engine.device == 1:
+            raise NnError("this GPU is no more")
+        usual(self, jobs)
+
+    monkeypatch.setattr(CudaPack, "epoch", fails)
+    with pytest.raises(NnError, match="this GPU is no more"):
+        nn.train(nn.Network("6,9,1", "binary", backend="cuda", gpus=2), ds, epochs=2, networks=4)
+
+
+def test_several_gpus_do_not_share_windows_of_rows(gpu, write):
+    gpu.cuda.runtime.getDeviceCount = lambda: 2
+    ds = nn.load(write_two_classes(write("", "two.csv"), 3000), window=640, holdout=0.2)
+    with pytest.raises(UsageError, match="--networks 2: on windows of rows .*; leave out --gpus, or name one"):
+        nn.train(nn.Network("2,9,1", "binary", backend="cuda", gpus=2), ds, epochs=1, networks=2)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from support.command_line import position, succeed, write_two_classes
 from support.distances import relative_distance
-from support.launches import MIRRORED, SECONDS, SMALL, Mpi, all_end, find_mpi, kill, ours, prepare_launch
+from support.launches import MIRRORED, SECONDS, SMALL, all_end, find_mpi, kill, ours, prepare_launch, rank_process
 
 import nn
 
@@ -171,26 +170,6 @@ def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, fail
     assert done.returncode == 1 and time.monotonic() - began < 30
     assert ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
-
-
-def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
-    """The process id of a rank below a launcher."""
-    children = {}
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry.name))
-    below, found = [launcher.pid], []
-    while below:
-        below.extend(children.get(below[0], []))
-        found.append(below.pop(0))
-    for pid in found:
-        with contextlib.suppress(OSError):
-            if f"{mpi.rank}={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0") and (
-                b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            ):
-                return pid
-    raise AssertionError(f"no rank {rank}")
 
 
 @contextlib.contextmanager

@@ -48,6 +48,11 @@ class PackCheckpoint:
         """Return what the training of a member takes for its checkpoint."""
         return MemberCheckpoint(self, number, self._checkpoint)
 
+    @property
+    def path(self) -> str | None:
+        """Return where the states are written; None: nowhere."""
+        return self._checkpoint.path
+
     def due(self, epoch: int, epochs: int) -> bool:
         """See Checkpoint.due."""
         return self._checkpoint.due(epoch, epochs)

@@ -225,25 +225,24 @@ class PackTraining:
         """Compute what the trainings ask for, each rank its share; signals are answered here meanwhile."""
         began, own = time.perf_counter(), self._ranks.owned(asks)
         running = worker.submit(self._compute, what, own)
-        while not self._is_answered(running, own):
+        while not self._is_answered(running, what, own):
             self._show(own)
         if what == "epoch":
             self._seconds += time.perf_counter() - began
         return self._ranks.answers(what, asks, running.result())
 
-    def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
+    def _is_answered(self, running: Future, what: str, own: dict[int, Ask]) -> bool:
         """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
         has had stops all."""
         if self.stop.signum is not None:
             stop_all(own)
         wait([running], POLL_SECONDS)
-        if running.done():
-            running.result()  # raises its error, of which the others hear
-        is_done, signum = self._ranks.states(running.done(), self.stop.signum)
+        found = running.result() if running.done() else None  # an error ends this rank, and so the others
+        is_answered, signum = self._ranks.tell(what, own, found, self.stop.signum)
         if signum is not None:
             self._agreed.request(signum)
             stop_all(own)
-        return is_done
+        return is_answered
 
     def _compute(self, what: str, asks: dict[int, Ask]) -> list:
         if self._engines is None:
@@ -277,9 +276,15 @@ class PackTraining:
                 value = figures["val_metric"][new]
                 self.callback.judged(epoch + 1, self.options.monitored.name, np.nan if value is None else value, False)
             self.callback.epoch(epoch + 1, self.options.epochs, figures["loss"][new], val_loss, seconds, per_batch)
-        if done > self._told and self._ranks.group.any(self.checkpoint.due(done, self.options.epochs)):
+        if done > self._told and self._is_due(done):
             self._save()
         self._told = max(done, self._told)
+
+    def _is_due(self, done: int) -> bool:
+        """Return whether the states are to be saved now; rank 0, which writes them, decides."""
+        if self.checkpoint.path is None:
+            return False
+        return self._ranks.group.gather(self.checkpoint.due(done, self.options.epochs))[0]
 
     def _save(self) -> None:
         for training in self.members.left().values():

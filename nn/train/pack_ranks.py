@@ -23,6 +23,7 @@ class PackRanks:
     def __init__(self, rank_group: RankGroup, count: int, dtype: str):
         """dtype: of vectors and outputs."""
         self.group, self._dtype, self._is_apart = rank_group, np.dtype(dtype), False
+        self._said: list = []  # what each rank told last
         numbers = range(count)
         self._owners = [rank for rank in range(rank_group.size) for _ in numbers[rank_group.share(count, rank)]]
 
@@ -68,33 +69,31 @@ class PackRanks:
 
     # ---- answers
 
-    def states(self, is_done: bool, signum: int | None) -> tuple[bool, int | None]:
-        """Return (whether all ranks have answered their asks, the signal that one of them had, None without)."""
-        everyone = self.group.gather([is_done, signum])
+    def tell(
+        self, what: str, own: Mapping[int, Ask], found: Sequence | None, signum: int | None
+    ) -> tuple[bool, int | None]:
+        """Tell the others how far this rank is; return (whether all have answered their asks, the signal of one of
+        them, None without).
+
+        own: this rank's asks, all of one kind (Ask.what). found: the answers; None while they are computed. signum: of
+        this rank's signal.
+        """
+        everyone = self.group.gather([None if found is None else said_of(what, own, found), signum])
+        self._said = [said for said, _ in everyone]
         signals = (signum for _, signum in everyone if signum is not None)
-        return all(done for done, _ in everyone), next(signals, None)
+        return all(said is not None for said in self._said), next(signals, None)
 
     def answers(self, what: str, asks: Mapping[int, Ask], found: Sequence) -> dict[int, object]:
-        """Return the answers to asks, all of one kind (Ask.what); found: those to this rank's, in their order."""
+        """Return the answers to all asks, which all ranks have told of; found: those to this rank's, in their order."""
         own = dict(zip(self.owned(asks), found or [None] * len(asks), strict=False))
         if self.size == 1:
             return own
         if what == "predict":
             return self._outputs(asks, own)
-        return self._progress(asks) if what == "epoch" else self._losses(own)
-
-    def _losses(self, own: Mapping[int, float]) -> dict[int, object]:
-        everyone = self.group.gather([[number, float(loss)] for number, loss in own.items()])
-        return {number: loss for pairs in everyone for number, loss in pairs}
-
-    def _progress(self, asks: Mapping[int, Ask]) -> dict[int, object]:
-        """Bring each training's progress to where its owner has it."""
-        own = [
-            [number, int(p.row), int(p.step), float(p.loss)]
-            for number, ask in self.owned(asks).items()
-            for p in [ask.job.progress]
-        ]
-        for number, row, step, loss in (place for places in self.group.gather(own) for place in places):
+        said = [one for rank in self._said for one in rank]
+        if what == "loss":
+            return dict(said)
+        for number, (row, step, loss) in said:
             progress = asks[number].job.progress
             progress.row, progress.step, progress.loss = row, step, loss
         return dict.fromkeys(asks)
@@ -109,3 +108,14 @@ class PackRanks:
                 ends = np.cumsum([len(asks[number].job.rows) for number in numbers])
                 found |= dict(zip(numbers, np.split(values.reshape(ends[-1], -1), ends[:-1]), strict=True))
         return found
+
+
+def said_of(what: str, own: Mapping[int, Ask], found: Sequence) -> list:
+    """Return what a rank tells of its answers, for JSON: [number, loss], [number, where its epoch ended]; of outputs
+    nothing, which follow as arrays."""
+    if what == "predict":
+        return []
+    if what == "loss":
+        return [[number, float(loss)] for number, loss in zip(own, found, strict=True)]
+    ends = {number: ask.job.progress for number, ask in own.items()}
+    return [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]

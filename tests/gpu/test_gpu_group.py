@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import ONE, run, succeed
 from support.distances import relative_distance
 from support.launches import all_end, kill, ours, process_ids
 from support.networks import fill
@@ -180,7 +180,7 @@ def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, dat
     for name, flags in (("one", ()), ("several", ("--gpus", count, "--distribute", distribute))):
         model = tmp_path / f"{name}.bin"
         data = ("--dataset", datasets / "CC.csv", "--model", model, "--dtype", "float64", "--backend", "cuda", "--json")
-        trained = succeed("--train", *data, "--epochs", 3, *flags).json
+        trained = succeed(*ONE, *data, "--epochs", 3, *flags).json
         tested = succeed("--test", "--model", model, "--backend", "cuda", "--json", *flags[:2]).json
         figures[name] = trained["loss"] + trained["val_loss"] + [tested["f1"], tested["roc_auc"]]
     assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)

@@ -1,4 +1,4 @@
-"""A GPU that there is not: the part of CuPy that nn.backends.cuda uses, on NumPy arrays and kernels compiled as C++.
+"""GPUs that there are not: the part of CuPy that nn.backends.cuda uses, on NumPy arrays and kernels compiled as C++.
 
 Products and sums are rounded one by one (no fused multiply-add), so that kernels that add up in the same order have the
 same bits, whatever a compiler makes of them.
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -36,10 +37,23 @@ extern "C" int launch_NAME(const unsigned *grid, unsigned threads, size_t shared
 }
 """
 _seeds = itertools.count()
+_one_at_a_time = threading.Lock()  # kernels share what stands for the GPU
+
+
+_current = threading.local()  # stack of the GPUs that a thread has entered
+
+
+def _device() -> int:
+    """Return the number of a thread's GPU."""
+    stack = getattr(_current, "stack", [])
+    return stack[-1] if stack else 0
 
 
 class Array(np.ndarray):
-    """An array of the GPU's memory."""
+    """An array of a GPU's memory."""
+
+    def __array_finalize__(self, source):
+        self.gpu = source.gpu if isinstance(source, Array) else _device()
 
     @property
     def data(self):
@@ -84,7 +98,9 @@ class Module:
     """A RawModule."""
 
     def __init__(self, code: str, options: tuple[str, ...], enable_cooperative_groups: bool):
-        self._library, self._together = _library(code, options), enable_cooperative_groups
+        with _one_at_a_time:
+            self._library = _library(code, options)
+        self._together = enable_cooperative_groups
 
     def get_function(self, name: str):
         """Return a kernel."""
@@ -97,7 +113,7 @@ class Kernel:
     max_dynamic_shared_size_bytes = 48 << 10
 
     def __init__(self, launch, together: bool):
-        self._launch, self._together = launch, together
+        self._launch, self._together, self._device = launch, together, _device()
 
     @property
     def kernel(self):
@@ -109,18 +125,27 @@ class Kernel:
 
     def _run(self, grid, block, arguments, shared_mem=0, enable_cooperative_groups=False):
         assert shared_mem <= max(self.max_dynamic_shared_size_bytes, 48 << 10)
+        assert {self._device, *(a.gpu for a in arguments if isinstance(a, Array))} == {_device()}
         values = [ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a)) for a in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
         seed = ctypes.c_uint(next(_seeds))
-        stuck = self._launch(grid, block[0], ctypes.c_size_t(shared_mem), enable_cooperative_groups, seed, pointers)
+        with _one_at_a_time:
+            stuck = self._launch(grid, block[0], ctypes.c_size_t(shared_mem), enable_cooperative_groups, seed, pointers)
         assert not stuck, "threads wait for each other at different barriers"
 
 
-class _Device(nullcontext):
-    def __init__(self, number=0):
-        super().__init__()
-        self.attributes, self.mem_info = H200, (1 << 34, 1 << 34)
+class _Device:
+    attributes, mem_info = H200, (1 << 34, 1 << 34)
+
+    def __init__(self, number=None):
+        self._number = _device() if number is None else number
+
+    def __enter__(self):
+        _current.stack = [*getattr(_current, "stack", []), self._number]
+
+    def __exit__(self, *_):
+        _current.stack.pop()
 
 
 class _Stream(nullcontext):

@@ -130,6 +130,26 @@ def process_ids(launcher: subprocess.Popen, size: int, seconds: float = SECONDS)
     return [found[rank] for rank in range(size)]
 
 
+def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
+    """The process id of a rank below a launcher."""
+    children = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    below, found = [launcher.pid], []
+    while below:
+        below.extend(children.get(below[0], []))
+        found.append(below.pop(0))
+    for pid in found:
+        with contextlib.suppress(OSError):
+            if f"{mpi.rank}={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0") and (
+                b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ):
+                return pid
+    raise AssertionError(f"no rank {rank}")
+
+
 def is_running(pid: int) -> bool:
     """Whether there is such a process, not counting one that nobody has waited for."""
     try:

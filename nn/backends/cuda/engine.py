@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from contextlib import contextmanager
 
@@ -24,7 +23,7 @@ from .epoch import Progress, advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, layer_routes
-from .runner import Phases, Runner, TimedPhases, WholeEpochs
+from .runner import Phases, Runner, TimedPhases, WholeEpochs, compiling
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
@@ -196,9 +195,8 @@ class CudaEngine:
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
-        # members make theirs at about the same time: one of them compiles, and the others find its work on disk
         together = self._together(purpose)
-        with _compiling:
+        with compiling:
             kind, parameters = self._choose_runner(purpose), self.vector("parameters")
             if kind is small.Small:
                 return kind(self.layers, self.loss_name, purpose, self.dtype, parameters)
@@ -457,6 +455,3 @@ class CudaEngine:
         with self.here("a forward pass", "use a smaller network"):
             blocks = list(self._forward("loss", data, rows, make))
         return np.concatenate(blocks) if blocks else np.empty(0)
-
-
-_compiling = threading.Lock()

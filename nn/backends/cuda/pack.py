@@ -21,7 +21,7 @@ from .device import cupy
 from .epoch import batch_weights, mean_loss, update_table
 from .memory import whole_lines
 from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, sources
-from .runner import batch_losses, compiled
+from .runner import batch_losses, compiled, compiling
 from .small import LEAST_SHARED, Plan
 
 # Parts of a batch that a block of a pack computes in the time in which the network alone, a part a block, computes all.
@@ -177,7 +177,9 @@ class CudaPack(Turns):
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
         if purpose not in self._kernels:
-            self._kernels[purpose] = SideBySide(self._plan(purpose), purpose, self._engine.dtype)
+            plan = self._plan(purpose)
+            with compiling:
+                self._kernels[purpose] = SideBySide(plan, purpose, self._engine.dtype)
         return self._kernels[purpose]
 
     def _control(self, purpose: Purpose, jobs: list[PackJob]):
@@ -259,7 +261,8 @@ class CudaPack(Turns):
         """Return the kernel of a forward pass; None where the network alone has several."""
         if purpose not in self._kernels:
             engine, program = self._engine, self._engine.whole_epochs(purpose)
-            self._kernels[purpose] = program and Passes(program, engine.dtype, engine.outputs)
+            with compiling:
+                self._kernels[purpose] = program and Passes(program, engine.dtype, engine.outputs)
         return self._kernels[purpose]
 
     def _with(self, job: PackJob):

@@ -339,6 +339,10 @@ class TimedPhases(Phases):
         ]
 
 
+# GPUs need their programs at about the same time: one of them compiles, and the others find its work on disk
+compiling = threading.Lock()
+
+
 @functools.cache
 def compiled(code: str, dtype: str, cooperative: bool):
     """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next run."""

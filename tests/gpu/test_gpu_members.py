@@ -1,0 +1,178 @@
+"""Several networks shared out among GPUs, of one process or of a rank each: the bytes of one GPU."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed, write_two_classes
+from support.launches import SECONDS, ours, rank_process
+from support.networks import require
+
+import nn
+from nn.backends.cuda.pack import CudaPack
+from nn.backends.turns import Turns
+from nn.utils import NnError
+from nn.watch.callbacks import Callback
+
+DENSE = "30,60,10,1"  # a block of the GPU each
+DROPPING = "30,64,dropout0.3,200,50,1"  # members take turns
+CONV = "1x12x12,conv8k3,maxpool2,dropout0.25,20,3"
+EARLY = ["--epochs", 4, "--validation", 0.3, "--monitor", "roc_auc", "--patience", 2]
+WAYS = {
+    "networks": ["--networks", 5, "--layers", DENSE, *EARLY, "--refit", "--class_weight", "balanced"],
+    "turns": ["--networks", 3, "--layers", DROPPING, "--epochs", 2],
+    "folds": ["--folds", 4, "--layers", DENSE, *EARLY, "--threshold", "f1"],
+    "keep": ["--networks", 9, "--layers", DENSE, *EARLY, "--keep", 2,
+             "--vary", "hidden=7|60-10,learning_rate=1e-3..1e-2"],
+}  # fmt: skip
+TIMES = ("seconds", "us_per_batch", "ranks", "model")
+
+
+@pytest.fixture(params=[2, 4])
+def gpus(request, gpu):
+    """The first 2, and the first 4 GPUs."""
+    require("cuda")
+    there = gpu.cuda.runtime.getDeviceCount()
+    if there < request.param:
+        pytest.skip(f"{request.param} GPUs are needed, this machine has {there}")
+    return request.param
+
+
+@pytest.fixture
+def flags(datasets, tmp_path):
+    """The first 6,000 rows of the credit cards."""
+    lines = (datasets / "CC.csv").read_text().splitlines()[:6001]
+    (tmp_path / "cc.csv").write_text("\n".join(lines) + "\n")
+    return ["--train", "--dataset", tmp_path / "cc.csv", "--backend", "cuda", "--json"]
+
+
+def timeless(figures):
+    return {name: value for name, value in figures.items() if name not in TIMES}
+
+
+@pytest.fixture(params=WAYS)
+def one(request, flags, gpu, tmp_path):
+    """(command, figures, bytes of the model) of one GPU."""
+    command = [*flags, *WAYS[request.param]]
+    told = succeed(*command, "--model", tmp_path / "one.bin").json
+    return command, told, (tmp_path / "one.bin").read_bytes()
+
+
+def test_gpus_of_a_process_train_the_networks_of_one(one, gpus, tmp_path):
+    command, told, expected = one
+    several = succeed(*command, "--model", tmp_path / "several.bin", "--gpus", gpus).json
+    assert (tmp_path / "several.bin").read_bytes() == expected
+    assert timeless(several) == timeless(told)
+
+
+def test_a_rank_for_each_gpu_trains_the_networks_of_one(mpich, one, gpus, tmp_path):
+    command, told, expected = one
+    if min(gpus, told["networks"]) < gpus and "trials" not in told:
+        pytest.skip("more ranks than networks are refused")
+    done = mpich.train(gpus, *command, "--model", tmp_path / "ranks.bin", "--distribute", "mirrored")
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    several = json.loads(done.stdout)
+    assert (tmp_path / "ranks.bin").read_bytes() == expected
+    assert several["ranks"] == gpus and timeless(several) == timeless(told)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cudnn"])
+def test_networks_of_images_on_several_gpus_have_the_bytes_of_one(name, gpus, tmp_path):
+    require(name)
+    rng = np.random.default_rng(0)
+    ds = nn.Dataset(rng.integers(0, 256, (500, 1, 12, 12), np.uint8), np.arange(500, dtype=np.int32) % 3, "multiclass",
+                    ["a", "b", "c"])  # fmt: skip
+    models = []
+    for several in ((), gpus):
+        net = nn.Network(CONV, ds.task, backend=name, gpus=several)
+        nn.train(net, ds, epochs=2, networks=5, batch_number=32)
+        net.export(tmp_path / "m.bin")
+        models.append((tmp_path / "m.bin").read_bytes())
+    assert models[0] == models[1]
+    assert len({member.gpus for member in net.members}) == gpus
+
+
+def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):
+    """Some epoch begins on one before that of another has ended."""
+    spans = []
+    for kind in (CudaPack, Turns):
+
+        def timed(self, jobs, usual=kind.epoch):
+            began = time.perf_counter()
+            usual(self, jobs)
+            spans.append((self._engine.device, began, time.perf_counter()))
+
+        monkeypatch.setattr(kind, "epoch", timed)
+    x = np.random.default_rng(0).normal(size=(20_000, 30)).astype(np.float32)
+    ds = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"])
+    nn.train(nn.Network(DENSE, "binary", backend="cuda", gpus=gpus), ds, epochs=5, networks=8)
+    assert {device for device, *_ in spans} == set(range(gpus))
+    assert any(a[0] != b[0] and a[1] < b[1] < a[2] for a in spans for b in spans)
+
+
+def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(gpus, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(500, 30)).astype(np.float32)
+    ds, usual = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"]), CudaPack.epoch
+
+    def fails(self, jobs):
+        if self._engine.device == gpus - 1:
+            raise NnError("this GPU is no more")
+        usual(self, jobs)
+
+    monkeypatch.setattr(CudaPack, "epoch", fails)
+    net = nn.Network(DENSE, "binary", backend="cuda", gpus=gpus)
+    with pytest.raises(NnError, match="this GPU is no more"):
+        nn.train(net, ds, epochs=2, networks=8)
+    monkeypatch.undo()
+    assert nn.train(net, ds, epochs=2, networks=8)["networks"] == 8
+
+
+LONG = ["--layers", DENSE, "--networks", 4, "--epochs", 100_000]
+
+
+def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_path):
+    """To the bytes of one GPU that was not stopped."""
+    ds = nn.load(flags[2])
+
+    class AfterEpoch(Callback):
+        def epoch(self, epoch, *_):
+            if epoch == 3:
+                stop.request(signal.SIGTERM)
+
+    def trained(gpus, **more):
+        net = nn.Network(DENSE, ds.task, backend="cuda", gpus=gpus)
+        nn.train(net, ds, epochs=6, networks=5, validation=0.3, patience=5, **more)
+        net.export(tmp_path / "m.bin")
+        return (tmp_path / "m.bin").read_bytes()
+
+    expected = trained(())
+    for first, then in ((gpus, ()), ((), gpus), (gpus, gpus)):
+        stop, kept = nn.StopRequest(), tmp_path / f"{first}{then}.ck"
+        with pytest.raises(nn.Stopped):
+            trained(first, checkpoint=kept, stop=stop, callback=AfterEpoch())
+        assert trained(then, resume=kept) == expected
+
+
+def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
+    command = [*flags, *LONG, "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "c.ck", "--quiet"]
+    command += ["--distribute", "mirrored"]
+    with mpich.started(gpus, sys.executable, "-m", "nn", *command) as launcher:
+        end = time.monotonic() + 3 * SECONDS
+        while not (tmp_path / "c.ck").exists() and launcher.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        os.kill(rank_process(launcher, mpich, gpus - 1), signal.SIGTERM)
+        _, err = launcher.communicate(timeout=SECONDS)
+    assert launcher.returncode == 75 and "stopped by SIGTERM: the state is saved" in err
+    assert not (tmp_path / "m.bin").exists()
+
+
+def test_windows_of_rows_are_for_one_gpu(gpus, tmp_path):
+    path = write_two_classes(tmp_path / "two.csv", 20_000)
+    command = ["--train", "--dataset", path, "--model", tmp_path / "m.bin", "--layers", "2,8,1", "--backend", "cuda"]
+    result = run(*command, "--networks", 2, "--window", 4000, "--epochs", 1, "--gpus", gpus)
+    assert result.code == 2 and "leave out --gpus, or name one" in result.err

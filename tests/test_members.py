@@ -1,0 +1,293 @@
+"""Several networks shared out among ranks (mpiexec): the same bytes as one process, whatever stops them."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+from support.command_line import position, run, succeed, write_two_classes
+from support.launches import SECONDS, all_end, kill, ours, prepare_launch, rank_process
+
+import nn
+from tests.test_mpi import running
+
+DATA = ["--train", "--dataset", "two.csv", "--layers", "2,16,dropout0.2,8,1", "--quiet"]
+DISTRIBUTE = ["--distribute", "mirrored"]
+EARLY = ["--epochs", 9, "--validation", 0.3, "--monitor", "roc_auc", "--patience", 3]
+WAYS = {
+    "early": ["--networks", 5, *EARLY, "--learning_rate", 0.02, "--refit", "--class_weight", "balanced",
+              "--threshold", "f1", "--calibrate", "temperature", "--history", "h.csv"],
+    "folds": ["--folds", 4, *EARLY, "--threshold", "f1", "-o", "out.csv"],
+    "judged by folds": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--class_weight", "1,2", "-o", "out.csv"],
+    "keep": ["--networks", 9, *EARLY, "--keep", 2, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5",
+             "--trials", "t.csv"],
+    "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
+}  # fmt: skip
+TIMES = ("seconds", "us_per_batch", "threads", "ranks")
+
+
+@pytest.fixture
+def folder(folder, monkeypatch):
+    prepare_launch(folder, monkeypatch)
+    return folder
+
+
+def timeless(figures):
+    return {name: value for name, value in figures.items() if name not in TIMES}
+
+
+def written(folder):
+    """The bytes of all files that a training has written, without the times of a history."""
+    kept = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "two.csv"}
+    if "h.csv" in kept:
+        lines = kept["h.csv"].decode().splitlines()
+        times = {place for place, name in enumerate(lines[0].split(",")) if name in TIMES}
+        kept["h.csv"] = [[v for k, v in enumerate(line.split(",")) if k not in times] for line in lines]
+    return kept
+
+
+# ---------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize("size, backend", [(2, "seq"), (2, "omp"), (3, "omp")])
+@pytest.mark.parametrize("way", WAYS)
+def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, backend):
+    command = [*DATA, "--model", "m.bin", "--backend", backend, "--json", *WAYS[way]]
+    alone = succeed(*command).json
+    expected = written(folder)
+    for name in expected:
+        (folder / name).unlink()
+    done = mpich.train(size, *command, "--distribute", "central" if size == 3 else "mirrored")
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    several = json.loads(done.stdout)  # one object, of rank 0
+    assert several["ranks"] == size and timeless(several) == timeless(alone)
+    assert written(folder) == expected
+
+
+def test_a_network_whose_loss_is_no_number_is_among_those_that_are_compared(folder):
+    """Else the test above says nothing of it."""
+    told = succeed(*DATA, "--model", "m.bin", "--json", *WAYS["infinite"]).json["trials"]
+    assert {"member", "failed"} == {trial["status"] for trial in told}
+
+
+API = """
+import hashlib, nn
+from nn import cluster
+ds = nn.load("two.csv")
+net = nn.Network("2,16,1", task=ds.task, distribute="mirrored", backend="omp")
+result = nn.train(net, ds, epochs=3, networks=4, split_seed=7)
+rank_group = cluster.current()
+own = [hashlib.sha256(b"".join(a.tobytes() for a in m.parameters().values())).hexdigest() for m in net.members]
+assert result["ranks"] == rank_group.size == 3 and rank_group.gather(own) == [own] * 3 and len({*own}) == 4
+if rank_group.rank == 1:
+    net.export("m.bin")
+if rank_group.rank != 1:  # each is alone with its networks
+    assert nn.test(net, ds)["accuracy"] > 0 and net.deviation(ds.x).max() > 0
+"""
+
+
+def test_a_python_program_has_all_networks_on_all_ranks(mpich, folder):
+    done = mpich.run(3, API)
+    assert (done.returncode, done.stderr) == (0, "")
+    ds = nn.load("two.csv")
+    for number, member in enumerate(nn.Network.load("m.bin").members):
+        alone = nn.Network("2,16,1", task=ds.task, seed=number)
+        nn.train(alone, ds, epochs=3, split_seed=7)
+        own, expected = member.parameters(), alone.parameters()
+        assert all(np.array_equal(own[name], expected[name]) for name in expected)
+
+
+# ---------------------------------------------------------------- stops
+
+LONG = [*DATA, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
+
+
+@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=lambda value: str(value))
+def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, signum, code):
+    with running(mpich, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
+        os.kill(rank_process(launcher, mpich, 1), signum)
+        out, err = launcher.communicate(timeout=SECONDS)
+    assert launcher.returncode == code
+    assert out == "" and err.splitlines() == [
+        f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
+        "continue with --resume auto, m.bin was not written"
+    ]
+    members = position("c.ck")["members"]
+    assert len(members) == 3 and all(member["step"] > 0 for member in members)
+
+
+STOPPED = """
+import signal, nn
+from nn import cluster
+from nn.train.pack_engines import PackEngines
+from nn.utils import Stopped, StopRequest
+
+def trained(**saving):
+    net = nn.Network("2,16,dropout0.2,8,1", task=ds.task, distribute=HOW, backend="omp", threads=1)
+    if saving:  # one rank, another each time, is asked to stop after the next batch of one of its networks
+        def interrupted(self, what, asks):
+            rank_group = cluster.current()
+            if what == "epoch" and asks and rank_group.rank == len(stops) % rank_group.size:
+                saving["stop"].request(signal.SIGUSR1)
+                next(iter(asks.values())).stop()
+            return compute(self, what, asks)
+        PackEngines.compute = interrupted
+    nn.train(net, ds, epochs=5, batch_number=40, networks=4, validation=0.3, refit=True, **saving)
+    PackEngines.compute = compute
+    return net
+
+ds, stops, compute = nn.load("two.csv"), [], PackEngines.compute
+peace = trained()
+while True:
+    try:
+        net = trained(checkpoint="c.ck", resume="auto", stop=StopRequest())
+        break
+    except Stopped as stopped:
+        assert stopped.signum == signal.SIGUSR1
+        stops.append(stopped)
+        cluster.current().gather(None)  # rank 0 has written
+if cluster.current().rank == 0:
+    peace.export(f"peace{HOW}.bin")
+    net.export(f"net{HOW}.bin")
+    print(len(stops))
+"""
+
+
+def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder):
+    done = mpich.run(3, STOPPED.replace("HOW", "'mirrored'"))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 10
+    ended = (folder / "netmirrored.bin").read_bytes()
+    assert ended == (folder / "peacemirrored.bin").read_bytes()
+    alone = mpich.run(1, STOPPED.replace("HOW", "None"))
+    assert alone.returncode == 0, alone.stderr
+    assert (folder / "peaceNone.bin").read_bytes() == ended
+
+
+ENDS = """
+import os, signal, sys, time, nn.cli
+from nn import cluster
+from nn.train.pack_engines import PackEngines
+
+compute, calls = PackEngines.compute, []
+def ends(self, what, asks):
+    calls.append(what)
+    if calls.count("epoch") == 20 and what == "epoch" and cluster.current().rank == RANK:
+        time.sleep(0.5)  # the first checkpoint is written meanwhile
+        os.kill(os.getpid(), signal.SIGNAL)
+    return compute(self, what, asks)
+PackEngines.compute = ends
+sys.exit(nn.cli.main(sys.argv[1:]))
+"""
+
+
+def ended(mpich, size, signal_name, *command):
+    """Ranks of which the last sends itself a signal in the 20th epoch."""
+    program = ENDS.replace("RANK", str(size - 1)).replace("SIGNAL", signal_name)
+    return mpich.launch(size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else []))
+
+
+MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
+
+
+@pytest.fixture
+def whole(folder):
+    """The bytes of a training that nobody stops."""
+    succeed(*(word for word in MORE if word not in ("--checkpoint", "c.ck", "--resume", "auto")))
+    content = (folder / "m.bin").read_bytes()
+    (folder / "m.bin").unlink()
+    return content
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (1, 3)], ids=str)
+def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, whole, sizes):
+    assert ended(mpich, sizes[0], "SIGTERM", *MORE).returncode == 75 and not (folder / "m.bin").exists()
+    assert 0 < position("c.ck")["members"][0]["epoch"] < 60
+    done = mpich.train(sizes[1], *MORE, *(DISTRIBUTE if sizes[1] > 1 else []))
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert (folder / "m.bin").read_bytes() == whole
+
+
+def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpich, folder, whole):
+    began = time.monotonic()
+    done = ended(mpich, 3, "SIGKILL", *MORE)
+    assert done.returncode != 0 and ours(done.stderr) == [] and time.monotonic() - began < 60
+    assert not (folder / "m.bin").exists() and 0 < position("c.ck")["members"][0]["epoch"] < 60
+    done = mpich.train(2, *MORE, *DISTRIBUTE)
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert (folder / "m.bin").read_bytes() == whole
+
+
+def test_a_killed_rank_leaves_no_process_behind(mpich, folder):
+    with running(mpich, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
+        pids = [rank_process(launcher, mpich, rank) for rank in range(2)]
+        kill(pids[1])
+        launcher.communicate(timeout=SECONDS)
+        assert all_end(pids)
+    assert launcher.returncode != 0 and not (folder / "m.bin").exists()
+
+
+FAILS = """
+import sys, nn.cli
+from nn import cluster
+from nn.train.pack_engines import PackEngines
+from nn.utils import NnError
+
+compute = PackEngines.compute
+def fails(self, what, asks):
+    if cluster.current().rank == 1 and WHEN:
+        raise NnError("this rank is no more")
+    return compute(self, what, asks)
+PackEngines.compute = fails
+sys.exit(nn.cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("when", ["True", "what == 'loss'"])
+def test_a_rank_that_fails_ends_all_with_its_line(mpich, folder, when):
+    """Others compute meanwhile, and what the networks have learned is asked for at the end of each."""
+    command = [*DATA, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, *DISTRIBUTE]
+    began = time.monotonic()
+    done = mpich.launch(3, sys.executable, "-c", FAILS.replace("WHEN", when), *command)
+    assert done.returncode == 1 and time.monotonic() - began < 30
+    assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
+    assert not (folder / "m.bin").exists()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    "more, line",
+    [
+        (["--networks", 2], "nn: --networks 2: 2 networks are too few for 3 ranks; start at most 2"),
+        (["--folds", 2], "nn: --folds 2: 2 networks are too few for 3 ranks; start at most 2"),
+        (
+            ["--networks", 3, "--window", 4000],
+            "nn: --networks 3: on windows of rows one network is trained after the other; leave out --distribute",
+        ),
+    ],
+)
+def test_what_ranks_cannot_share_out_is_refused(mpich, folder, more, line):
+    write_two_classes(folder / "two.csv", 20_000)
+    done = mpich.train(3, *DATA, "--model", "m.bin", "--epochs", 1, *more, *DISTRIBUTE)
+    assert done.returncode == 2 and ours(done.stderr) == [line]
+    assert not (folder / "m.bin").exists()
+
+
+def test_without_a_launcher_its_command_is_told(folder):
+    result = run(*DATA, "--model", "m.bin", "--networks", 2, *DISTRIBUTE, "--backend", "omp")
+    assert result.code == 2 and "mpiexec -n 2" in result.err
+
+
+def test_other_data_on_a_rank_is_told(mpich, folder):
+    write_two_classes(folder / "other.csv", rows=302)
+    choose = 'D=two.csv; if [ "$PMI_RANK" = 1 ]; then D=other.csv; fi; '
+    command = " ".join(map(str, [sys.executable, "-m nn", *DATA, "--model m.bin --networks 2 --epochs 2", *DISTRIBUTE]))
+    done = mpich.launch(2, "sh", "-c", choose + "exec " + command.replace("two.csv", "$D"))
+    assert done.returncode == 2
+    (told,) = ours(done.stderr)
+    assert told.startswith("nn: SHA-256 of --dataset: rank 1 has ")
