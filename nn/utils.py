@@ -303,6 +303,21 @@ def open_stream(path: str | os.PathLike) -> BinaryIO:
     return open(path if number is None else os.dup(number), "wb", buffering=0)
 
 
+def append_whole(file: io.FileIO, data: bytes, size: int | None) -> None:
+    """Write all of the bytes at the end of a file, or none, as on a disk that is full. Raises OSError.
+
+    file: unbuffered. size: of the file before, in bytes; None for a pipe or a device, which keeps what it has got.
+    """
+    try:
+        written = 0
+        while written < len(data):
+            written += file.write(data[written:])
+    except OSError:
+        if size is not None:
+            file.truncate(size)
+        raise
+
+
 def _remove_forsaken(target: Path) -> None:
     """Remove the temporary files that killed runs have left beside the file."""
     for name in glob.glob(glob.escape(str(target.parent / _prefix_beside(target))) + "*.tmp"):

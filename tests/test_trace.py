@@ -2,12 +2,13 @@
 
 import csv
 import json
+import resource
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_two_classes
+from support.command_line import run, start, succeed, write_two_classes
 
 import nn
 from nn.backends.engine import EpochSettings
@@ -192,6 +193,28 @@ def test_tensorboard_reads_what_was_logged(folder):
         "input", "conv", "dropout", "maxpool", "flatten", "dense", "dense", "loss"
     ]  # fmt: skip
     assert all(node.input == [before.name] for before, node in zip(nodes, nodes[1:], strict=False))
+
+
+def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(folder):
+    pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
+    most = 1 << 16
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    write_two_classes(folder / "two.csv")
+    given = ["--layers", "2,8,1", "--epochs", 60, "--model", "m.bin", "--logdir", "log", "--quiet"]
+    process = start("--train", "--dataset", "two.csv", *given, preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    (log,) = (folder / "log").iterdir()
+    assert process.returncode == 73
+    assert err == f"nn: {log.relative_to(folder)}: cannot write: File too large; m.bin is written\n"
+    assert len(nn.Network.load("m.bin").history["loss"]) == 60
+    events, at = log.read_bytes(), 0
+    assert most // 2 < len(events) <= most
+    while at < len(events):  # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
+        at += 12 + int.from_bytes(events[at : at + 8], "little") + 4
+    assert at == len(events)
 
 
 def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch):

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 
 from ..nn_aux import SCHEDULES
-from ..utils import OutputError, atomic_write, check_writable, is_stream, log, open_stream, os_reason
+from ..utils import OutputError, append_whole, atomic_write, check_writable, is_stream, log, open_stream, os_reason
 
 
 class Callback:
@@ -159,15 +159,8 @@ class CsvHistory(Callback):
 
     def _append(self, lines: bytes) -> None:
         """Write whole lines, or nothing."""
-        try:
-            written = 0
-            while written < len(lines):
-                written += self._file.write(lines[written:])
-            self._size += len(lines)
-        except OSError:
-            if not is_stream(self._path):
-                self._file.truncate(self._size)
-            raise
+        append_whole(self._file, lines, None if is_stream(self._path) else self._size)
+        self._size += len(lines)
 
 
 def learning_rate(info: dict, epoch: int, epochs: int) -> float:

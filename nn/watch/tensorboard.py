@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from ..utils import OutputError, UsageError, os_reason
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..utils import OutputError, UsageError, append_whole, check_writable, os_reason
 from .callbacks import Callback, learning_rate
 
 HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
+STEPS = 1e-12 * 1.1 ** np.arange(774)  # the edges of TensorBoard's own histograms: to 1e20, and the same below 0
+EDGES = np.concatenate([-STEPS[::-1], [0.0], STEPS])
 
 
 class TensorBoard(Callback):
-    """Writes event files to a folder.
+    """Writes an event file to a folder.
 
     Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias,
     before the first epoch (step 0) and after each; the graph of the layers. Needs tensorboardX (extra
@@ -18,23 +29,28 @@ class TensorBoard(Callback):
 
     def __init__(self, logdir: str, net):
         try:
-            from tensorboardX import SummaryWriter
+            import tensorboardX  # noqa: F401 (whether it is there; its parts are imported where they are needed)
         except ImportError:
             raise UsageError('--logdir needs the package tensorboardX: pip install "nn-trainer[tensorboard]"') from None
         self._net = net
         try:
-            self._writer = SummaryWriter(logdir)
+            os.makedirs(logdir, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{logdir}: cannot write: {os_reason(error)}") from error
+        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        self._file = _EventFile(os.path.join(logdir, name))
 
     def start(self, info: dict) -> None:
         self._info, self._metric, self._run = info, {}, ""
+        self._file.open()
         self._add_graph()
         self._add_histograms(0)
 
     def epoch(
         self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
     ) -> None:
+        from tensorboardX.summary import scalar
+
         scalars = {
             "loss/training": loss,
             "loss/validation" if self._info["monitor"] else "loss/held-out": val_loss,
@@ -44,10 +60,9 @@ class TensorBoard(Callback):
         }
         for name, value in scalars.items():
             if value is not None:
-                self._writer.add_scalar(self._run + name, value, epoch)
+                self._file.add(step=epoch, summary=scalar(self._run + name, value))
         self._net.take_parameters()
         self._add_histograms(epoch)
-        self._writer.flush()
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
         self._metric = {f"metric/{metric}": value}
@@ -56,17 +71,19 @@ class TensorBoard(Callback):
         self._metric, self._run = {}, "refit/"
 
     def close(self) -> None:
-        self._writer.close()
+        self._file.close()
 
     def _add_histograms(self, epoch: int) -> None:
+        from tensorboardX.summary import histogram
+
         for name, values in self._net.parameters().items():
             every = -(-values.size // HISTOGRAM_VALUES)
-            self._writer.add_histogram(self._run + name.replace(".", "/"), values.reshape(-1)[::every], epoch)
+            summary = histogram(self._run + name.replace(".", "/"), values.reshape(-1)[::every], EDGES)
+            self._file.add(step=epoch, summary=summary)
 
     def _add_graph(self) -> None:
         """Write the layers as nodes, each fed by the one before."""
         from tensorboardX.proto.attr_value_pb2 import AttrValue
-        from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.graph_pb2 import GraphDef
         from tensorboardX.proto.node_def_pb2 import NodeDef
         from tensorboardX.proto.versions_pb2 import VersionDef
@@ -89,4 +106,52 @@ class TensorBoard(Callback):
             )
         loss = NodeDef(name=f"loss_{self._net.loss}", op="loss", input=[nodes[-1].name])
         graph = GraphDef(node=[*nodes, loss], versions=VersionDef(producer=22))
-        self._writer.file_writer.event_writer.add_event(Event(graph_def=graph.SerializeToString()))
+        self._file.add(graph_def=graph.SerializeToString())
+
+
+class _EventFile:
+    """A new file of TensorBoard's events, each written at once and whole.
+
+    tensorboardX has a writer too, in a thread of its own: where the disk is full that thread ends with a traceback, and
+    the training waits for it for ever.
+    """
+
+    def __init__(self, path: str):
+        check_writable(path)
+        self._path, self._file, self._size = path, None, 0
+
+    def open(self) -> None:
+        """Make the file. Raises OutputError."""
+        with self._writing():
+            self._file = open(self._path, "xb", buffering=0)  # noqa: SIM115 (closed by `close`)
+        self.add(file_version="brain.Event:2")
+
+    def add(self, **fields) -> None:
+        """Write an event that has these fields of TensorBoard's Event. Raises OutputError."""
+        from tensorboardX.proto.event_pb2 import Event
+
+        record = _record(Event(wall_time=time.time(), **fields).SerializeToString())
+        with self._writing():
+            append_whole(self._file, record, self._size)
+        self._size += len(record)
+
+    def close(self) -> None:
+        """Close the file, if it was opened."""
+        if self._file is not None:
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raise OutputError for what the system refuses."""
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(f"{self._path}: cannot write: {os_reason(error)}") from error
+
+
+def _record(data: bytes) -> bytes:
+    """Return a record of a TFRecord file: length and bytes, each with its checksum."""
+    from tensorboardX.record_writer import masked_crc32c
+
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))

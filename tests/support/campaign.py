@@ -43,6 +43,9 @@ CASES = {
         "--train --dataset two.csv --model m.bin --epochs 2 --checkpoint c.ck --history h.csv --trace t.json",
         whole=("m.bin",), timed=("t.json", "c.ck"), lines=("h.csv",),
     ),
+    "train --logdir": Case(
+        "--train --dataset two.csv --model m.bin --epochs 2 --logdir log", whole=("m.bin",), beside=("log/",)
+    ),
     "train, .m": Case(
         "--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
         whole=("m.m",),
