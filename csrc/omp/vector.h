@@ -19,8 +19,8 @@ typedef real vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(size
 
 INLINE vec load(const real *from) { return *(const vec_anywhere *)from; }
 
-/* A vector of which the first n lanes count: those after them, past the end of an image, may be another thread's. The
- * thread sanitizer sees what counts, and no more. */
+/* A vector of which the first n lanes count: those after them, past the end of an image or of a share, may be another
+ * thread's. The thread sanitizer sees what counts, and no more. */
 INLINE vec load_lanes(const real *from, int64_t n)
 {
 #ifdef __SANITIZE_THREAD__

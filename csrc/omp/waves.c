@@ -17,6 +17,6 @@ static void add_turns(real *sums, real v, const real *dz, const real *out, int32
     real angle = (real)(2 * M_PI) * v;
     for (int32_t i = from; i < to; i += VECTOR) {
         vec change = load(dz + i) * load(out + waves + i) - load(dz + waves + i) * load(out + i);
-        store_some(sums + i, load(sums + i) + angle * change, to - i);
+        store_some(sums + i, load_lanes(sums + i, to - i) + angle * change, to - i);
     }
 }
