@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 from . import cluster
@@ -28,6 +28,7 @@ from .utils import MORE_THREADS, NnError, OutputError, Stopped, UsageError
 
 log = logging.getLogger("nn")
 
+AGAIN_SECONDS = 0.01  # until a signal is sent once more
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
@@ -65,22 +66,47 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
 
 @contextlib.contextmanager
 def _signals_as_errors() -> Iterator[None]:
-    """Raise Stopped where SIGTERM or SIGHUP would end the process at once: unfinished files are then removed."""
+    """Raise Stopped, or KeyboardInterrupt, where a signal would end the process at once: unfinished files are then
+    removed."""
 
     def handle(signum, _frame):
         signal.signal(signum, signal.SIG_DFL)  # the second one ends it
         raise Stopped(signum)
 
-    signals = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
-    heard = [signum for signum in signals if signal.getsignal(signum) is signal.SIG_DFL]
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: handle, signal.SIGHUP: handle}
+    is_main = threading.current_thread() is threading.main_thread()
+    heard = [signum for signum in handlers if is_main and signal.getsignal(signum) is signal.SIG_DFL]
     for signum in heard:
-        signal.signal(signum, handle)
+        signal.signal(signum, handlers[signum])
+    try:
+        with _none_swallowed(handlers):
+            yield
+    finally:
+        for signum in heard:
+            if signal.getsignal(signum) is handlers[signum]:  # ranks that end together ignore them from then on
+                signal.signal(signum, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
+    """Send a signal once more whose error was raised in a destructor, where Python prints it and goes on."""
+    usual = sys.unraisablehook
+
+    def swallowed(unraisable) -> None:
+        error = unraisable.exc_value
+        if not isinstance(error, (Stopped, KeyboardInterrupt)):
+            usual(unraisable)
+            return
+        signum = error.signum if isinstance(error, Stopped) else signal.SIGINT
+        if signal.getsignal(signum) in (signal.SIG_DFL, handlers.get(signum)):  # else a training knows of it
+            signal.signal(signum, handlers[signum])
+            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signum)).start()
+
+    sys.unraisablehook = swallowed
     try:
         yield
     finally:
-        for signum in heard:
-            if signal.getsignal(signum) is handle:  # ranks that end together ignore them from then on
-                signal.signal(signum, signal.SIG_DFL)
+        sys.unraisablehook = usual
 
 
 def _mend_streams() -> None:

@@ -52,14 +52,16 @@ def train_command(flags) -> None:
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
 
     stop = StopRequest()
-    with _signals_to(stop), _sole_writer_of(flags):
-        try:
+    try:
+        with _signals_to(stop), _sole_writer_of(flags):
             net, ds, result, observers, lost = _trained(flags, layers, effort, stop)
-        except KeyboardInterrupt:
-            raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
-        if cluster.current().rank == 0 and flags.model is not None:
-            net.export(flags.model)
-            result["model"] = flags.model
+            if cluster.current().rank == 0 and flags.model is not None:
+                net.export(flags.model)
+                result["model"] = flags.model
+    except KeyboardInterrupt:
+        if stop.signum is None:
+            raise
+        raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
     with _kept_in(lost):
         if flags.output:
             _write_folds(flags.output, net, ds)

@@ -47,7 +47,7 @@ def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str]
 
 
 # `-m nn` would take a folder nn beside the caller for the package, such as this project's own sources
-LAUNCH = "import sys; sys.path = [path for path in sys.path if path]; from nn.cli import main; sys.exit(main())"
+LAUNCH = "import sys; sys.path = [path for path in sys.path if path]; from nn.__main__ import main; sys.exit(main())"
 
 
 def _run_apart(plan: str, results: str, entry: Entry) -> None:

@@ -4,7 +4,7 @@ import os
 
 from hypothesis import settings
 
-# 1 in CI; tests/long.sh sets more: as many times the examples and kills
+# 1 in CI; tests/long.sh sets more: as many times the examples, kills and signals
 EFFORT = int(os.environ.get("NN_TEST_EFFORT", "1"))
 
 

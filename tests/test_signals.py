@@ -1,0 +1,200 @@
+"""Signals at random moments, for each mode of the command: the right exit code, one line, no file in part or left over.
+
+Each command is run once in peace, then again and again, with a signal at a moment drawn from the time that it took.
+"""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.command_line import environment, run, succeed, write_two_classes
+from support.effort import EFFORT
+
+import nn.commands.use
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+OLD = b"as it was\n"
+SECONDS = 20  # after the signal, on a machine that does much else; alone it is a fraction of one
+TRAIN = "--train --dataset two.csv --model m.bin"
+
+# Python's own start is not nn's: a closed pipe tells when nn has begun
+LAUNCH = """
+import os, runpy, sys
+import nn
+sys.path = [path for path in sys.path if path]
+os.close(int(sys.argv.pop(1)))
+runpy.run_module("nn", run_name="__main__", alter_sys=True)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, and the files that it replaces whole or adds lines to."""
+
+    command: str
+    whole: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    saves: bool = False  # its state, in c.ck
+
+
+CASES = {
+    "train": Case(f"{TRAIN} --layers 2,8,1 --epochs 100", whole=("m.bin",)),
+    "train --checkpoint": Case(
+        f"{TRAIN} --layers 2,8,1 --epochs 100 --checkpoint c.ck --history h.csv",
+        whole=("m.bin",), lines=("h.csv",), saves=True,
+    ),
+    "train --networks": Case(f"{TRAIN} --networks 3 --epochs 60", whole=("m.bin",)),
+    "train --folds": Case(f"{TRAIN} --folds 3 --epochs 60 -o p.csv", whole=("m.bin", "p.csv")),
+    "train --effort": Case(f"{TRAIN} --effort quick", whole=("m.bin",)),
+    "train --memory": Case(f"{TRAIN} --layers 2,8,1 --epochs 20 --memory 150M", whole=("m.bin",)),
+    "test": Case("--test --dataset two.csv --model old.bin --json --intervals"),
+    "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),
+    "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),
+    "sweep": Case("--sweep plan.json -o r.csv", lines=("r.csv",)),
+    "bench": Case("--bench --case cc-b10 --backend seq --json"),
+}  # fmt: skip
+
+
+@dataclass
+class Ended:
+    """How a command ended, and the files of its folder then."""
+
+    code: int
+    err: str
+    seconds: float  # since nn began
+    files: dict[str, bytes]
+
+
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    """A folder with data, a model, and a plan."""
+    folder = tmp_path / "prepared"
+    folder.mkdir()
+    write_two_classes(folder / "two.csv", rows=600)
+    monkeypatch.chdir(folder)
+    succeed("--train", "--dataset", "two.csv", "--model", "old.bin", "--layers", "2,8,1", "--epochs", 1)
+    plan = '{"data": {"path": "two.csv"}, "layers": ["2,3,1", "2,4,1"], "epochs": 2, "batches": 2}'
+    (folder / "plan.json").write_text(plan)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 0.0) -> Ended:
+    """Run the command in a copy of the folder, in which old files are in the place of the new ones; send it the signal
+    so many seconds after it began. Ctrl-C goes to all its processes, as from a terminal."""
+    folder = prepared.parent / "copy"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(prepared, folder)
+    for name in case.whole:
+        (folder / name).write_bytes(OLD)
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", LAUNCH, str(writing), *case.command.split(), "--quiet"],
+        cwd=folder, env=environment(), pass_fds=[writing], start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.close(writing)
+    try:
+        os.read(reading, 1)
+        began = time.perf_counter()
+        if signum is not None:
+            time.sleep(after)
+            send = os.killpg if signum == signal.SIGINT else os.kill
+            with contextlib.suppress(ProcessLookupError):  # it has ended before
+                send(process.pid, signum)
+        _, err = process.communicate(timeout=SECONDS if signum else 120)
+        return Ended(process.returncode, err, time.perf_counter() - began, contents(folder))
+    finally:
+        os.close(reading)
+        process.kill()
+        process.wait()
+
+
+def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
+    """Return what breaks a promise."""
+    trains = case.command.startswith("--train")
+    told = 128 + (signal.SIGTERM if trains and signum == signal.SIGHUP else signum)
+    told = 75 if case.saves and signum != signal.SIGINT else told
+    line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
+    lines = {0: "", -signum: "", 128 + signum: line, told: line}  # -signum: before nn hears signals or when all is done
+    found = []
+    if hit.code not in lines:
+        found.append(f"exit code {hit.code}")
+    elif not re.fullmatch(lines[hit.code], hit.err):
+        found.append("not the line that tells of the signal, or a line without need")
+    for name, data in hit.files.items():
+        old = OLD if name in case.whole else peace.files.get(name)
+        if name in case.whole:
+            right = data in ((OLD, peace.files[name]) if hit.code else (peace.files[name],))
+        elif name in case.lines:
+            right = data == b"" or data.endswith(b"\n") and data.count(b"\n") <= peace.files[name].count(b"\n")
+        elif trains and name in ("m.bin.part", "c.ck"):
+            right = bool(hit.code) or name in peace.files
+        else:
+            right = data == old
+        if not right:
+            found.append(f"{name} is left over or half written")
+    found += [f"{name} is gone" for name in peace.files.keys() - hit.files.keys() - {*case.lines, "c.ck"}]
+    return found
+
+
+def check_goes_on(case: Case, peace: Ended, hit: Ended) -> None:
+    """What a stopped training left in the current folder can be used: the network, and the state to go on from."""
+    if "m.bin.part" in hit.files:
+        succeed("--test", "--dataset", "two.csv", "--model", "m.bin.part", "--quiet")
+    if "c.ck" in hit.files and hit.code:
+        succeed(*case.command.split(), "--resume", "auto", "--quiet")
+        assert Path("m.bin").read_bytes() == peace.files["m.bin"]
+
+
+@pytest.mark.parametrize("mode", CASES)
+def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
+    case, moments = CASES[mode], random.Random(mode)
+    peace = ended(case, prepared)
+    assert peace.code == 0 and not peace.err, peace.err
+    stopped = 0
+    for signum in EFFORT * SIGNALS:
+        moment = moments.uniform(0, peace.seconds)
+        hit = ended(case, prepared, signum, moment)
+        assert not wrong(case, peace, hit, signum), (wrong(case, peace, hit, signum), moment, hit.code, hit.err)
+        monkeypatch.chdir(prepared.parent / "copy")
+        check_goes_on(case, peace, hit)
+        stopped += hit.code != 0
+    assert stopped
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_in_a_destructor_is_not_lost(prepared, monkeypatch, signum):
+    """Python would print the error that is raised there, and go on."""
+
+    class Interrupted:
+        def __del__(self):
+            os.kill(os.getpid(), signum)
+            time.sleep(0.001)
+
+    def endless(_flags):
+        Interrupted()
+        time.sleep(SECONDS)
+        raise AssertionError("the signal was lost")
+
+    monkeypatch.setattr(nn.commands.use, "load_network", endless)
+    before = signal.signal(signum, signal.SIG_DFL)
+    try:
+        result = run("--info", "--model", "old.bin")
+    finally:
+        signal.signal(signum, before)
+    assert result == (128 + signum, "", f"nn: stopped by {signal.Signals(signum).name}\n")
