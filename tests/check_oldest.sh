@@ -25,4 +25,4 @@ cat "$oldest/bounds"
 "$python" -m pip install -q --disable-pip-version-check -r "$oldest/bounds"
 cd "$oldest" # so that what is built here is what the tests import
 "$python" -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]' -c bounds
-"$python" -m pytest -q -p no:cacheprovider --timeout 3000 -m "not timing and not long" "$@"
+"$python" -m pytest -q -n 2 -p no:cacheprovider --timeout 3000 -m "not timing and not long" "$@"
