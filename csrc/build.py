@@ -6,7 +6,6 @@ between those copies are written to build/csrc, so that a kernel's source stands
 """
 
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from cffi import FFI
 CSRC = Path(__file__).resolve().parent
 GENERATED = Path("build") / "csrc"  # relative: setuptools wants its sources so
 REALS = {"f32": "float", "f64": "double"}
-X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 # name -> (compiler target, bytes of a vector), best first. prfchw: to ask for a line that will be written; the oldest
 # processors with AVX2 take it for nothing
@@ -147,7 +145,9 @@ def instruction_sets():
     builds no others but the baseline, in a part of the time."""
     target = f'__attribute__((target("{INSTRUCTION_SETS["amx"][0]}")))'
     instruction = '__asm__ volatile("tdpbf16ps %tmm0, %tmm1, %tmm2");'
-    absent = set() if X86 else {"amx", "avx512", "avx2"}
+    # the compiler is asked, not this machine: it may build for another
+    for_x86 = compiles("#ifndef __x86_64__\n#error\n#endif\nint main(void) { return 0; }\n")
+    absent = set() if for_x86 else {"amx", "avx512", "avx2"}
     if not compiles(f"{target} int main(void) {{ {instruction} return 0; }}\n"):
         absent.add("amx")
     wanted = os.environ.get("NN_BUILD_ISA")

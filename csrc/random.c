@@ -24,17 +24,59 @@ void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream)
     }
 }
 
+/* Logarithm, sine and cosine out of sums, products and quotients, which every processor rounds alike: C libraries differ
+ * in the last bit, and one library from processor to processor. They err by about one unit in the last place. _seq, which
+ * draws, is built without fused multiply-adds (-ffp-contract=off). */
+
+/* log(x), x in (0, 1]: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = 2 atanh(s), s = f / (2 + f).
+ * f, the largest part, is added last. */
+static double portable_log(double x)
+{
+    const double log_2_high = 0x1.62e42fee00000p-1, log_2_low = 0x1.a39ef35793c76p-33;  /* e times the first is exact */
+    int e;
+    double f = frexp(x, &e);
+    if (f < 0.7071067811865476) {
+        f *= 2;
+        e--;
+    }
+    f -= 1;
+    const double s = f / (2 + f), square = s * s, half = 0.5 * f * f;
+    double rest = 0;                    /* 2 (atanh(s) - s) / s */
+#pragma GCC unroll 10                   /* the quotients become constants */
+    for (int power = 21; power >= 3; power -= 2)
+        rest = square * (rest + 2.0 / power);
+    return e * log_2_high - ((half - (s * (half + rest) + e * log_2_low)) - f);
+}
+
+/* sin and cos of 2 pi u, u in [0, 1): at most an eighth of a turn from the nearest quarter, where Taylor's series end
+ * soon. */
+static void portable_sincos(double u, double *sine, double *cosine)
+{
+    const int quarter = (int)(4 * u + 0.5);
+    const double x = 2 * M_PI * (u - 0.25 * quarter), square = x * x;
+    double sum_s = 0, sum_c = 0;        /* sin(x) / x - 1 and cos(x) - 1 */
+#pragma GCC unroll 9
+    for (int n = 18; n >= 2; n -= 2) {
+        sum_s = square * (-1.0 / (n * (n + 1))) * (1 + sum_s);
+        sum_c = square * (-1.0 / (n * (n - 1))) * (1 + sum_c);
+    }
+    const double s = x + x * sum_s, c = 1 + sum_c;
+    *sine = quarter % 4 == 0 ? s : quarter % 4 == 1 ? c : quarter % 4 == 2 ? -s : -c;
+    *cosine = quarter % 4 == 0 ? c : quarter % 4 == 1 ? -s : quarter % 4 == 2 ? -c : s;
+}
+
 void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream)
 {
-    const double two_pi = 6.283185307179586;
     for (int64_t i = 0; i < n; i += 2) {
         uint32_t word[4];
+        double sine, cosine;
         nn_philox(word, seed, (uint64_t)i / 2, stream, 0);
         /* 1 - u lies in (0, 1], where the logarithm is finite */
-        double radius = sqrt(-2 * log(1 - unit(word[0], word[1]))), angle = two_pi * unit(word[2], word[3]);
-        out[i] = radius * cos(angle);
+        double radius = sqrt(-2 * portable_log(1 - unit(word[0], word[1])));
+        portable_sincos(unit(word[2], word[3]), &sine, &cosine);
+        out[i] = radius * cosine;
         if (i + 1 < n)
-            out[i + 1] = radius * sin(angle);
+            out[i + 1] = radius * sine;
     }
 }
 

@@ -1,6 +1,7 @@
 """The promises of docs/numbers.md, for fully connected networks: the same bits for any number of
 threads, seq and omp in agreement, the same file from the same seed."""
 
+import hashlib
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from support.networks import flattened
 
 import nn
 from nn.backends.engine import EpochSettings
-from nn.core import extension
+from nn.core import extension, random
 from nn.nn_aux import OPTIMIZERS
 
 SMALL = ["30,60,10,1", "7,19:tanh,3:softplus,2", "5,1", "9,257:lrelu,129:sigmoid,2", "1,1,1"]
@@ -194,6 +195,34 @@ def test_three_epochs_of_float32_end_where_seq_ends(spec, optimizer):
             ends.append(flattened(net.parameters()))
         distances.append(relative_distance(*ends))
     assert np.median(distances) < 1e-5
+
+
+DRAWN = {  # the SHA-256 of 100,001 numbers that seed 3 draws, wherever the tests run
+    "uniform": "1b10b8593c04325b6a43036f16326464624b79c71bb56b13b531c958938ddf03",
+    "glorot": "b977a3e61db961a0874a335dddceab21785fd400ea22314b7f718a259a46a2d4",
+    "he": "6cb2b4d445713c7890765f1d738d28522939422535e57ad0d46c12d2564feb93",
+    "waves": "eb54befcfb535f10ec1a740d8ac805368dbf95b449cabb4b9394fc8930e4e078",
+    "order": "ba1ea3234690bb98abae32943a86db26da07c8120d34f1f0f488d289984c083b",
+}
+
+
+def test_the_same_seed_draws_the_same_numbers_on_every_machine():
+    count = 100_001
+    drawn = {init: random.initial_weight(init, [(count, 9, 4)], 3, 1) for init in ("uniform", "glorot", "he")}
+    drawn["waves"] = random.initial_frequencies([(count, 0.1)], 3)
+    drawn["order"] = random.shuffled(count, 3, random.STREAM_SHUFFLE, 5)
+    assert {what: hashlib.sha256(values.tobytes()).hexdigest() for what, values in drawn.items()} == DRAWN
+
+
+def test_normal_numbers_are_those_of_box_and_muller():
+    count, stream = 100_000, random.STREAM_WEIGHTS + 1
+    drawn = random.initial_weight("he", [(count, 2, 1)], 3, 1)  # of deviation 1
+    turns = random.uniform(count, 3, stream)  # of the same words
+    radius = np.sqrt(-2 * np.log(1 - turns[::2]))
+    angle = 2 * np.pi * turns[1::2]
+    # the angle is rounded here, to 4.4e-16 at most, and the radius is at most 8.6
+    np.testing.assert_allclose(drawn[::2], radius * np.cos(angle), rtol=1e-15, atol=1e-14)
+    np.testing.assert_allclose(drawn[1::2], radius * np.sin(angle), rtol=1e-15, atol=1e-14)
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])

@@ -24,11 +24,12 @@ static const char *const names[] = {
     [NN_HAS_BASELINE] = "baseline",
 };
 
+#if defined(__x86_64__)
 /* Whether the processor has the matrix unit, and the system lets this process use it: that has to be asked for, as
  * its registers make a thread's state larger by 8 KB. */
 static int matrix_unit(void)
 {
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__linux__)
     const unsigned tiles = 1u << 24, bfloat16 = 1u << 22;
     const long ask_for_state = 0x1023, tile_data = 18;     /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
     unsigned a, b, c, d;
@@ -41,7 +42,6 @@ static int matrix_unit(void)
 
 static int supported(const char *name)
 {
-#if defined(__x86_64__)
     __builtin_cpu_init();
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
             && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
@@ -53,9 +53,11 @@ static int supported(const char *name)
         return avx512;
     if (strcmp(name, "amx") == 0)
         return avx512 && matrix_unit();
-#endif
     return strcmp(name, "baseline") == 0;
 }
+#else
+static int supported(const char *name) { return strcmp(name, "baseline") == 0; }
+#endif
 
 static int choose(void)
 {
