@@ -19,6 +19,9 @@ bash tests/check_core.sh --all
 echo "== the tests of the C core under the thread sanitizer"
 bash tests/check_races.sh
 
+echo "== the tests of the C core on AArch64, emulated"
+bash tests/check_arm.sh
+
 echo "== the oldest versions of what nn needs"
 bash tests/check_oldest.sh
 
