@@ -233,25 +233,35 @@ def test_a_killed_rank_leaves_no_process_behind(mpich, folder):
 FAILS = """
 import sys, nn.cli
 from nn import cluster
+from nn.train.loop import Training
 from nn.train.pack_engines import PackEngines
 from nn.utils import NnError
 
-compute = PackEngines.compute
-def fails(self, what, asks):
-    if cluster.current().rank == 1 and WHEN:
-        raise NnError("this rank is no more")
-    return compute(self, what, asks)
-PackEngines.compute = fails
+def failing(usual):
+    def fails(self, *arguments):
+        if cluster.current().rank == 1 and WHEN:
+            raise NnError("this rank is no more")
+        return usual(self, *arguments)
+    return fails
+
+KIND.METHOD = failing(KIND.METHOD)
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("when", ["True", "what == 'loss'"])
-def test_a_rank_that_fails_ends_all_with_its_line(mpich, folder, when):
+@pytest.mark.parametrize(
+    "method, when",
+    [
+        ("PackEngines.compute", "True"),
+        ("PackEngines.compute", "arguments[0] == 'loss'"),
+        ("Training._begin_refit", "self.net.seed == 2"),
+    ],
+)
+def test_a_rank_that_fails_ends_all_with_its_line(mpich, folder, method, when):
     """Others compute meanwhile, and what the networks have learned is asked for at the end of each."""
-    command = [*DATA, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, *DISTRIBUTE]
-    began = time.monotonic()
-    done = mpich.launch(3, sys.executable, "-c", FAILS.replace("WHEN", when), *command)
+    command = [*DATA, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--refit", *DISTRIBUTE]
+    began, program = time.monotonic(), FAILS.replace("KIND.METHOD", method).replace("WHEN", when)
+    done = mpich.launch(3, sys.executable, "-c", program, *command)
     assert done.returncode == 1 and time.monotonic() - began < 30
     assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
     assert not (folder / "m.bin").exists()

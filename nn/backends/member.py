@@ -3,8 +3,9 @@ engines of several places share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -78,24 +79,18 @@ class MemberEngine:
         return self._pack.predict([PackJob(self._member, data, rows)])[0]
 
 
-class FromOwner(Protocol):
-    """How all ranks come to have what only the owner of a network knows."""
-
-    def __call__(self, array: np.ndarray | None) -> np.ndarray | None:
-        """Return the owner's array (values,), None where nobody tells any more. array: None where this rank is not the
-        owner."""
-
-
 class RankMember:
     """The engine of a network that one of several ranks computes, its owner, as all of them see it.
 
-    All ranks call get and predict alike. What is set or kept is so on the owner alone.
+    What is set or kept is so on the owner alone. All ranks call predict alike, and get where `tells` is set.
     """
 
-    def __init__(self, engine: Engine, own: MemberEngine | None, from_owner: FromOwner):
-        """engine: any of this rank, for what is not of the network alone. own: that of the network, on its owner."""
+    def __init__(self, engine: Engine, own: MemberEngine | None, from_owner: Callable[[np.ndarray | None], np.ndarray]):
+        """engine: any of this rank, for what is not of the network alone. own: that of the network, on its owner.
+        from_owner: takes the owner's array (values,), of other ranks None, and returns it on all of them."""
         self._engine, self._own, self._from_owner = engine, own, from_owner
         self._last = np.zeros(0, engine.dtype)  # parameters that were set
+        self.tells = False  # whether vectors go to all ranks
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own or self._engine, name)
@@ -108,9 +103,12 @@ class RankMember:
             self._last = vector
 
     def get(self, what: str) -> np.ndarray:
-        """Return a copy of the network's vector, of what was set last where the owner does not tell."""
-        found = self._from_owner(None if self._own is None else self._own.get(what))
-        return self._last.copy() if found is None else found
+        """Return a copy of the network's vector; on other ranks than the owner's, unless it tells, the parameters that
+        were last set there."""
+        own = None if self._own is None else self._own.get(what)
+        if self.tells:
+            return self._from_owner(own)
+        return self._last.copy() if own is None else own
 
     def keep(self) -> None:
         """Keep a copy of the network's parameters."""

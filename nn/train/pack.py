@@ -154,6 +154,7 @@ class PackTraining:
     def _train(self, worker: ThreadPoolExecutor) -> None:
         """Answer what the trainings that have begun ask for, all of the same kind at a time, until none asks."""
         answers: dict[int, object] = {}
+        is_agreed = False  # how this ends is how it ends on all ranks
         try:
             while asks := self._asks(answers):
                 self._tell()
@@ -162,16 +163,24 @@ class PackTraining:
                     of_kind = {number: ask for number, ask in asks.items() if ask.what == what}
                     if of_kind:
                         answers |= self._answer(worker, what, of_kind)
-        except (Stopped, NotFinite):  # on all ranks
-            raise
-        except BaseException:
-            self._ranks.part()
+            is_agreed = True
+        except (Stopped, NotFinite):
+            is_agreed = True
             raise
         finally:
             for steps in self._steps.values():
                 steps.close()
             self._steps.clear()
+            if is_agreed:
+                self._take_parameters()
         self._tell()
+
+    def _take_parameters(self) -> None:
+        """Bring to all ranks the parameters that the networks' owners have trained."""
+        if self._ranks.size > 1:
+            with self._ranks.telling():
+                for training in self.members.trainings.values():
+                    training.net.take_parameters()
 
     def _asks(self, answers: dict[int, object]) -> dict[int, Ask]:
         """Return what each training asks for next, given the answers to the last. Raises Stopped when all have ended
@@ -287,8 +296,9 @@ class PackTraining:
         return self._ranks.group.gather(self.checkpoint.due(done, self.options.epochs))[0]
 
     def _save(self) -> None:
-        for training in self.members.left().values():
-            training.save()
+        with self._ranks.telling():
+            for training in self.members.left().values():
+                training.save()
         if self._ranks.group.rank == 0:
             self.checkpoint.write()
 

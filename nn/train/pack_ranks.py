@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,8 @@ class PackRanks:
 
     def __init__(self, rank_group: RankGroup, count: int, dtype: str):
         """dtype: of vectors and outputs."""
-        self.group, self._dtype, self._is_apart = rank_group, np.dtype(dtype), False
+        self.group, self._dtype = rank_group, np.dtype(dtype)
+        self._members: list[RankMember] = []
         self._said: list = []  # what each rank told last
         numbers = range(count)
         self._owners = [rank for rank in range(rank_group.size) for _ in numbers[rank_group.share(count, rank)]]
@@ -49,16 +51,23 @@ class PackRanks:
         """Return the engine of a network as all ranks see it; engine, own: see RankMember."""
         if self.size == 1:
             return own
-        return RankMember(engine, own, partial(self._from_owner, number))
+        self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
+        return self._members[-1]
 
-    def part(self) -> None:
-        """Tell the others nothing from now on: this rank has met with an error that they may not meet with."""
-        self._is_apart = True
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let all ranks get the networks' vectors from their owners in the block, which all of them enter. Elsewhere a
+        rank that meets with an error, and brings its trainings to their ends, would wait for others."""
+        for member in self._members:
+            member.tells = True
+        try:
+            yield
+        finally:
+            for member in self._members:
+                member.tells = False
 
-    def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray | None:
-        """Return an array (values,) of the owner of a network; None where ranks have parted. Raises NnError."""
-        if self._is_apart:
-            return array
+    def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray:
+        """Return an array (values,) of the owner of a network; None: this rank is not. Raises NnError."""
         return self._gathered(np.zeros(0, self._dtype) if array is None else array)[self._owners[number]]
 
     def _gathered(self, array: np.ndarray) -> list[np.ndarray]:
