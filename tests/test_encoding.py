@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from nn.data import column_types
-from nn.data.encoding import ONE_HOT, RARE, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TableStatistics
+from nn.data.encoders import ONE_HOT, RARE, CategoryEncoder, DateEncoder, NumberEncoder
+from nn.data.encoding import Encoding, TableStatistics
 from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
 from nn.data.table_rows import TableRows
 from nn.layers import parse

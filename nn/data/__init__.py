@@ -11,10 +11,10 @@ csv_pieces reads a large file by several threads. column_table is what formats o
 typed columns share: column_blocks says what their fields are (arrow_blocks for those of Arrow), column_reader makes a
 Table of them; digest is that of the columns that were read. column_types decides what a column is read as, table_rows
 are rows of more than numbers. The training rows give the constants of scaling (numbers alone) or of encoding, by way
-of statistics; written reads numbers and
-dates as people write them; giveaways are columns that tell the target alone. memory is the budget of --memory. splits
+of statistics; encoders has the encoder of each kind of column, written_encoders those of numbers and dates as people
+write them, which written reads; giveaways are columns that tell the target alone. memory is the budget of --memory. splits
 says which rows are trained on.
-To add: a kind of column is a class in encoding (and in kinds, if it is read in another way), a file format a class
+To add: a kind of column is a class in encoders (and in kinds, if it is read in another way), a file format a class
 (table_files.TableFiles) and a line in FORMATS.
 
 Imports: utils, nn_aux, core, layers. Imported by: files, ds, nn, test, train, terminal, study, commands.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..utils import DataError
-from .encoding import RARE
+from .encoders import RARE
 from .kinds import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows

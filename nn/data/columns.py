@@ -15,7 +15,7 @@ from ..utils import DataError, UsageError, closest
 from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
 from .dataset import ROLES, ColumnChoices, Dataset, Schema
 from .digest import columns_digest
-from .encoding import are_decimals
+from .encoders import are_decimals
 from .frame_table import FrameTable
 from .kinds import ClassName, Number, TargetNumber, is_number
 from .source import absolute

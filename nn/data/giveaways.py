@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .dataset import Dataset
-from .encoding import RARE
+from .encoders import RARE
 from .table_rows import TableRows
 
 _LOOK_ROWS = 1000  # which rule out nearly all columns

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...data.encoding import CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
+from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
+from ...data.encoding import Encoding
 from ...data.table_files import TRUTHS
 from ...layers import InputColumn
 from ...utils import UsageError

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.encoding import CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
+from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
+from ...data.encoding import Encoding
 from ...data.scaling import Scaling
 from ...data.statistics import DAY, YEAR
 from ...data.table_files import GAPS, TRUTHS
