@@ -27,6 +27,7 @@ from support.networks import (
 
 import nn
 from nn.files.export import c_text
+from nn.files.export.columns import EXPORTED
 from nn.nn_aux import ACTIVATIONS
 
 SPECS = [spec for spec in [*ALONE, *STACKS] if spec.partition(",")[0] not in TABLES]
@@ -131,6 +132,11 @@ def test_tables_with_every_kind_of_column(target, flags, tables, folder):
     old, new = tables(target)
     trained(folder, old, *flags)
     check_program(folder, new)
+
+
+def test_these_tables_have_every_kind_of_column_that_is_exported(tables, folder):
+    trained(folder, tables("two")[0])
+    assert {encoder.kind for encoder in nn.Network.load(folder / "m.bin").encoding.encoders} == set(EXPORTED)
 
 
 @pytest.mark.parametrize("flags", [[], ["--number_embedding", "waves4"], ["--networks", "2"]])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import nn
-from nn.data import column_blocks, formats, kinds, scaling, table_files
+from nn.data import column_blocks, encoders, formats, kinds, scaling, table_files
+from nn.data.encoding import ENCODERS
 from nn.data.formats import FORMATS
 from nn.data.kinds import ClassName, Number, TargetNumber
 from nn.data.table_files import Fields, RowIndex
@@ -22,6 +23,7 @@ INTERFACES = [
     *((table_files.TableFiles, known.table) for known in TABLES),
     *((kinds.ColumnKind, kind) for kind in (Number, TargetNumber, ClassName)),
     (kinds.Encoder, scaling.Scaling),
+    *((encoders.ColumnEncoder, encoder) for encoder in ENCODERS.values()),
     *((column_blocks.ColumnBlock, block) for block in BLOCKS),
 ]
 

@@ -12,8 +12,8 @@ typed columns share: column_blocks says what their fields are (arrow_blocks for 
 Table of them; digest is that of the columns that were read. column_types decides what a column is read as, table_rows
 are rows of more than numbers. The training rows give the constants of scaling (numbers alone) or of encoding, by way
 of statistics; encoders has the encoder of each kind of column, written_encoders those of numbers and dates as people
-write them, which written reads; giveaways are columns that tell the target alone. memory is the budget of --memory. splits
-says which rows are trained on.
+write them, which written reads; giveaways are columns that tell the target alone. memory is the budget of --memory.
+splits says which rows are trained on.
 To add: a kind of column is a class in encoders (and in kinds, if it is read in another way), a file format a class
 (table_files.TableFiles) and a line in FORMATS.
 

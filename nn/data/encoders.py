@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from ..layers import InputColumn
-from ..nn_aux import SCALING_ALIASES, NumberEmbedding
+from ..nn_aux import MOST_WAVES, SCALING_ALIASES, NumberEmbedding
 from .scaling import constants
-from .statistics import DateStatistics, NumberStatistics, TextStatistics, phase
+from .statistics import CYCLES, DateStatistics, NumberStatistics, TextStatistics, phase
 from .table_files import TRUTHS
 
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
@@ -36,17 +36,20 @@ class ColumnEncoder(Protocol):
     def inputs(self) -> list[InputColumn]:
         """Return what the network's first layer gets of the column."""
 
-    def encode(self, values: np.ndarray, words: list[str] | None) -> list[np.ndarray]:
+    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
         """Return an array for each of `inputs`: float64 numbers (nan: a gap), or unsigned codes.
 
         values: numbers, dates or codes, which count `words`.
         """
 
-    def unknown(self, values: np.ndarray, words: list[str] | None) -> float:
+    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         """Return the share of values that are gaps or that training has not seen."""
 
     def summary(self) -> str:
         """Return what people are told beside the column's name; may be empty."""
+
+    def check(self) -> None:
+        """Raise ValueError for fields, as a model file may have them, that cannot be; numbers are known as finite."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +96,13 @@ class NumberEncoder:
             return [InputColumn("number", **more)]
         return [InputColumn("gap", fill=float(self._scaled(np.array([self.median]))[0]), **more)]
 
-    def encode(self, values: np.ndarray, words=None) -> list[np.ndarray]:
+    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
         values = values.astype(np.float64)
         if not self.unknown_share:
             values = np.where(np.isnan(values), self.median, values)
         return [self._scaled(values)]
 
-    def unknown(self, values: np.ndarray, words=None) -> float:
+    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         return float(np.isnan(values).mean())
 
     def summary(self) -> str:
@@ -108,10 +111,21 @@ class NumberEncoder:
         waves = f"{self.waves} waves" if self.waves else ""
         return ", ".join(filter(None, (gaps, pieces, waves)))
 
+    def check(self) -> None:
+        if not _ascend(self.edges):
+            raise ValueError("edges")
+        if type(self.waves) is not int or not 0 <= self.waves <= MOST_WAVES or self.deviation <= 0:
+            raise ValueError("waves")
+
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         if not self.scale:
             return np.where(np.isnan(values), np.nan, 0.0)
         return (values - self.shift) / self.scale
+
+
+def _ascend(edges: list) -> bool:
+    numbers = [edge for edge in edges if isinstance(edge, (int, float)) and math.isfinite(edge)]
+    return len(numbers) == len(edges) != 1 and all(a < b for a, b in zip(edges, edges[1:], strict=False))
 
 
 @dataclass(frozen=True)
@@ -125,17 +139,20 @@ class TruthEncoder:
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
 
-    def encode(self, values: np.ndarray, words: list[str]) -> list[np.ndarray]:
+    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
         known = [TRUTHS.get(word.lower(), math.nan) for word in words]
         truths = np.array([*known, math.nan])[values]  # code -1, a gap, is the last
         return [np.where(np.isnan(truths), self.share, truths)]
 
-    def unknown(self, values: np.ndarray, words: list[str]) -> float:
+    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         known = np.array([*(word.lower() in TRUTHS for word in words), False])
         return float(1 - known[values].mean())
 
     def summary(self) -> str:
         return ""
+
+    def check(self) -> None:
+        """Accept any share."""
 
 
 @dataclass(frozen=True)
@@ -180,16 +197,25 @@ class CategoryEncoder:
             return [InputColumn("embedding", values=self.slots, width=self.width)]
         return [InputColumn("onehot", values=self.slots)]
 
-    def encode(self, values: np.ndarray, words: list[str]) -> list[np.ndarray]:
+    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
         return [self._codes(words)[values].astype(smallest_code(self.slots + 1))]
 
-    def unknown(self, values: np.ndarray, words: list[str]) -> float:
+    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         known = self._places()
         is_unknown = np.array([*(_found(known, word) is None for word in words), True])
         return float(is_unknown[values].mean()) if len(values) else 0.0
 
     def summary(self) -> str:
         return f"{self.slots} values" + (f" as {self.width} inputs" if self.width else "")
+
+    def check(self) -> None:
+        texts = all(value is None or isinstance(value, str) for value in self.values)
+        if not texts or len(set(self.values)) < len(self.values) or not self.slots:
+            raise ValueError("values")
+        if self.decimals not in (True, False):
+            raise ValueError("decimals")
+        if not (isinstance(self.width, int) and 0 <= self.width <= MOST_WIDTH and self.shared in (0, 1)):
+            raise ValueError("width")
 
     def spellings(self) -> list[str]:
         """Return the words that are found among the values; other decimals are found by their shortest form."""
@@ -239,7 +265,7 @@ class DateEncoder:
         trend = InputColumn("gap") if self.unknown_share else InputColumn("number")
         return [trend] + [InputColumn("number")] * (2 * len(self.cycles))
 
-    def encode(self, values: np.ndarray, words=None) -> list[np.ndarray]:
+    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
         gaps = np.isnan(values)
         seconds = np.where(gaps, self.shift, values)
         trend = (seconds - self.shift) / self.scale if self.scale else np.zeros(len(seconds))
@@ -249,11 +275,15 @@ class DateEncoder:
         waves = [np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos)]
         return [trend, *waves]
 
-    def unknown(self, values: np.ndarray, words=None) -> float:
+    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         return float(np.isnan(values).mean())
 
     def summary(self) -> str:
         return ", ".join(["trend", *self.cycles])
+
+    def check(self) -> None:
+        if not set(self.cycles) <= set(CYCLES):
+            raise ValueError("cycles")
 
 
 def are_decimals(encoder: ColumnEncoder) -> bool:

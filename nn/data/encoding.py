@@ -9,17 +9,15 @@ inputs of them (InputColumn in layers.py): codes stay codes until a batch is com
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from ..core.records import record_type
 from ..layers import InputColumn
-from ..nn_aux import MOST_WAVES, NumberEmbedding
+from ..nn_aux import NumberEmbedding
 from ..utils import DataError, log
-from . import written
 from .encoders import (
-    MOST_WIDTH,
     CategoryEncoder,
     ColumnEncoder,
     DateEncoder,
@@ -223,57 +221,25 @@ def _plain_of(values: dict, encoders: tuple[ColumnEncoder, ...]) -> bool:
     return bool(plain)
 
 
-_WAYS = {WrittenNumberEncoder.kind: written.NUMBERS, WrittenDateEncoder.kind: written.DATES}
 _OF_WAVES = ("waves", "deviation")  # fields that came later: files without waves stay as they were
 
 
 def _fields_of(encoder: ColumnEncoder) -> dict:
-    fields = vars(encoder)
-    later = {"decimals"} if not fields.get("decimals") else set()
-    later |= set(_OF_WAVES) if not fields.get("waves") else set()
-    return {name: fields[name] for name in fields if name not in later}
+    values = vars(encoder)
+    later = {"decimals"} if not values.get("decimals") else set()
+    later |= set(_OF_WAVES) if not values.get("waves") else set()
+    return {name: value for name, value in values.items() if name not in later}
 
 
 def _encoder_of(values: dict) -> ColumnEncoder:
     """Return an encoder of its kind and fields. Raises KeyError, TypeError or ValueError for others."""
     encoder = ENCODERS[values.pop("kind")](**values)
-    for name, value in vars(encoder).items():
-        numbers = name in ("shift", "scale", "median", "share", "unknown_share", "deviation")
-        if numbers and not (isinstance(value, (int, float)) and math.isfinite(value)):
-            raise ValueError(name)
-    if isinstance(encoder, CategoryEncoder):
-        texts = all(value is None or isinstance(value, str) for value in encoder.values)
-        if not texts or len(set(encoder.values)) < len(encoder.values) or not encoder.slots:
-            raise ValueError("values")
-        if encoder.decimals not in (True, False):
-            raise ValueError("decimals")
-        if not (isinstance(encoder.width, int) and 0 <= encoder.width <= MOST_WIDTH and encoder.shared in (0, 1)):
-            raise ValueError("width")
-    if isinstance(encoder, NumberEncoder):
-        _check_number(encoder)
-    if encoder.kind in _WAYS:
-        _check_way(encoder)
-    if isinstance(encoder, DateEncoder) and not set(encoder.cycles) <= {"year", "week", "day"}:
-        raise ValueError("cycles")
+    for constant in (field.name for field in fields(encoder) if field.type == "float"):
+        number = getattr(encoder, constant)
+        if not (isinstance(number, (int, float)) and math.isfinite(number)):
+            raise ValueError(constant)
+    encoder.check()
     return encoder
-
-
-def _check_way(encoder: WrittenNumberEncoder | WrittenDateEncoder) -> None:
-    signs = getattr(encoder, "before", ""), getattr(encoder, "behind", "")
-    if encoder.way not in _WAYS[encoder.kind] or not all(isinstance(sign, str) for sign in signs):
-        raise ValueError("way")
-
-
-def _check_number(encoder: NumberEncoder) -> None:
-    if not _ascend(encoder.edges):
-        raise ValueError("edges")
-    if type(encoder.waves) is not int or not 0 <= encoder.waves <= MOST_WAVES or encoder.deviation <= 0:
-        raise ValueError("waves")
-
-
-def _ascend(edges: list) -> bool:
-    numbers = [edge for edge in edges if isinstance(edge, (int, float)) and math.isfinite(edge)]
-    return len(numbers) == len(edges) != 1 and all(a < b for a, b in zip(edges, edges[1:], strict=False))
 
 
 def _code_bytes(column: InputColumn) -> int:

@@ -13,6 +13,7 @@ SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
 PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and the fewest rows of each
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
+CYCLES = ("year", "week", "day")  # of dates
 
 
 class NumberStatistics:
@@ -94,7 +95,7 @@ class DateStatistics:
 
     def __init__(self):
         self.moments, self.rows, self.gaps = StreamedMoments(), 0, 0
-        self._seen = {"year": set(), "week": set(), "day": set()}
+        self._seen = {cycle: set() for cycle in CYCLES}
 
     def add(self, seconds: np.ndarray) -> None:
         """Take in the next rows."""

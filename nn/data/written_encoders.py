@@ -1,4 +1,7 @@
-"""The encoders of columns of words that are numbers or dates as people write them."""
+"""The encoders of columns of words that are numbers or dates as people write them.
+
+Both read words and turn them into values (_Written); from there on they are the encoders of numbers and of dates.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,38 @@ from .encoders import ColumnEncoder, DateEncoder, NumberEncoder
 from .statistics import DateStatistics, NumberStatistics, TextStatistics
 
 
+class _Written:
+    """What both share, in front of the encoder of their values; words that are written in another way become gaps.
+
+    ways: the values that `way` may have.
+    """
+
+    reads = "text"
+    way: str
+    ways: tuple[str, ...]
+
+    def value_of(self, word: str) -> float | None:
+        """Return the value of a word; None for a word that is written in another way."""
+        raise NotImplementedError
+
+    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
+        return super().encode(self._values(values, words))
+
+    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
+        return super().unknown(self._values(values, words))
+
+    def check(self) -> None:
+        super().check()
+        if self.way not in self.ways:
+            raise ValueError("way")
+
+    def _values(self, codes: np.ndarray, words: list[str]) -> np.ndarray:
+        return np.array(written.values_of(words, self.value_of))[codes]
+
+
 @dataclass(frozen=True)
-class WrittenNumberEncoder(NumberEncoder):
-    """A column of words that are numbers as people write them, $1,234.50 or 12 %. Other words become gaps later.
+class WrittenNumberEncoder(_Written, NumberEncoder):
+    """A column of words that are numbers as people write them, $1,234.50 or 12 %.
 
     way: see written.NUMBERS; before, behind: the signs around each number.
     """
@@ -23,60 +55,57 @@ class WrittenNumberEncoder(NumberEncoder):
     before: str = ""
     behind: str = ""
     kind = "written number"
-    reads = "text"
+    ways = written.NUMBERS
 
-    def encode(self, values: np.ndarray, words: list[str]) -> list[np.ndarray]:
-        return super().encode(self._numbers(values, words))
+    def value_of(self, word: str) -> float | None:
+        return written.number_of(word, self.way, (self.before, self.behind))
 
-    def unknown(self, values: np.ndarray, words: list[str]) -> float:
-        return super().unknown(self._numbers(values, words))
+    def check(self) -> None:
+        super().check()
+        if not isinstance(self.before, str) or not isinstance(self.behind, str):
+            raise ValueError("signs")
 
     def summary(self) -> str:
         return ", ".join(filter(None, (f"{self.before}{self.way}{self.behind}", super().summary())))
 
-    def _numbers(self, values: np.ndarray, words: list[str]) -> np.ndarray:
-        signs = self.before, self.behind
-        return np.array(written.values_of(words, written.number_of, self.way, signs))[values]
-
 
 @dataclass(frozen=True)
-class WrittenDateEncoder(DateEncoder):
-    """A column of words that are dates as people write them, 12/31/2019. Other words become gaps later.
+class WrittenDateEncoder(_Written, DateEncoder):
+    """A column of words that are dates as people write them, 12/31/2019.
 
     way: see written.DATES.
     """
 
     way: str = written.DATES[0]
     kind = "written date"
-    reads = "text"
+    ways = written.DATES
 
-    def encode(self, values: np.ndarray, words: list[str]) -> list[np.ndarray]:
-        return super().encode(self._seconds(values, words))
-
-    def unknown(self, values: np.ndarray, words: list[str]) -> float:
-        return super().unknown(self._seconds(values, words))
+    def value_of(self, word: str) -> float | None:
+        return written.date_of(word, self.way)
 
     def summary(self) -> str:
         return f"{self.way}, {super().summary()}"
-
-    def _seconds(self, values: np.ndarray, words: list[str]) -> np.ndarray:
-        return np.array(written.values_of(words, written.date_of, self.way))[values]
 
 
 def written_encoder(
     found: TextStatistics, scaling: str, embedding: NumberEmbedding | None, name: str
 ) -> ColumnEncoder | None:
     """Return the encoder of a column whose words are numbers or dates as people write them; None for other words."""
-    counts = found.counts()
-    words, times = list(counts), [*counts.values(), found.gaps]
+    words = list(found.counts())
     if how := written.way_of_numbers(words):
         numbers = NumberStatistics()
-        numbers.add(np.repeat(written.values_of(words, written.number_of, *how), times))
+        numbers.add(_values_of_rows(found, written.number_of, *how))
         way, (before, behind) = how
         encoder = WrittenNumberEncoder.fit(numbers, scaling, embedding, name)
         return replace(encoder, way=way, before=before, behind=behind)
     if way := written.way_of_dates(words):
         dates = DateStatistics()
-        dates.add(np.repeat(written.values_of(words, written.date_of, way), times))
+        dates.add(_values_of_rows(found, written.date_of, way))
         return replace(WrittenDateEncoder.fit(dates), way=way)
     return None
+
+
+def _values_of_rows(found: TextStatistics, value_of, *how) -> np.ndarray:
+    """Return value_of(word, *how) as often as rows have the word, and nan as often as they have a gap."""
+    counts = found.counts()
+    return np.repeat(written.values_of(counts, value_of, *how), [*counts.values(), found.gaps])

@@ -9,6 +9,7 @@ import numpy as np
 from ...data.kinds import is_coarse
 from ...utils import UsageError
 
+EXPORTED = ("number", "yes/no", "category", "date")  # kinds of columns that the formats can encode
 UNSEEN = "\0"  # a word that no column of text has
 _REACH = 3.0  # standard deviations from the mean in which the values of a column are taken to lie
 
@@ -18,7 +19,7 @@ def check_columns(net, path) -> None:
     numbers and dates that are written in words."""
     for member in net.members:
         for index, encoder in enumerate(member.encoding.encoders if member.encoding else ()):
-            if encoder.kind.startswith("written"):
+            if encoder.kind not in EXPORTED:
                 raise UsageError(
                     f"{path}: column {member.encoding.name(index)} holds {encoder.kind}s ({encoder.summary()}), "
                     f"expected plain ones; write them as 1234.5 or 2024-12-31 and train again, or --drop the column"
