@@ -4,18 +4,23 @@
      bytes  ├► npz, image_files ─────► arrays ─┘                   └► stream ─► row_windows (rows stay in the files)
             └► arrow_table, sqlite_table, frame_table ─► column_table: column_blocks ─► column_reader ─► table
 
-loading goes the whole way, and ds.py is its door; model_data goes it with the schema of a model. formats recognises a
-file and names its reader; table_files is the border that table formats keep to; kinds says how the fields of a column
-are read. csv_table is made of csv_head, the first lines, and csv_reader, the rows;
-csv_pieces reads a large file by several threads. column_table is what formats of
-typed columns share: column_blocks says what their fields are (arrow_blocks for those of Arrow), column_reader makes a
-Table of them; digest is that of the columns that were read. column_types decides what a column is read as, table_rows
-are rows of more than numbers. The training rows give the constants of scaling (numbers alone) or of encoding, by way
-of statistics; encoders has the encoder of each kind of column, written_encoders those of numbers and dates as people
-write them, which written reads; giveaways are columns that tell the target alone. memory is the budget of --memory.
-splits says which rows are trained on.
-To add: a kind of column is a class in encoders (and in kinds, if it is read in another way), a file format a class
-(table_files.TableFiles) and a line in FORMATS.
+    loading.py      goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
+    formats.py      FORMATS: how a file is recognised, and its reader; source.py: its bytes
+    table_files.py  what a reader of tables offers; kinds.py: the types that it stores fields as
+    csv_table.py    CSV: csv_head.py the first lines, csv_reader.py the rows, csv_pieces.py a large file by threads
+    column_table.py formats of typed columns: column_blocks.py what their fields are (arrow_blocks.py those of Arrow),
+                    column_reader.py their Table, digest.py
+    columns.py      the columns of a table; column_lookup.py: which are meant; column_types.py: what each is read as, and
+                    which tell nothing; giveaways.py: which tell the target alone
+    targets.py      the task, the classes and the values of the targets
+    encoding.py     columns -> inputs of a network: encoders.py has an encoder for each kind of column,
+                    written_encoders.py those of numbers and dates as people write them (written.py)
+    statistics.py   what the training rows tell an encoder; scaling.py: and a table of plain numbers
+    table_rows.py   rows of more than numbers
+    memory.py       the budget of --memory, which says how many rows of a stream row_windows has in memory
+    splits.py       which rows are trained on
+
+To add a kind of column or a file format: docs/developing.md, «To add».
 
 Imports: utils, nn_aux, core, layers. Imported by: files, ds, nn, test, train, terminal, study, commands.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +10,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..utils import DataError, UsageError, closest
+from ..utils import DataError, UsageError
+from .column_lookup import (
+    GLANCE_ROWS,
+    column_mismatch,
+    columns_asked_for,
+    feature_columns,
+    role_columns,
+    split_names,
+    target_columns,
+)
 from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
-from .dataset import ROLES, ColumnChoices, Dataset, Schema
+from .dataset import Dataset, Schema
 from .digest import columns_digest
 from .encoders import are_decimals
 from .frame_table import FrameTable
@@ -26,7 +34,6 @@ from .targets import Targets, dataset_of, resolve
 
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 _MOST_TOLD = 20  # columns in a message
-_GLANCE_ROWS = 1000  # enough to see that a table is not all numbers, nearly always
 
 Result = TypeVar("Result")
 
@@ -59,15 +66,15 @@ class Columns:
     @classmethod
     def choose(cls, files: TableFiles, schema: Schema, labelled: bool) -> Columns:
         """Return the columns that a schema asks for. Raises DataError, UsageError."""
-        targets = _target_columns(files, schema, labelled)
+        targets = target_columns(files, schema, labelled)
         choices = schema.choices
-        dropped = set(_columns_asked_for(files, "drop", choices.drop))
-        ids = tuple(_columns_asked_for(files, "id", choices.id))
-        roles = _role_columns(files, schema)
-        features = _feature_columns(files, targets, schema, dropped | set(ids) | {column for _, column in roles})
+        dropped = set(columns_asked_for(files, "drop", choices.drop))
+        ids = tuple(columns_asked_for(files, "id", choices.id))
+        roles = role_columns(files, schema)
+        features = feature_columns(files, targets, schema, dropped | set(ids) | {column for _, column in roles})
         known = schema.of_model or schema.pixels
         if known and schema.width is not None and len(features) != schema.width:
-            raise DataError(_column_mismatch(files, len(features), schema))
+            raise DataError(column_mismatch(files, len(features), schema))
         if not features:
             if dropped:
                 raise DataError(f"{files.path}: no input columns left, expected one or more; drop fewer with --drop")
@@ -138,7 +145,7 @@ class Columns:
     def _guessed(self) -> Columns | None:
         """Return the columns as what the first rows look like; None if that does not tell."""
         missing = self._gap_words()
-        facts = self.files.facts(missing, _GLANCE_ROWS)
+        facts = self.files.facts(missing, GLANCE_ROWS)
         if not self._choices() and not self.schema.choices.missing and self._is_plain(facts):
             return self
         try:
@@ -158,7 +165,7 @@ class Columns:
         kinds = (("categories", "text"), ("numbers", "number"), ("dates", "date"))
         chosen: dict[int, str] = {}
         for flag, reads in kinds:
-            for column in _columns_asked_for(self.files, flag, getattr(asked, flag)):
+            for column in columns_asked_for(self.files, flag, getattr(asked, flag)):
                 if column in chosen:
                     raise UsageError(f"--{flag}: {self.files.column(column)} is given two kinds; name it once")
                 chosen[column] = reads
@@ -235,7 +242,7 @@ class Columns:
 
     def _with_roles(self) -> Columns:
         """Return the columns knowing what times and groups are, as the first rows tell."""
-        facts, roles = self.files.facts(self._gap_words(), _GLANCE_ROWS), dict(self.roles)
+        facts, roles = self.files.facts(self._gap_words(), GLANCE_ROWS), dict(self.roles)
         found = self
         if "time" in roles and facts[roles["time"]].dates > facts[roles["time"]].numbers:
             found = replace(found, time_reads="date")
@@ -382,7 +389,7 @@ class Columns:
             return
         if not self.left_out or len(self.features) + len(self.left_out) != width:
             found = len(self.features) if self.schema.target is not None else self.files.columns
-            raise DataError(_column_mismatch(self.files, found, self.schema))
+            raise DataError(column_mismatch(self.files, found, self.schema))
         reasons = ", ".join(f"{self._plain_name(column)} ({why})" for column, why in self.left_out)
         raise DataError(
             f"{self.files.path}: {len(self.features)} columns are inputs, expected {width}; left out: {reasons}; begin "
@@ -455,145 +462,9 @@ def any_gap(table: Table) -> bool:
     return bool(is_gap.any())
 
 
-def split_names(text: str | None) -> list[str]:
-    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV."""
-    if text is None:
-        return []
-    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True), [])]
-
-
-def named_columns(target: str | int | None, choices: ColumnChoices) -> frozenset[str]:
-    """Return the words by which a person asks for columns: names, or indices."""
-    flags = ("categories", "numbers", "dates", "drop", "id", *ROLES)
-    asked = [str(text) for text in (target, *(getattr(choices, flag) for flag in flags)) if text is not None]
-    return frozenset(word for text in asked for word in (text, *split_names(text)))
-
-
 def _now(columns: list[str] | None, targets: list[str] | None) -> list[int] | None:
     """Return the columns whose values the targets have ahead, as their names say (see Dataset.now)."""
     ahead = [_AHEAD.fullmatch(target) for target in targets or []]
     if not ahead or not all(match and match[1] in columns for match in ahead):
         return None
     return [columns.index(match[1]) for match in ahead]
-
-
-def _target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[int]:
-    """Return the target columns: as asked for, by the model's names, or the last one or last ones."""
-    if schema.targets == []:
-        return []
-    if schema.target is not None:
-        return _columns_asked_for(files, "target", str(schema.target))
-    names, inputs, outputs = files.names, schema.width, schema.outputs
-    if names and schema.targets and all(name in names for name in schema.targets):
-        return [names.index(name) for name in schema.targets]
-    if names and schema.columns and all(name in names for name in schema.columns):
-        rest = [c for c, name in enumerate(names) if name not in schema.columns]
-        if len(rest) in (1, outputs) or not labelled:
-            return rest if len(rest) in (1, outputs) else []
-    fits = inputs is not None and files.columns - inputs in (1, outputs, 1 if labelled else 0)
-    if inputs is not None and (fits or schema.of_model or schema.pixels):
-        inputs += len(schema.left_out)
-        if files.columns == inputs and not labelled:
-            return []
-        if files.columns != inputs + 1 and (outputs is None or files.columns != inputs + outputs):
-            raise DataError(_column_mismatch(files, files.columns, schema))
-        return list(range(inputs, files.columns))
-    if files.columns < 2:
-        raise DataError(f"{files.path}: 1 column, expected features and a target, separated by commas; add columns")
-    return [_last_filled(files)]
-
-
-def _last_filled(files: TableFiles) -> int:
-    """Return the last column but those behind separators at the ends of rows, which have neither a name nor a value."""
-    last = files.columns - 1
-    first = files.first_row
-    if not (files.names and files.names[last]) and (last >= len(first) or first[last] in GAPS):
-        facts = files.facts(GAPS, _GLANCE_ROWS)
-        filled = (c for c, found in enumerate(facts) if found.gaps < found.rows or (files.names and files.names[c]))
-        last = max(filled, default=last)
-    return last
-
-
-def _columns_asked_for(files: TableFiles, flag: str, text: str | None) -> list[int]:
-    """Return the columns that a flag names, in its order."""
-    if text is None:
-        return []
-    names = files.names or []
-    words = [text] if text in names else split_names(text)
-    chosen = [names.index(word) if word in names else _column_number(files, flag, word) for word in words]
-    for word, column in zip(words, chosen, strict=True):
-        if names.count(word) > 1:
-            raise UsageError(f"{files.path}: --{flag} {word}: {names.count(word)} columns have this name; use an index")
-        if chosen.count(column) > 1:
-            raise UsageError(f"{files.path}: --{flag} {text}: {files.column(column)} is listed twice; list it once")
-    return chosen
-
-
-def _role_columns(files: TableFiles, schema: Schema) -> tuple[tuple[str, int], ...]:
-    """Return the columns of weights, groups and times; a file that a model is used on need not have them."""
-    found = []
-    for role in ROLES:
-        asked = getattr(schema.choices, role)
-        if asked is None or (schema.of_model and files.names and asked not in files.names and not _is_index(asked)):
-            continue
-        columns = _columns_asked_for(files, role, asked)
-        if schema.pixels:
-            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
-        if len(columns) > 1:
-            raise UsageError(f"--{role} {asked}: {len(columns)} columns, expected one")
-        found.append((role, columns[0]))
-    return tuple(found)
-
-
-def _is_index(text: str) -> bool:
-    return text.lstrip("-").isdigit()
-
-
-def _column_number(files: TableFiles, flag: str, word: str) -> int:
-    try:
-        index = int(word)
-    except ValueError:
-        similar = closest(word, files.names or [])
-        advice = f"did you mean {similar}?" if similar else "use a name from the header or an index from 0"
-        known = "" if files.names else " (the file has no header)"
-        raise UsageError(f"{files.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
-    if not -files.columns <= index < files.columns:
-        raise UsageError(
-            f"{files.path}: --{flag} {word}: the file has {files.columns} columns, expected an index from "
-            f"{-files.columns} to {files.columns - 1}"
-        )
-    return index % files.columns
-
-
-def _feature_columns(files: TableFiles, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
-    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets."""
-    names = schema.columns
-    rest = [c for c in range(files.columns) if c not in set(targets)]
-    kept = [c for c in rest if c not in schema.left_out]
-    if files.names and names and [files.names[c] for c in kept] == names:  # as in training: names may come twice
-        return kept
-    if not (files.names and names) or len(set(names)) < len(names):
-        gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
-        return [c for c in rest if c not in gone]
-    place = {files.names[c]: c for c in reversed(rest)}
-    beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
-    for name in names:
-        if name not in place:
-            raise DataError(
-                f"{files.path}: no column {name}{beside}, expected every column that the model was trained on; "
-                f"add it{cure}"
-            )
-    return [place[name] for name in names]
-
-
-def _column_mismatch(files: TableFiles, found: int, schema: Schema) -> str:
-    inputs, outputs = schema.width, schema.outputs
-    expected = f"{inputs + 1} ({inputs} inputs and a target)"
-    if outputs is not None and outputs > 1:
-        expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
-    if found != files.columns:  # the targets were chosen apart
-        return (
-            f"{files.path}: {found} columns besides the target, expected {inputs}, one per input of the "
-            f"network; check --layers, the model and --target"
-        )
-    return f"{files.path}: {found} columns, expected {expected}; check --layers, the model and --target"

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .columns import Columns, named_columns
+from .column_lookup import named_columns
+from .columns import Columns
 from .dataset import Dataset, Schema
 from .formats import FORMATS, Format, recognise
 from .frame_table import FrameTable, open_frame

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.columns import split_names
+from ...data.column_lookup import split_names
 from ...data.table_files import GAPS
 from ...layers import input_shape
 from ...utils import UsageError, atomic_file

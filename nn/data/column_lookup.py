@@ -1,0 +1,150 @@
+"""Which columns of a file are meant: by the words of a person, by a model's names, or by their places.
+
+The features and targets of a file that a model is used on are found here, in whatever order the file has them.
+"""
+
+from __future__ import annotations
+
+import csv
+
+from ..utils import DataError, UsageError, closest
+from .dataset import ROLES, ColumnChoices, Schema
+from .table_files import GAPS, TableFiles
+
+GLANCE_ROWS = 1000  # enough to see that a table is not all numbers, nearly always
+
+
+def split_names(text: str | None) -> list[str]:
+    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV."""
+    if text is None:
+        return []
+    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def named_columns(target: str | int | None, choices: ColumnChoices) -> frozenset[str]:
+    """Return the words by which a person asks for columns: names, or indices."""
+    flags = ("categories", "numbers", "dates", "drop", "id", *ROLES)
+    asked = [str(text) for text in (target, *(getattr(choices, flag) for flag in flags)) if text is not None]
+    return frozenset(word for text in asked for word in (text, *split_names(text)))
+
+
+def target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[int]:
+    """Return the target columns: as asked for, by the model's names, or the last one or last ones."""
+    if schema.targets == []:
+        return []
+    if schema.target is not None:
+        return columns_asked_for(files, "target", str(schema.target))
+    names, inputs, outputs = files.names, schema.width, schema.outputs
+    if names and schema.targets and all(name in names for name in schema.targets):
+        return [names.index(name) for name in schema.targets]
+    if names and schema.columns and all(name in names for name in schema.columns):
+        rest = [c for c, name in enumerate(names) if name not in schema.columns]
+        if len(rest) in (1, outputs) or not labelled:
+            return rest if len(rest) in (1, outputs) else []
+    fits = inputs is not None and files.columns - inputs in (1, outputs, 1 if labelled else 0)
+    if inputs is not None and (fits or schema.of_model or schema.pixels):
+        inputs += len(schema.left_out)
+        if files.columns == inputs and not labelled:
+            return []
+        if files.columns != inputs + 1 and (outputs is None or files.columns != inputs + outputs):
+            raise DataError(column_mismatch(files, files.columns, schema))
+        return list(range(inputs, files.columns))
+    if files.columns < 2:
+        raise DataError(f"{files.path}: 1 column, expected features and a target, separated by commas; add columns")
+    return [_last_filled(files)]
+
+
+def _last_filled(files: TableFiles) -> int:
+    """Return the last column but those behind separators at the ends of rows, which have neither a name nor a value."""
+    last = files.columns - 1
+    first = files.first_row
+    if not (files.names and files.names[last]) and (last >= len(first) or first[last] in GAPS):
+        facts = files.facts(GAPS, GLANCE_ROWS)
+        filled = (c for c, found in enumerate(facts) if found.gaps < found.rows or (files.names and files.names[c]))
+        last = max(filled, default=last)
+    return last
+
+
+def columns_asked_for(files: TableFiles, flag: str, text: str | None) -> list[int]:
+    """Return the columns that a flag names, in its order."""
+    if text is None:
+        return []
+    names = files.names or []
+    words = [text] if text in names else split_names(text)
+    chosen = [names.index(word) if word in names else _column_number(files, flag, word) for word in words]
+    for word, column in zip(words, chosen, strict=True):
+        if names.count(word) > 1:
+            raise UsageError(f"{files.path}: --{flag} {word}: {names.count(word)} columns have this name; use an index")
+        if chosen.count(column) > 1:
+            raise UsageError(f"{files.path}: --{flag} {text}: {files.column(column)} is listed twice; list it once")
+    return chosen
+
+
+def role_columns(files: TableFiles, schema: Schema) -> tuple[tuple[str, int], ...]:
+    """Return the columns of weights, groups and times; a file that a model is used on need not have them."""
+    found = []
+    for role in ROLES:
+        asked = getattr(schema.choices, role)
+        if asked is None or (schema.of_model and files.names and asked not in files.names and not _is_index(asked)):
+            continue
+        columns = columns_asked_for(files, role, asked)
+        if schema.pixels:
+            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
+        if len(columns) > 1:
+            raise UsageError(f"--{role} {asked}: {len(columns)} columns, expected one")
+        found.append((role, columns[0]))
+    return tuple(found)
+
+
+def _is_index(text: str) -> bool:
+    return text.lstrip("-").isdigit()
+
+
+def _column_number(files: TableFiles, flag: str, word: str) -> int:
+    try:
+        index = int(word)
+    except ValueError:
+        similar = closest(word, files.names or [])
+        advice = f"did you mean {similar}?" if similar else "use a name from the header or an index from 0"
+        known = "" if files.names else " (the file has no header)"
+        raise UsageError(f"{files.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
+    if not -files.columns <= index < files.columns:
+        raise UsageError(
+            f"{files.path}: --{flag} {word}: the file has {files.columns} columns, expected an index from "
+            f"{-files.columns} to {files.columns - 1}"
+        )
+    return index % files.columns
+
+
+def feature_columns(files: TableFiles, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
+    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets."""
+    names = schema.columns
+    rest = [c for c in range(files.columns) if c not in set(targets)]
+    kept = [c for c in rest if c not in schema.left_out]
+    if files.names and names and [files.names[c] for c in kept] == names:  # as in training: names may come twice
+        return kept
+    if not (files.names and names) or len(set(names)) < len(names):
+        gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
+        return [c for c in rest if c not in gone]
+    place = {files.names[c]: c for c in reversed(rest)}
+    beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
+    for name in names:
+        if name not in place:
+            raise DataError(
+                f"{files.path}: no column {name}{beside}, expected every column that the model was trained on; "
+                f"add it{cure}"
+            )
+    return [place[name] for name in names]
+
+
+def column_mismatch(files: TableFiles, found: int, schema: Schema) -> str:
+    inputs, outputs = schema.width, schema.outputs
+    expected = f"{inputs + 1} ({inputs} inputs and a target)"
+    if outputs is not None and outputs > 1:
+        expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
+    if found != files.columns:  # the targets were chosen apart
+        return (
+            f"{files.path}: {found} columns besides the target, expected {inputs}, one per input of the "
+            f"network; check --layers, the model and --target"
+        )
+    return f"{files.path}: {found} columns, expected {expected}; check --layers, the model and --target"
