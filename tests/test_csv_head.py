@@ -5,7 +5,7 @@ from support.tables import NUMBERS, counts, facts_of, head_of
 
 from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvFiles
-from nn.data.kinds import TargetNumber
+from nn.data.field_types import TargetNumber
 from nn.data.table_files import Fields
 from nn.ds import load
 from nn.utils import DataError, UsageError

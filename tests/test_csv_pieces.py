@@ -9,7 +9,7 @@ import pytest
 import nn
 from nn.data import csv_table
 from nn.data.csv_table import CsvFiles
-from nn.data.kinds import ClassName, Number, TargetNumber
+from nn.data.field_types import ClassName, Number, TargetNumber
 from nn.data.table_files import GAPS, Fields
 from nn.utils import DataError
 

@@ -18,7 +18,7 @@ from support.effort import EFFORT
 
 import nn
 from nn.data.csv_table import CsvFiles
-from nn.data.kinds import Number, TargetNumber
+from nn.data.field_types import Number, TargetNumber
 from nn.data.table_files import Fields, ReadOptions
 
 SEED = int(os.environ.get("NN_SEED", 0 if EFFORT == 1 else random.SystemRandom().randrange(1 << 32)))

@@ -1,4 +1,4 @@
-"""The borders of nn/data: every format, every table format and every kind of column keeps to the written interface."""
+"""The borders of nn/data: table formats, types of fields and encoders keep to the written interfaces."""
 
 import contextlib
 import gzip
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import nn
-from nn.data import column_blocks, encoders, formats, kinds, scaling, table_files
+from nn.data import column_blocks, encoders, field_types, formats, table_files
 from nn.data.encoding import ENCODERS
+from nn.data.field_types import ClassName, FieldType, Number, TargetNumber
 from nn.data.formats import FORMATS
-from nn.data.kinds import ClassName, Number, TargetNumber
 from nn.data.table_files import Fields, RowIndex
 
 TABLES = [known for known in FORMATS if known.table]
@@ -21,8 +21,7 @@ ROWS = np.array([[0.5, 1, 7, 0], [1.5, 2, 8, 1], [2.5, 3, 9, 0], [3.5, 4, 10, 1]
 BLOCKS = (column_blocks.Words, column_blocks.Numbers, column_blocks.Dates, column_blocks.Opaque)
 INTERFACES = [
     *((table_files.TableFiles, known.table) for known in TABLES),
-    *((kinds.ColumnKind, kind) for kind in (Number, TargetNumber, ClassName)),
-    (kinds.Encoder, scaling.Scaling),
+    *((FieldType, own) for own in (Number, TargetNumber, ClassName)),
     *((encoders.ColumnEncoder, encoder) for encoder in ENCODERS.values()),
     *((column_blocks.ColumnBlock, block) for block in BLOCKS),
 ]
@@ -47,9 +46,9 @@ def test_implementations_have_the_signatures_of_their_protocol(protocol, impleme
         assert signature(getattr(implementation, name)) == signature(method), f"{implementation.__name__}.{name}"
 
 
-def test_every_kind_of_column_is_compared():
-    found = {kind for _, kind in inspect.getmembers(kinds, inspect.isclass) if hasattr(kind, "check_block")}
-    assert found - {kinds.ColumnKind} == {kind for protocol, kind in INTERFACES if protocol is kinds.ColumnKind}
+def test_every_type_of_fields_is_compared():
+    found = {own for _, own in inspect.getmembers(field_types, inspect.isclass) if hasattr(own, "check_block")}
+    assert found - {FieldType} == {own for protocol, own in INTERFACES if protocol is FieldType}
 
 
 def write_tables(folder):
@@ -140,7 +139,7 @@ def test_table_files_refuse_numbers_that_are_no_bytes(samples, known):
     whole = Fields([1, 2], [3], Number("uint8", "float32"), TargetNumber(None, "or remove the row"))
     assert files.read(whole)[0].inputs.dtype == np.uint8
     halves = Fields([0, 2], [3], Number("uint8", "float32"), TargetNumber(None, "or remove the row"))
-    with pytest.raises(kinds.NotBytes):
+    with pytest.raises(field_types.NotBytes):
         files.read(halves)
     table = table_files.read_as_needed(lambda fields: files.read(fields)[0], halves)
     assert table.inputs.dtype == np.float32

@@ -20,8 +20,8 @@ from nn.core import extension
 from nn.data import formats, table_files
 from nn.data.column_blocks import date_in, is_infinite, number_in
 from nn.data.digest import columns_digest
+from nn.data.field_types import ClassName, Number, TargetNumber
 from nn.data.frame_table import FrameTable, open_frame
-from nn.data.kinds import ClassName, Number, TargetNumber
 from nn.data.table_files import GAPS, Fields, RowIndex
 
 pa = pytest.importorskip("pyarrow")
@@ -381,7 +381,7 @@ def test_fields_that_are_not_what_is_asked_for_name_row_and_column():
     assert message([], [2], dates=[1]).startswith(f'{place} 1, column t: found "5", expected a date such as 2024-12-31')
     assert message([], [1], kind=TARGET) == f'{place} 2, column t: found "x", expected a number'
     assert message([], [3]).startswith(f'{place} 3, column y: found "nan", expected a finite number')
-    with pytest.raises(nn.data.kinds.NotBytes):
+    with pytest.raises(nn.data.field_types.NotBytes):
         open_frame(frame.assign(a=[1, 2, 300])).read(Fields([0], [2], Number("uint8", "float32"), TARGET))
 
 

@@ -6,11 +6,11 @@
 
     loading.py      goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
     formats.py      FORMATS: how a file is recognised, and its reader; source.py: its bytes
-    table_files.py  what a reader of tables offers; kinds.py: the types that it stores fields as
+    table_files.py  what a reader of tables offers; field_types.py: the types that it stores fields as
     csv_table.py    CSV: csv_head.py the first lines, csv_reader.py the rows, csv_pieces.py a large file by threads
     column_table.py formats of typed columns: column_blocks.py what their fields are (arrow_blocks.py those of Arrow),
                     column_reader.py their Table, digest.py
-    columns.py      the columns of a table; column_lookup.py: which are meant; column_types.py: what each is read as, and
+    columns.py      the columns of a table; column_lookup.py: which are meant; column_types.py: what each is read as,
                     which tell nothing; giveaways.py: which tell the target alone
     targets.py      the task, the classes and the values of the targets
     encoding.py     columns -> inputs of a network: encoders.py has an encoder for each kind of column,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..utils import DataError
-from .kinds import is_coarse
+from .field_types import is_coarse
 from .targets import Targets
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils import DataError, default_threads
 from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, decimal_text
-from .kinds import NotBytes, TextInTarget
+from .field_types import NotBytes, TextInTarget
 from .table import Span, Table
 from .table_files import Fields
 from .targets import MAX_CLASSES
@@ -105,7 +105,7 @@ class Arrays:
 
     def __init__(self, fields: Fields, room: int):
         order = "F" if fields.texts or fields.dates else "C"  # such rows are used column by column
-        self.inputs = np.empty((room, len(fields.inputs)), fields.input_kind.dtype, order)
+        self.inputs = np.empty((room, len(fields.inputs)), fields.input_type.dtype, order)
         self.targets = np.empty((room, len(fields.targets)))
         self.codes = np.empty((room, len(fields.texts)), np.int32, order)
         self.dates = np.empty((room, len(fields.dates)), order=order)
@@ -137,7 +137,7 @@ class Reader:
         self.columns = sorted({*fields.inputs, *fields.targets, *fields.texts, *fields.dates, *fields.ids})
         self._low, self._high = np.full(len(fields.inputs), np.inf), np.full(len(fields.inputs), -np.inf)
         self._words = [Vocabulary() for _ in fields.texts]
-        self._names = Vocabulary() if fields.target_kind.is_text else None
+        self._names = Vocabulary() if fields.target_type.is_text else None
         self.unlabelled = 0
 
     def arrays(self, room: int) -> Arrays:
@@ -210,7 +210,7 @@ class Reader:
     # ---- columns
 
     def _input(self, rows: _Rows, slot: int, column: int) -> np.ndarray:
-        dtype = self._fields.input_kind.dtype
+        dtype = self._fields.input_type.dtype
         values, known = self._numbers(rows, column, dtype)
         if not len(known):
             return values

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..utils import DataError
 from .encoders import RARE
-from .kinds import is_number
+from .field_types import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
 from .written import are_written

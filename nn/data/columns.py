@@ -24,8 +24,8 @@ from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
 from .dataset import Dataset, Schema
 from .digest import columns_digest
 from .encoders import are_decimals
+from .field_types import ClassName, Number, TargetNumber, is_number
 from .frame_table import FrameTable
-from .kinds import ClassName, Number, TargetNumber, is_number
 from .source import absolute
 from .table import Table
 from .table_files import GAPS, ColumnFacts, Fields, TableFiles, read_as_needed
@@ -228,7 +228,7 @@ class Columns:
             groups["number"],
             self.targets,
             Number("uint8" if schema.pixels else dtype, dtype),
-            self._target_kind(),
+            self._target_type(),
             texts=groups["text"],
             dates=groups["date"],
             ids=list(self.ids),
@@ -250,7 +250,7 @@ class Columns:
             found = replace(found, decimals=frozenset({roles["group"]}))
         return found
 
-    def _target_kind(self) -> TargetNumber | ClassName:
+    def _target_type(self) -> TargetNumber | ClassName:
         schema = self.schema
         if len(self.targets) != 1 or schema.task == "regression":
             return TargetNumber(None, "or remove the row")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..core import extension
 from ..utils import DataError, UsageError
-from .kinds import is_number
+from .field_types import is_number
 from .source import Source, read_blocks
 from .table_files import AS_FOUND, GAPS, TRUTHS, ReadOptions
 from .written import is_written

@@ -11,7 +11,7 @@ from ..utils import DataError
 from .column_blocks import decimal_text
 from .column_reader import Vocabulary
 from .csv_head import BYTE_ORDER_MARK, Head, decoded, open_quote
-from .kinds import NotBytes, TextInTarget, is_number
+from .field_types import NotBytes, TextInTarget, is_number
 from .source import GROWING_BYTES, GrowingRows
 from .table import Span, Table
 from .table_files import ColumnFacts, Fields, Place
@@ -220,7 +220,7 @@ class CsvReader(_Lines):
         ):
             roles[columns] = [[role, slot] for slot in range(len(columns))] or np.empty((0, 2))
             setattr(csv, name, len(columns))
-        csv.type, csv.leave_out = _TYPES[fields.input_kind.dtype], bool(fields.missing) and not fields.keep_unlabelled
+        csv.type, csv.leave_out = _TYPES[fields.input_type.dtype], bool(fields.missing) and not fields.keep_unlabelled
         self._low, self._high = np.full(csv.inputs, np.inf), np.full(csv.inputs, -np.inf)
         for member, array in (
             ("roles", roles),
@@ -236,15 +236,15 @@ class CsvReader(_Lines):
         self._words = [_Words(self._c_words + i, MAX_WORDS) for i in range(len(fields.texts))]
         decimals = [slot for slot, column in enumerate(fields.texts) if column in fields.decimals]
         self._decimals = {slot: Vocabulary() for slot in decimals}
-        self._names = _Words(name, MAX_NAMES) if fields.target_kind.is_text else None
+        self._names = _Words(name, MAX_NAMES) if fields.target_type.is_text else None
         if self._names:
             self._csv.names = name
 
     def _make_blocks(self, fields: Fields, rows: int | None) -> None:
         csv = self._csv
         columns = {
-            "x": (csv.inputs, np.dtype(fields.input_kind.dtype)),
-            "y": (csv.targets, np.dtype(fields.target_kind.dtype)),
+            "x": (csv.inputs, np.dtype(fields.input_type.dtype)),
+            "y": (csv.targets, np.dtype(fields.target_type.dtype)),
             "codes": (csv.texts, np.dtype(np.int32)),
             "seconds": (csv.dates, np.dtype(np.float64)),
         }

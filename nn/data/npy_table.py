@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..utils import DataError, sha256_file
-from .kinds import NotBytes
+from .field_types import NotBytes
 from .source import Extents, Source, joint_digest
 from .table import Span, Table
 from .table_files import AS_FOUND, ColumnFacts, Fields, Place, ReadOptions, RowIndex
@@ -76,7 +76,7 @@ class NpyFiles:
     def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
         """Return (all rows, the SHA-256 of the files)."""
         index = RowIndex()
-        x = np.empty((self.rows, len(fields.inputs)), fields.input_kind.dtype)
+        x = np.empty((self.rows, len(fields.inputs)), fields.input_type.dtype)
         y = np.empty((self.rows, len(fields.targets)))
         at, spans = 0, []
         for table in self.blocks(fields, max(1, _BLOCK_VALUES // self.columns), index=index):
@@ -111,7 +111,7 @@ class NpyFiles:
         """Return (the rows [start, stop), the same as the files hold them). Raises DataError for a number that is not
         finite or too large for its type."""
         raw, spans = self._rows(start, stop)
-        x, y = self._inputs(raw, fields.inputs, fields.input_kind.dtype), raw[:, fields.targets].astype(np.float64)
+        x, y = self._inputs(raw, fields.inputs, fields.input_type.dtype), raw[:, fields.targets].astype(np.float64)
         table = Table(x, y, None, np.zeros(0), np.zeros(0), spans)
         for columns, values in ((fields.inputs, x), (fields.targets, y)):
             self._check_finite(table, columns, values, raw)

@@ -294,7 +294,7 @@ class StreamedDataset:
     @property
     def input_dtype(self) -> np.dtype:
         """Return the type of the inputs that are read."""
-        return np.dtype(self._fields.input_kind.dtype)
+        return np.dtype(self._fields.input_type.dtype)
 
     @property
     def outputs(self) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from .kinds import ColumnKind, Refused, TextInTarget
+from .field_types import FieldType, Refused, TextInTarget
 from .table import Table
 
 Result = TypeVar("Result")
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns that are read of every row, by their indices in the file, and the kinds that they are read as.
+    """The columns that are read of every row, by their indices in the file, and the types of their fields.
 
     missing: words that stand for a gap; none: a gap is an error. With such words a row whose target is a gap is left
     out and counted (Table.unlabelled), unless keep_unlabelled: its target is a gap then.
@@ -22,8 +22,8 @@ class Fields:
 
     inputs: list[int]  # columns of numbers
     targets: list[int]
-    input_kind: ColumnKind
-    target_kind: ColumnKind
+    input_type: FieldType
+    target_type: FieldType
     texts: list[int] = field(default_factory=list)
     dates: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)  # kept as they are, for predictions
@@ -33,23 +33,23 @@ class Fields:
 
     def check_block(self, table: Table) -> None:
         """Check a block of rows that has been read. Raises DataError."""
-        self.input_kind.check_block(table)
-        self.target_kind.check_block(table)
+        self.input_type.check_block(table)
+        self.target_type.check_block(table)
 
     def check_all(self, last: Table) -> None:
         """Check the facts about all rows; `last` is the last block that was read. Raises Refused."""
-        self.input_kind.check_all(last)
-        self.target_kind.check_all(last)
+        self.input_type.check_all(last)
+        self.target_type.check_all(last)
 
     def after(self, refused: Refused) -> Fields:
-        """Return the same columns with another kind for those that were refused. Raises DataError if there is none."""
+        """Return the same columns with another type for those that were refused. Raises DataError if there is none."""
         if isinstance(refused, TextInTarget):
-            return replace(self, target_kind=self.target_kind.after(refused))
-        return replace(self, input_kind=self.input_kind.after(refused))
+            return replace(self, target_type=self.target_type.after(refused))
+        return replace(self, input_type=self.input_type.after(refused))
 
 
 def read_as_needed(read: Callable[[Fields], Result], fields: Fields) -> Result:
-    """Return `read(fields)`, called again with other kinds of columns as long as a field is refused."""
+    """Return `read(fields)`, called again with other types as long as a field is refused."""
     while True:
         try:
             return read(fields)
@@ -128,7 +128,7 @@ class TableFiles(Protocol):
 
     The columns are those of the first file. A position in the files is a number that the format chooses; it grows
     from row to row over all files. Every method that reads raises DataError for a field that is not what `fields`
-    says, or a Refused where another kind of column may hold it.
+    says, or a Refused where another type may hold it.
     """
 
     path: str  # the files as the user named them

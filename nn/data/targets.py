@@ -9,7 +9,7 @@ import numpy as np
 
 from ..utils import DataError, UsageError, log
 from .dataset import Dataset, Schema
-from .kinds import is_coarse
+from .field_types import is_coarse
 
 AUTO_CLASSES = 100  # more distinct values than this are classes only if --task says so
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from .kinds import is_number
+from .field_types import is_number
 
 _ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unknown", "<na>", "#n/a"})
 MOST_ABSENT = 2  # words for a gap that differ

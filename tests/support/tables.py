@@ -5,7 +5,7 @@ from nn.core._seq import ffi, lib
 
 from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvFiles
-from nn.data.kinds import Number, TargetNumber
+from nn.data.field_types import Number, TargetNumber
 from nn.data.table_files import GAPS, Fields, ReadOptions
 from nn.ds import load
 from nn.utils import DataError

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from ...data.kinds import is_coarse
+from ...data.field_types import is_coarse
 from ...utils import UsageError
 
 EXPORTED = ("number", "yes/no", "category", "date")  # kinds of columns that the formats can encode

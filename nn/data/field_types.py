@@ -1,13 +1,12 @@
-"""Kinds of columns: how the fields of a column are read, and which other kind to try where they cannot be.
+"""Types of fields: what the fields of columns are stored as, and which wider type to try where they cannot be.
 
-A table format is asked for columns of certain kinds (table_files.Fields). It refuses a field that a kind cannot hold by
-raising a Refused; the kind then names another one, with which the table is read again:
+A table format is asked for inputs and targets of certain types (table_files.Fields). It refuses a field that a type
+cannot hold by raising a Refused; the type then names another one, with which the table is read again:
 
     Number("uint8") ── not a whole number in 0..255 ──► Number("float32") ── float32 would blur it ──► Number("float64")
     TargetNumber ── a text ──► ClassName
 
-A new kind of column is one class with the methods of ColumnKind. The constants that the training rows teach about
-columns of numbers are scaling.Scaling; a kind with other constants brings its own class with the methods of Encoder.
+What a column means to a network, its kind, is another question: encoders.py.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _COARSE = 1e-4  # the largest share of a column's range that may be lost to roun
 
 
 class Refused(DataError):
-    """A table holds a field that the kind of its column does not."""
+    """A table holds a field that the type of its column does not."""
 
 
 class NotBytes(Refused):
@@ -39,8 +38,8 @@ class TextInTarget(Refused):
     """A target is text, which may be a class name."""
 
 
-class ColumnKind(Protocol):
-    """A kind of column. `dtype`: of its values in a Table; `is_text`: a value is an index into Table.names."""
+class FieldType(Protocol):
+    """A type of fields. `dtype`: of the values in a Table; `is_text`: a value is an index into Table.names."""
 
     dtype: str
     is_text: bool
@@ -51,26 +50,8 @@ class ColumnKind(Protocol):
     def check_all(self, last: Table) -> None:
         """Check the facts about all rows; `last` is the last block that was read. Raises Refused."""
 
-    def after(self, refused: Refused) -> ColumnKind:
-        """Return the kind to read the columns as instead. Raises DataError if there is none."""
-
-
-class Encoder(Protocol):
-    """The constants that training rows teach about columns of a kind; they are kept in the model."""
-
-    @classmethod
-    def fit(cls, kind: str, x: np.ndarray, rows=None, *, columns=None, strict=False) -> Encoder:
-        """Return the constants of the given rows of x (indices; None: all)."""
-
-    def apply(self, x: np.ndarray, dtype="float32", *, rows=None, out=None) -> np.ndarray:
-        """Return the inputs of a network that the given rows of x become."""
-
-    def to_dict(self) -> dict:
-        """Return the constants as a model's metadata hold them."""
-
-    @classmethod
-    def from_dict(cls, values: dict) -> Encoder:
-        """Return the constants that to_dict has written. Raises DataError for others."""
+    def after(self, refused: Refused) -> FieldType:
+        """Return the type to read the columns as instead. Raises DataError if there is none."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +79,7 @@ class Number:
 
 @dataclass(frozen=True)
 class TargetNumber:
-    """Targets that are numbers; `or_name`: the kind of a target that may be text after all."""
+    """Targets that are numbers; `or_name`: the type of a target that may be text after all."""
 
     or_name: ClassName | None
     advice: str  # what a person can do about a text
@@ -143,8 +124,8 @@ class ClassName:
     def check_all(self, last: Table) -> None:
         """Accept all rows."""
 
-    def after(self, refused: Refused) -> ColumnKind:
-        """Raise `refused`: there is no other kind of text."""
+    def after(self, refused: Refused) -> FieldType:
+        """Raise `refused`: there is no other type of text."""
         raise refused
 
 
