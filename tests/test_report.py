@@ -14,7 +14,7 @@ from support.command_line import ONE, run, succeed, write_numbers, write_three_c
 
 import nn
 from nn.core.thresholds import cut_offs
-from nn.study import curves, plot, report, sweep
+from nn.study import curves, plot, plot_model, plot_results, report, sweep
 from nn.study.results import INFERENCE_ROWS
 from nn.test import binary_report, multiclass_report
 
@@ -62,7 +62,7 @@ def results():
 @pytest.fixture(scope="module")
 def pictures(results):
     """All pictures of the results, by name."""
-    return {picture.name: picture for picture in plot.of_results(results)}
+    return {picture.name: picture for picture in plot_results.of_results(results)}
 
 
 def texts(svg: bytes) -> list[str]:
@@ -102,14 +102,14 @@ def test_every_picture_says_what_it_shows(pictures):
 def test_lines_differ_in_more_than_colour(results):
     """For those who do not tell colours apart: each line of a picture has a marker of its own."""
     most = len(plot.COLOURS) * len(plot.DASHES)
-    styles = plot._styles(f"line {i}" for i in range(most))
+    styles = plot.styles_of(f"line {i}" for i in range(most))
     looks = [(style["marker"], style["linestyle"]) for style in styles.values()]
     assert len(set(looks)) == most
 
 
 def test_more_lines_than_leave_room_are_named_once_below_the_picture(results):
     def words(rows):
-        picture = plot._inference(rows, plot._engine_names(rows))
+        picture = plot_results._inference(rows, plot_results._engine_names(rows))
         return texts(picture.svg).count("omp (avx2), 1 thread"), ET.fromstring(picture.svg).get("height")
 
     many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
@@ -125,12 +125,12 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
         for gpus in (1, 2, 4)
         for how in ("mirrored", "central")
     ]
-    picture = plot._threads_or_gpus(rows, plot._engine_names(rows))
+    picture = plot_results._threads_or_gpus(rows, plot_results._engine_names(rows))
     assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < set(texts(picture.svg))
 
 
 def test_a_picture_has_the_same_bytes_every_time(results, pictures):
-    again = plot._inference(results, plot._engine_names(results))
+    again = plot_results._inference(results, plot_results._engine_names(results))
     assert (again.svg, again.png) == (pictures["inference"].svg, pictures["inference"].png)
 
 
@@ -148,7 +148,7 @@ def test_times_grow_to_the_right_place(results):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Axes, "plot", remember)
-        plot._training_time(results, plot._engine_names(results))
+        plot_results._training_time(results, plot_results._engine_names(results))
     assert drawn["cuda (Large GPU)"] == [(p, pytest.approx(1 + p / 1e6)) for p, _, _ in SIZES]
     assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
 
@@ -465,6 +465,6 @@ def test_large_data_make_no_large_pictures():
     rows = 100_000
     net = nn.Network("1,1", "regression")
     x = np.linspace(0, 1, rows, dtype=np.float32)[:, None]
-    pictures = plot.of_model(net, nn.Dataset(x, x, "regression"))
+    pictures = plot_model.of_model(net, nn.Dataset(x, x, "regression"))
     assert [picture.name for picture in pictures] == ["predicted", "errors"]
     assert all(len(picture.svg) < 5_000_000 for picture in pictures)

@@ -27,9 +27,9 @@ def sweep_command(flags) -> None:
         check_report(flags.report, flags.sweep, flags.output)
     rows = sweep.sweep(flags.sweep, flags.output, flags.index, None if flags.quiet else say)
     if flags.report:
-        from ..study import plot, report
+        from ..study import plot_results, report
 
-        report.write(flags.report, report.of_results(rows, plot.of_results(rows)))
+        report.write(flags.report, report.of_results(rows, plot_results.of_results(rows)))
     if flags.json:
         failed = sum(row["status"] != sweep.OK for row in rows)
         print_json({"results": flags.output, "rows": len(rows), "failed": failed})
@@ -40,7 +40,7 @@ def sweep_command(flags) -> None:
 def plot_command(flags) -> None:
     """Draw the results of --sweep, trials, or the losses and errors of a model, into the folder --output."""
     from ..files import model_file
-    from ..study import plot, report, sweep, trials
+    from ..study import plot, plot_model, plot_results, report, sweep, trials
 
     plot.check_matplotlib()
     if flags.report:
@@ -48,17 +48,17 @@ def plot_command(flags) -> None:
     if model_file.is_model(flags.plot):
         flags.model = flags.plot
         net = load_network(flags)
-        pictures = plot.of_model(net, *_plotted_rows(flags, net))
+        pictures = plot_model.of_model(net, *_plotted_rows(flags, net))
         page = report.of_model(net, flags.plot, pictures)
     elif trials.is_trials(flags.plot):
         tried = trials.read_trials(flags.plot)
-        pictures = plot.of_trials(tried)
+        pictures = plot_results.of_trials(tried)
         if not pictures:
             raise UsageError(f"nothing to draw in {flags.plot}: no setting differs among {len(tried)} trials")
         page = report.of_trials(tried, pictures)
     else:
         rows = sweep.collect(flags.plot)
-        pictures = plot.of_results(rows)
+        pictures = plot_results.of_results(rows)
         if not pictures:
             failed = sum(row["status"] != sweep.OK for row in rows)
             found = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}"

@@ -15,7 +15,7 @@ from ..nn_aux import parse_rule
 from ..terminal.figures import count_text, ends_text, number_text, rate_text, shape_text
 from ..test import judged
 from ..utils import atomic_write
-from . import curves, plot
+from . import curves, plot, plot_model
 from .results import INFERENCE_ROWS, OK
 from .trials import COLUMNS as TRIAL_COLUMNS
 
@@ -57,7 +57,7 @@ def of_test(result: dict, net, ds, model: str, scores: np.ndarray | None = None)
     known = _table(["", ""], [[name, value] for name, value in facts.items() if value], "the model", 2)
     pictures, tables = _of_task(result, net, ds, scores)
     if net.history["loss"] or net.task == "regression":
-        pictures = [*pictures, *plot.of_model(net, ds, scores)]
+        pictures = [*pictures, *plot_model.of_model(net, ds, scores)]
     beside = [f"<div>{''.join(tables)}</div>"] if tables else []
     parts = ["<h2>Result</h2>", _columns([_figure_table(result), *beside])]
     if pictures:
