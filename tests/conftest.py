@@ -25,6 +25,7 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
 
 from support.command_line import ONE, environment, succeed, write_two_classes  # noqa: E402
 from support.launches import Mpi, find_mpi  # noqa: E402
+from support.mixed_table import write_table  # noqa: E402
 from support.networks import require  # noqa: E402
 from support.streams import write_table_files  # noqa: E402
 
@@ -110,6 +111,18 @@ def trained(two):
     """A model of two.csv in m.bin."""
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
     return two.parent / "m.bin"
+
+
+@pytest.fixture
+def tables(folder):
+    """Two tables with every kind of column, the second one with more gaps."""
+
+    def write(target: str, gaps: float = 0.05):
+        write_table(folder / "old.csv", 400, 1, target, gaps)
+        write_table(folder / "new.csv", 200, 2, target, 0.2)
+        return folder / "old.csv", folder / "new.csv"
+
+    return write
 
 
 @pytest.fixture(scope="session")

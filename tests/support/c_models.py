@@ -1,8 +1,10 @@
-"""Models exported to C: compiled, called through ctypes, and run as programs, by qemu-user too."""
+"""Models exported to C: compiled, called through ctypes, and run as programs, by qemu-user too; beside --predict."""
 
 from __future__ import annotations
 
+import csv
 import ctypes
+import io
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,8 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.command_line import ONE, succeed
+from support.distances import relative_distance
+from support.mixed_table import read_raw
+
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 C99 = ["-std=c99", "-ffp-contract=off"]
+SINGLE = 1e-6  # float32: sums are doubles in both, in another order in backend omp; of the whole vector
 COMPILERS = {  # name -> how it compiles a file as the C that it may be
     "gcc": ["gcc", "-std=c99"],
     "clang": ["clang", "-std=c99"],
@@ -93,3 +100,42 @@ class Library:
         name = self._library.nn_class_name
         name.restype = ctypes.c_char_p
         return name(self._library.nn_class(ctypes.c_void_p(out.ctypes.data))).decode()
+
+
+# ---------------------------------------------------------------- beside --predict
+
+
+def trained(folder, data, *flags) -> Path:
+    """The C file of a network that was trained on a table, beside m.bin."""
+    succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 3, "-q", *flags)
+    succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c", "-q")
+    return folder / "m.c"
+
+
+def predicted(folder, new, *flags) -> dict:
+    """What --predict says, by column."""
+    succeed("--predict", "--model", folder / "m.bin", "--dataset", new, "-o", folder / "p.csv", "-q", *flags)
+    return read_raw(folder / "p.csv")
+
+
+def columns_of(output: bytes) -> dict:
+    """What the program says, by column."""
+    head, *rows = csv.reader(io.StringIO(output.decode(), newline=""))
+    return dict(zip(head, zip(*rows)))
+
+
+def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
+    """All columns of the program are those of --predict."""
+    assert list(found) == [name for name in wanted if name in found]
+    for name, values in found.items():
+        if name == "row" or (name == "predicted" and len(found) > 2):
+            assert values == wanted[name]
+        else:
+            assert relative_distance(np.array(values, float), np.array(wanted[name], float)) <= tolerance, name
+
+
+def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", **options) -> None:
+    """The program gives for the file `new` what --predict gives."""
+    done = run(program(folder / "m.c", **options), Path(new).read_bytes())
+    assert done.returncode == 0, done.stderr
+    check_agreement(columns_of(done.stdout), predicted(folder, new, "--backend", backend), tolerance)
