@@ -27,25 +27,6 @@ except ImportError:  # Windows
 
 log = logging.getLogger("nn")
 
-
-@contextlib.contextmanager
-def told_once(*loggers: logging.Logger) -> Iterator[None]:
-    """Let each message be logged once, whoever repeats it."""
-    told = set()
-
-    def is_new(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        is_first = text not in told
-        told.add(text)
-        return is_first
-
-    with contextlib.ExitStack() as stack:
-        for logger in loggers:
-            logger.addFilter(is_new)
-            stack.callback(logger.removeFilter, is_new)
-        yield
-
-
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
 LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
@@ -109,6 +90,24 @@ class StopRequest:
     def request(self, signum: int) -> None:
         """Remember the signal; training raises Stopped(signum) once the batch is done."""
         self.signum = signum
+
+
+@contextlib.contextmanager
+def told_once(*loggers: logging.Logger) -> Iterator[None]:
+    """Let each message be logged once, whoever repeats it."""
+    told = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        is_first = text not in told
+        told.add(text)
+        return is_first
+
+    with contextlib.ExitStack() as stack:
+        for logger in loggers:
+            logger.addFilter(is_new)
+            stack.callback(logger.removeFilter, is_new)
+        yield
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -73,6 +73,9 @@ def test_columns_are_found_by_name_in_any_order_and_with_others_between(trained,
     (folder / "moved.csv").write_text(as_csv({**columns, "more": ["x"] * 50}, names))
     one, other = (succeed("--predict", "--model", "m.bin", "--dataset", f).out for f in ("same.csv", "moved.csv"))
     assert one == other and len(one.splitlines()) == 51
+    test = ("--test", "--model", "m.bin", "--json", "--dataset")
+    one, other = (succeed(*test, f).json for f in ("same.csv", "moved.csv"))
+    assert one == other and one["rows"] == 50
 
 
 def test_a_missing_column_is_named(trained, folder):

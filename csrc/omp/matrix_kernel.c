@@ -193,7 +193,7 @@ INLINE void relu_derivative_tile(const int rows, const int columns, const vec su
         }
 }
 
-/* c takes a step of sgd without momentum. */
+/* c takes a step of sgd without momentum, the one optimiser without moments: finish_tile knows it by that. */
 INLINE void sgd_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
                      const step_constants *step)
 {

@@ -1,4 +1,4 @@
-/* activation.cu - activations and their derivatives; the formulas of csrc/nn_aux.c, in the network's own type. */
+/* activation.cu - activations and their derivatives; the formulas of csrc/seq/nn_aux.c, in the network's own type. */
 
 __device__ inline real exponential(real z) { return sizeof(real) == 4 ? (real)expf((float)z) : (real)exp((double)z); }
 __device__ inline real logarithm1(real z)

@@ -1,4 +1,4 @@
-/* loss.cu - losses and their derivatives, row by row; the formulas of csrc/nn_aux.c, in the network's own type. */
+/* loss.cu - losses and their derivatives, row by row; the formulas of csrc/seq/nn_aux.c, in the network's own type. */
 
 /* d loss / d a for one output, before the division by their number */
 template <int LOSS>

@@ -1,4 +1,4 @@
-/* optimizer.cu - one step of SGD, SGD with momentum or Adam; formulas as in csrc/nn_aux.c. */
+/* optimizer.cu - one step of SGD, SGD with momentum or Adam; formulas as in csrc/seq/nn_aux.c. */
 
 /* w takes its step by gradient sum g; m and v are its moments, decay is above 0 where weight decay applies */
 template <int OPTIMIZER>

@@ -16,6 +16,7 @@ _KINDS = {
     "dropout": "ACTIVATION",  # of training alone
     "flatten": "ACTIVATION",  # images are vectors channel by channel already
     "activation": "ACTIVATION",
+    "embedding": "",  # an encoding of inputs: c_inputs
 }
 OF_IMAGES = ("CONV", "MAXPOOL", "AVGPOOL", "PAD")
 
@@ -25,7 +26,7 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     encoding of inputs is none of them. number: of its parameters, as Network.parameters names them."""
     found, number = [], 0
     for layer in layers:
-        kind, function = _KINDS.get(layer.kind), layer.output_function
+        kind, function = _KINDS[layer.kind], layer.output_function
         is_last = layer is layers[-1] and not found
         if kind and (kind != "ACTIVATION" or function != "linear" or is_last):
             found.append((kind, function.upper(), number, layer))
