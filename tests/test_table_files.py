@@ -14,6 +14,7 @@ from nn.data import column_blocks, encoders, field_types, formats, table_files
 from nn.data.encoding import ENCODERS
 from nn.data.field_types import ClassName, FieldType, Number, TargetNumber
 from nn.data.formats import FORMATS
+from nn.data.source import TABLE_SUFFIXES
 from nn.data.table_files import Fields, RowIndex
 
 TABLES = [known for known in FORMATS if known.table]
@@ -99,6 +100,11 @@ def test_every_format_reads_the_file_that_it_recognises(samples):
             pytest.importorskip("PIL")
         ds = nn.load(path)
         assert ds.rows >= 2 and ds.y is not None and ds.sha256, name
+
+
+def test_tables_of_every_format_are_found_in_a_folder(samples):
+    found = {known.name for known in TABLES if samples[known.name].endswith(TABLE_SUFFIXES)}
+    assert found == {known.name for known in TABLES} - {"SQLite"}  # a database holds tables itself
 
 
 @pytest.mark.parametrize("name", ["CSV", "IDX", "CIFAR-10 binary"])
