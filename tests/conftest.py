@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # `python -m pytest` puts the checkout first on the path; unless the core was built there, test what is installed
 if not list((REPOSITORY / "nn" / "core").glob("_seq*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
+
+# what a script starts in the background ignores Ctrl-C, and so would all that tests start and send it to
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("support")  # a failed assertion there tells its values too
 with contextlib.suppress(ImportError):  # tests/gpu does without it
