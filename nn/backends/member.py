@@ -4,7 +4,6 @@ engines of several places share."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ class MemberEngine:
     def job(self, job: PackJob) -> PackJob:
         """Return a job as one of this member, with the data where it is computed."""
         data = job.data.at(self.place, self._engine) if isinstance(job.data, DataOfPlaces) else job.data
-        return replace(job, member=self._member, data=data)
+        return PackJob(self._member, data, job.rows, job.settings, job.progress, job.shuffle)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)

@@ -224,9 +224,9 @@ def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
     done = mpich.train(ranks, *FLAGS, "--dataset", datasets / "CC.csv", "--distribute", "mirrored",
                        "--model", tmp_path / "m.bin")  # fmt: skip
     assert done.returncode == 2 and time.monotonic() - began < 60
+    why = "it uses the same GPU as rank 0" if ranks == 2 else "its host has fewer GPUs than ranks"
     assert ours(done.stderr) == [
-        f"nn: rank {ranks - 1}: its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each "
-        "host with --gpus"
+        f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
     ]
 
 

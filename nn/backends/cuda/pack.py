@@ -236,11 +236,13 @@ class CudaPack(Turns):
 
     def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         """Return what a forward pass gives for each job. Those whose passes are alike are in a launch together."""
-        engine, alike, found = self._engine, {}, {}
+        engine, of_rows, alike, found = self._engine, {}, {}, {}
         check_rows(jobs)
         for job in jobs:
-            purpose = engine.forward_purpose(kind, job.data, len(job.rows))
-            alike.setdefault((purpose, -(-len(job.rows) // purpose.rows)), []).append(job)
+            of_rows.setdefault((id(job.data), len(job.rows)), []).append(job)
+        for (_, count), own in of_rows.items():
+            purpose = engine.forward_purpose(kind, own[0].data, count)
+            alike.setdefault((purpose, -(-count // purpose.rows)), []).extend(own)
         for (purpose, batches), own in alike.items():
             with engine.here("a forward pass", "use fewer networks, or a smaller network"):
                 passes = self._forward(purpose) if self._passes_pay(purpose, batches, own) else None
