@@ -4,7 +4,7 @@ python -m tests.bench                     all cases
 python -m tests.bench cc digits           the cases whose names begin so
 python -m tests.bench --peers torch cnn0  beside PyTorch alone
 python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
-python -m tests.bench program             the whole program on a file like the credit-card data
+python -m tests.bench program             the whole program on a file like the credit-card data: one network, and forty
 python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
 python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
