@@ -9,6 +9,7 @@ import hashlib
 import io
 import logging
 import os
+import secrets
 import signal
 import stat
 import sys
@@ -168,24 +169,23 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     Where `path` is a link, what it points to is replaced. A device or a pipe is refused.
     """
-    target, temporary = Path(os.path.realpath(path)), None
+    target = Path(os.path.realpath(path))
     _check_replaceable(path)
+    temporary = target.parent / f"{_prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before it is there
     try:
-        handle, temporary = tempfile.mkstemp(prefix=_prefix_beside(target), suffix=".tmp", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file
             file.flush()
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        temporary = None
         _sync_folder(target.parent)
         _remove_forsaken(target)
     except OSError as error:
         raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _prefix_beside(target: Path) -> str:

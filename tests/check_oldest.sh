@@ -10,7 +10,7 @@ trap 'rm -rf "$oldest"' EXIT
 "${PYTHON:-python3}" -m venv "$oldest/venv"
 python="$oldest/venv/bin/python"
 cp -r setup.py pyproject.toml README.md LICENSE csrc nn datasets tests "$oldest"
-cp -r ./*.md docs slurm "$oldest"
+cp -r ./*.md .ci docs slurm "$oldest"
 find "$oldest/nn" -name '*.so' -delete
 "${PYTHON:-python3}" - > "$oldest/bounds" << 'END'
 import re

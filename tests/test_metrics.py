@@ -4,6 +4,8 @@
 bits may differ.
 """
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -175,6 +177,8 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(w
     weights = rng.random(300) if weighted else None
     known = {"labels": range(4), "sample_weight": weights}
     assert metric("loss", "multiclass", truth, scores, weights) == close(metrics.log_loss(truth, scores, **known))
+    if "labels" not in inspect.signature(metrics.brier_score_loss).parameters:
+        pytest.skip("scikit-learn judges the Brier score of several classes from 1.7 on")
     expected = metrics.brier_score_loss(truth, scores, **known)
     assert metric("brier", "multiclass", truth, scores, weights) == close(expected)
 
