@@ -200,7 +200,7 @@ def is_class_weight(value: str) -> bool:
 
 EFFORTS = {  # name -> multiply-adds of forward passes that the trainings of --effort may take together
     "quick": 5e9,
-    "standard": 7e10,
+    "standard": 1e11,
     "best": 2e12,
 }
 OF_FOLD = "fold"  # --validation: each network of a cross-validation is judged by the fold that tests it
