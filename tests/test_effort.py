@@ -242,6 +242,19 @@ def test_a_rule_that_cannot_be_is_refused_before_training(tmp_path):
     assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
 
 
+def test_info_and_the_page_of_a_test_tell_the_networks_of_all_candidates(standard, tmp_path):
+    pytest.importorskip("matplotlib")
+    figures, _, path = standard
+    specs = {member["settings"]["layers"] for member in figures["members"]}
+    assert len(specs) > 1
+    told = succeed("--info", "--model", path).out
+    header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
+    assert {"layers", "learning_rate", "number_embedding"} <= {*header.split()} and "threshold" not in header
+    succeed("--test", "--model", path, "--report", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert all(spec in told and spec in page for spec in specs)
+
+
 def test_validation_by_the_fold_needs_folds(table, tmp_path):
     result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--validation", "fold")
     assert result.code == 2

@@ -47,7 +47,8 @@ def of_test(result: dict, net, ds, model: str, scores: np.ndarray | None = None)
     """
     facts = {
         "model": model,
-        "layers": net.spec,
+        "layers": "; ".join(dict.fromkeys(member.spec for member in net.members)),
+        "networks": len(net.members) if len(net.members) > 1 else "",
         "parameters": f"{net.parameter_count:,}",
         "loss": net.loss,
         "scaling": net.scaling.kind,

@@ -324,14 +324,14 @@ def model_report(net, model: str) -> None:
         )
 
 
+_OF_ALL = ("seed", "split_seed")  # the table has the seeds anyway
+
+
 def _members_table(net) -> None:
-    """Print in what the settings of a network's members are not those of all."""
+    """Print in what the settings of a network's members differ."""
     configs = [member.config for member in net.members]
-    names = [
-        name
-        for name, usual in net.config.items()
-        if name not in ("seed", "split_seed") and any(name in own and own[name] != usual for own in configs)
-    ]
+    keys = dict.fromkeys([*net.config, *(name for own in configs for name in own)])
+    names = [name for name in keys if name not in _OF_ALL and len({str(own.get(name)) for own in configs}) > 1]
     rows = [
         [str(member.seed), f"{weight:g}", *(_setting(member.config.get(name)) for name in names)]
         for member, weight in zip(net.members, net.member_weights, strict=True)
