@@ -24,11 +24,11 @@ from .commands import COMMANDS
 from .nn_aux import check_reference
 from .terminal import console
 from .terminal.flags import given_values, keywords, parse, read_by
-from .utils import MORE_THREADS, NnError, OutputError, Stopped, UsageError
+from .utils import MORE_THREADS, Interrupted, NnError, OutputError, UsageError
 
 log = logging.getLogger("nn")
 
-AGAIN_SECONDS = 0.01  # until a signal is sent once more
+AGAIN_SECONDS = 0.1  # until a signal is sent once more
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
@@ -57,7 +57,7 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
         return 0 if flags is None else 128 + signal.SIGPIPE, None  # of --help nothing is missing
     except cluster.AlreadyReported as reported:
         return reported.exit_code, None
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
             traceback.print_exc()
         line, code = _explain(error)
@@ -66,12 +66,12 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
 
 @contextlib.contextmanager
 def _signals_as_errors() -> Iterator[None]:
-    """Raise Stopped, or KeyboardInterrupt, where a signal would end the process at once: unfinished files are then
+    """Raise Interrupted, or KeyboardInterrupt, where a signal would end the process at once: unfinished files are then
     removed."""
 
     def handle(signum, _frame):
         signal.signal(signum, signal.SIG_DFL)  # the second one ends it
-        raise Stopped(signum)
+        raise Interrupted(signum)
 
     handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: handle, signal.SIGHUP: handle}
     is_main = threading.current_thread() is threading.main_thread()
@@ -94,13 +94,16 @@ def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
 
     def swallowed(unraisable) -> None:
         error = unraisable.exc_value
-        if not isinstance(error, (Stopped, KeyboardInterrupt)):
+        if not isinstance(error, (Interrupted, KeyboardInterrupt)):
             usual(unraisable)
             return
-        signum = error.signum if isinstance(error, Stopped) else signal.SIGINT
+        signum = error.signum if isinstance(error, Interrupted) else signal.SIGINT
         if signal.getsignal(signum) in (signal.SIG_DFL, handlers.get(signum)):  # else a training knows of it
             signal.signal(signum, handlers[signum])
-            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signum)).start()
+            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signum))
+            leaving = threading.Event()  # an error that was raised in here would be lost too
+            threading.Thread(target=lambda: leaving.wait() and again.start()).start()
+            leaving.set()
 
     sys.unraisablehook = swallowed
     try:
@@ -121,7 +124,7 @@ def _mend_streams() -> None:
 
 def _explain(error: BaseException) -> tuple[str, int]:
     """Return the last line of a failed run, and its exit code."""
-    if isinstance(error, NnError):
+    if isinstance(error, (NnError, Interrupted)):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT", 128 + signal.SIGINT

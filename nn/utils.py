@@ -81,6 +81,15 @@ class Stopped(NnError):
         self.exit_code = 128 + signum
 
 
+class Interrupted(BaseException):
+    """A signal ends the command. It is no Exception, so that nobody takes it for a failure of the file at hand."""
+
+    def __init__(self, signum: int):
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.signum = signum
+        self.exit_code = 128 + signum
+
+
 class StopRequest:
     """Asks a running training to end after the batch at hand; `request` may be called in a signal handler."""
 

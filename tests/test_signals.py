@@ -19,6 +19,7 @@ import pytest
 from support.command_line import environment, run, succeed, write_two_classes
 from support.effort import EFFORT
 
+import nn
 import nn.commands.use
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
@@ -198,3 +199,12 @@ def test_a_signal_in_a_destructor_is_not_lost(prepared, monkeypatch, signum):
     finally:
         signal.signal(signum, before)
     assert result == (128 + signum, "", f"nn: stopped by {signal.Signals(signum).name}\n")
+
+
+def test_a_signal_is_no_failure_of_the_file_that_is_read(prepared, monkeypatch):
+    def interrupted(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(SECONDS)
+
+    monkeypatch.setattr(nn.Network, "__init__", interrupted)
+    assert run("--info", "--model", "old.bin") == (143, "", "nn: stopped by SIGTERM\n")

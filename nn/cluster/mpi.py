@@ -23,7 +23,7 @@ from typing import NoReturn
 import numpy as np
 from cffi import FFI
 
-from ..utils import NnError, UsageError
+from ..utils import Interrupted, NnError, UsageError
 from .launch import Launch, limit_seconds
 from .rank_group import RANK_0_SECONDS, RankGroup, reported_by_rank_0, say
 
@@ -254,7 +254,7 @@ class MpiGroup(RankGroup):
                 said = self._exchange(["end", code, text], GRACE_SECONDS if code else None)
                 if said:
                     return self._outcome_of(said)
-        except NnError as error:
+        except (NnError, Interrupted) as error:
             code, text = code or error.exit_code, text or str(error)
         except KeyboardInterrupt:
             code, text = 128 + signal.SIGINT, "stopped by SIGINT"
