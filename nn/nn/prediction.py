@@ -12,6 +12,7 @@ from ..layers import predict_alike
 from ..utils import DataError
 
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
+FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
 def predict(net, x) -> np.ndarray:
@@ -23,9 +24,17 @@ def predict(net, x) -> np.ndarray:
         out = np.empty((len(x), net.outputs), net.dtype)
         for at in range(0, len(x), PREDICT_BLOCK):
             out[at : at + PREDICT_BLOCK] = _outputs(net, x[at : at + PREDICT_BLOCK])
-    if np.isnan(out).any():
+    if _may_have_nan(out):
         _refuse_gaps(net, x)
     return out
+
+
+def _may_have_nan(out: np.ndarray) -> bool:
+    """Return whether one of these numbers is nan, or some are infinite; of few, as a single row has, in less time."""
+    if out.size > FEW:
+        return bool(np.isnan(out).any())
+    total = sum(out.ravel().tolist())
+    return total != total
 
 
 def deviation(net, x) -> np.ndarray:
@@ -75,8 +84,7 @@ def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
 
 def _rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
-    left_out = len(net.config.get("left_out", ()))
-    if (isinstance(x, np.ndarray) and not _is_table(x, net, left_out)) or isinstance(x, TableRows):
+    if (isinstance(x, np.ndarray) and not _is_table(x, net)) or isinstance(x, TableRows):
         return x
     from ..data.frame_table import open_frame  # the readers of files load the C core
     from ..data.loading import load
@@ -85,19 +93,21 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
         return _rows_of(net, np.asarray(x))
     known = net.columns is not None
     if isinstance(x, np.ndarray):
-        known = x.shape[1] <= net.inputs + left_out
+        known = x.shape[1] <= net.inputs + _left_out(net)
     return load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
 
 
-def _is_table(x: np.ndarray, net, left_out: int) -> bool:
-    """Return whether the columns of an array are to be read as those of a file: text, or more than the features.
-
-    left_out: how many columns of the data are no inputs.
-    """
-    if x.ndim != 2:
-        return False
+def _is_table(x: np.ndarray, net) -> bool:
+    """Return whether the columns of an array are to be read as those of a file: text, or more than the features."""
     kind = x.dtype.kind
-    return kind in "OUSM" or (left_out > 0 and kind != "V" and x.shape[1] == net.inputs + left_out)
+    if x.ndim != 2 or kind == "V":
+        return False
+    return kind in "OUSM" or (x.shape[1] != net.inputs and x.shape[1] == net.inputs + _left_out(net))
+
+
+def _left_out(net) -> int:
+    """Return how many columns of the data are no inputs."""
+    return len(net.config.get("left_out", ()))
 
 
 def _refuse_gaps(net, x) -> None:
