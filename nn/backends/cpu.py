@@ -66,6 +66,7 @@ class CpuEngine:
         self.ffi, self.lib = extension(backend)
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
+        self._functions: dict = {}  # of the core, as they are needed: a row alone is predicted in microseconds
         threaded = backend != "seq" and self.lib.nn_has_openmp()
         if distribute:
             self.rank_group = cluster.expect_ranks()
@@ -108,7 +109,9 @@ class CpuEngine:
         return getattr(self.lib, name + self._suffix)
 
     def _call(self, name: str, *arguments):
-        return self._function(name)(*arguments)
+        if name not in self._functions:
+            self._functions[name] = self._function(name)
+        return self._functions[name](*arguments)
 
     def _pointer(self, array, shape=None, writable=False, dtype=None):
         return pointer(self.ffi, array, dtype or self.dtype, shape, writable)
@@ -208,7 +211,7 @@ class CpuEngine:
         if x.dtype.names:
             self._load_records(struct, x)
         else:
-            self._load_numbers(struct, x.reshape(len(x), -1))
+            self._load_numbers(struct, x if x.ndim == 2 else x.reshape(len(x), -1))
         if y is not None and y.dtype == np.int32:
             y = np.ascontiguousarray(y)
             struct.labels = self._pointer(y, (len(x),), dtype=np.int32)

@@ -66,11 +66,11 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
 
 def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
     """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
-    if net.encoding is not None and not (isinstance(x, np.ndarray) and x.dtype.names):
+    if isinstance(x, np.ndarray) and x.dtype.kind == "V":
+        return x
+    if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype)
     x = np.asarray(x)
-    if x.dtype.names:
-        return x
     if x.size != len(x) * net.inputs:
         raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}")
     as_they_are = net.scaling.kind in ("none", "pixel") and x.dtype == net.dtype
