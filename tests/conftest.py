@@ -19,6 +19,10 @@ if not list((REPOSITORY / "nn" / "core").glob("_seq*.so")):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# the command sets this for its process: NumPy's products have other bits on other numbers of threads, and a test would
+# compare those of this process with those of one that it starts after a command ran here
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 pytest.register_assert_rewrite("support")  # a failed assertion there tells its values too
 with contextlib.suppress(ImportError):  # tests/gpu does without it
     from hypothesis import settings

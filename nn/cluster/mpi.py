@@ -242,7 +242,9 @@ class MpiGroup(RankGroup):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self.rank == 0:
             say(str(self._outcome))
-        self._comm.Barrier()  # rank 0 has spoken before a launcher sees the first rank end
+            if self._outcome.exit_code:
+                _wait_until_read(2)
+        self._comm.Barrier()  # the launcher has rank 0's line before it sees the first rank end, and drops what is left
         if self._finalizes:
             self.mpi.Finalize()
         return self._outcome.exit_code
@@ -275,8 +277,8 @@ class MpiGroup(RankGroup):
 
 
 def _wait_until_read(descriptor: int) -> None:
-    """Wait, a moment at most, until the launcher has read a rank's last line from its pipe: on MPI_Abort it ends the
-    ranks, and what it has not read is lost."""
+    """Wait, a moment at most, until the launcher has read a rank's last line from its pipe: where a rank fails it ends
+    the others, and what it has not read is lost."""
     end = time.monotonic() + READING_SECONDS
     waiting = array.array("i", [0])
     with contextlib.suppress(OSError):  # no pipe, or a system that does not tell
