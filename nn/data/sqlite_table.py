@@ -108,6 +108,9 @@ class _Database:
         except (sqlite3.Error, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
             raise DataError(f"{self.file}: cannot be read ({reason}); copy it again or write it anew") from error
+        except MemoryError as error:  # most often a length that is none, in a file that is damaged
+            why = "a field of it does not fit into memory"
+            raise DataError(f"{self.file}: cannot be read ({why}); copy it again, or write it anew") from error
 
 
 def _authorize(action: int, *_) -> int:
