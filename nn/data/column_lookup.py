@@ -14,11 +14,11 @@ from .table_files import GAPS, TableFiles
 GLANCE_ROWS = 1000  # enough to see that a table is not all numbers, nearly always
 
 
-def split_names(text: str | None) -> list[str]:
-    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV."""
+def split_names(text: str | int | None) -> list[str]:
+    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word."""
     if text is None:
         return []
-    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True), [])]
+    return [word.strip() for word in next(csv.reader([str(text)], skipinitialspace=True), [])]
 
 
 def named_columns(target: str | int | None, choices: ColumnChoices) -> frozenset[str]:
