@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from support.command_line import position, run, succeed, write_two_classes
-from support.launches import SECONDS, all_end, kill, ours, prepare_launch, rank_process
+from support.launches import SECONDS, STOPPED_UNTIL_DONE, all_end, kill, ours, prepare_launch, rank_process
 
 import nn
 from tests.test_mpi import running
@@ -119,7 +119,8 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, sign
     assert len(members) == 3 and all(member["step"] > 0 for member in members)
 
 
-STOPPED = """
+STOPPED = (
+    """
 import signal, nn
 from nn import cluster
 from nn.train.pack_engines import PackEngines
@@ -139,32 +140,22 @@ def trained(**saving):
     PackEngines.compute = compute
     return net
 
-ds, stops, compute = nn.load("two.csv"), [], PackEngines.compute
-peace = trained()
-while True:
-    try:
-        net = trained(checkpoint="c.ck", resume="auto", stop=StopRequest())
-        break
-    except Stopped as stopped:
-        assert stopped.signum == signal.SIGUSR1
-        stops.append(stopped)
-        cluster.current().gather(None)  # rank 0 has written
-if cluster.current().rank == 0:
-    peace.export(f"peace{HOW}.bin")
-    net.export(f"net{HOW}.bin")
-    print(len(stops))
+ds, compute = nn.load("two.csv"), PackEngines.compute
 """
+    + STOPPED_UNTIL_DONE
+)
 
 
 def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder):
     done = mpich.run(3, STOPPED.replace("HOW", "'mirrored'"))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 10
-    ended = (folder / "netmirrored.bin").read_bytes()
-    assert ended == (folder / "peacemirrored.bin").read_bytes()
+    ended = (folder / "net.bin").read_bytes()
+    assert ended == (folder / "peace.bin").read_bytes()
+    (folder / "peace.bin").unlink()
     alone = mpich.run(1, STOPPED.replace("HOW", "None"))
     assert alone.returncode == 0, alone.stderr
-    assert (folder / "peaceNone.bin").read_bytes() == ended
+    assert (folder / "peace.bin").read_bytes() == ended
 
 
 ENDS = """

@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 from support.command_line import position, succeed, write_two_classes
 from support.distances import relative_distance
-from support.launches import MIRRORED, SECONDS, SMALL, all_end, find_mpi, kill, ours, prepare_launch, rank_process
+from support.launches import (
+    MIRRORED,
+    SECONDS,
+    SMALL,
+    STOPPED_UNTIL_DONE,
+    all_end,
+    find_mpi,
+    kill,
+    ours,
+    prepare_launch,
+    rank_process,
+)
 
 import nn
 
@@ -204,7 +215,8 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, sign
     assert position("c.ck")["step"] > 0
 
 
-STOPPED = """
+STOPPED = (
+    """
 import os, signal, sys, numpy as np, nn
 from nn import cluster
 from nn.ds import Dataset
@@ -223,21 +235,10 @@ def trained(**saving):
     nn.train(net, ds, epochs=3, batch_number=40, **saving)
     return net
 
-ds, stops = nn.load(DATA), []
-peace = trained()
-while True:
-    try:
-        net = trained(checkpoint="c.ck", resume="auto", stop=StopRequest())
-        break
-    except Stopped as stopped:
-        assert stopped.signum == signal.SIGUSR1
-        stops.append(stopped)
-        cluster.current().gather(None)  # rank 0 has written
-if cluster.current().rank == 0:
-    peace.export("peace.bin")
-    net.export("net.bin")
-    print(len(stops))
+ds = nn.load(DATA)
 """
+    + STOPPED_UNTIL_DONE
+)
 
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
