@@ -15,6 +15,7 @@ typedef struct layer layer;
 /* An optimiser's step on one weight: its constants for one batch. */
 typedef struct {
     nn_optimizer optimizer;
+    int moments;                        /* how many the optimiser keeps of each weight */
     double rate;                        /* sgd: learning rate times inv_rows, momentum: learning rate,
                                          * adam: learning rate / (1 - beta1^t) */
     double inv_rows;                    /* 1 / sum of the rows' weights: gradients are sums over the batch, this makes

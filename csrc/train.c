@@ -41,7 +41,7 @@ static update update_of(const nn_training *t, int64_t step, double done)
 {
     double rate = rate_at(t, done);
     update u = {
-        .optimizer = t->optimizer, .rate = rate, .momentum = t->momentum,
+        .optimizer = t->optimizer, .moments = moments_of(t), .rate = rate, .momentum = t->momentum,
         .beta1 = t->beta1, .beta2 = t->beta2, .epsilon = t->epsilon, .decay = rate * t->weight_decay,
     };
     switch (t->optimizer) {
@@ -58,7 +58,7 @@ static update update_of(const nn_training *t, int64_t step, double done)
 static void weigh_step(update *u, double weight)
 {
     u->inv_rows = weight > 0 ? 1 / weight : 0;
-    if (u->optimizer == NN_SGD && u->momentum == 0)
+    if (u->moments == 0)
         u->rate *= u->inv_rows;
 }
 

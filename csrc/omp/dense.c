@@ -173,8 +173,8 @@ static int take_step(product *p, layer *l, step_constants *step, const batch *b)
     if (steps) {
         *step = step_of(b->update, 1);
         p->end.step = step;
-        p->end.m = step->optimizer == NN_ADAM || step->momentum != 0 ? l->m : NULL;
-        p->end.v = step->optimizer == NN_ADAM ? l->v : NULL;
+        p->end.m = b->update->moments > 0 ? l->m : NULL;
+        p->end.v = b->update->moments > 1 ? l->v : NULL;
     }
     return steps;
 }
