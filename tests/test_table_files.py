@@ -16,6 +16,7 @@ from nn.data.field_types import ClassName, FieldType, Number, TargetNumber
 from nn.data.formats import FORMATS
 from nn.data.source import TABLE_SUFFIXES
 from nn.data.table_files import Fields, RowIndex
+from nn.utils import DataError
 
 TABLES = [known for known in FORMATS if known.table]
 ROWS = np.array([[0.5, 1, 7, 0], [1.5, 2, 8, 1], [2.5, 3, 9, 0], [3.5, 4, 10, 1], [4.5, 5, 11, 1]])
@@ -107,13 +108,29 @@ def test_tables_of_every_format_are_found_in_a_folder(samples):
     assert found == {known.name for known in TABLES} - {"SQLite"}  # a database holds tables itself
 
 
-@pytest.mark.parametrize("name", ["CSV", "IDX", "CIFAR-10 binary"])
+def packed(path: str) -> formats.Start:
+    """How a file begins of which only a gzipped copy is there."""
+    with open(path, "rb") as file, gzip.open(path + ".gz", "wb") as copy:
+        copy.write(file.read())
+    return formats.start_of(path + ".gz")
+
+
+@pytest.mark.parametrize("name", ["CSV", "NPY", "IDX", "CIFAR-10 binary"])
 def test_packed_files_are_recognised_by_what_is_in_them(samples, name):
-    with open(samples[name], "rb") as file:
-        packed = gzip.compress(file.read())
-    with open(samples[name] + ".gz", "wb") as file:
-        file.write(packed)
-    assert formats.format_of(formats.start_of(samples[name] + ".gz")).name == name
+    assert formats.format_of(packed(samples[name])).name == name
+
+
+@pytest.mark.parametrize("name", ["NPZ", "Parquet", "Arrow", "SQLite"])
+def test_packed_files_of_other_formats_are_to_be_unpacked(samples, name):
+    with pytest.raises(DataError, match=f"a gzipped {name} file, .* unpack it with gunzip"):
+        formats.format_of(packed(samples[name]))
+
+
+def test_the_message_for_an_unknown_file_lists_every_format_of_files(tmp_path):
+    (tmp_path / "a").write_bytes(bytes([200, 0, 200]))
+    with pytest.raises(DataError) as refused:
+        formats.recognise(str(tmp_path / "a"))
+    assert [known.name for known in FORMATS if known.name not in str(refused.value)] == ["folder of class folders"]
 
 
 @pytest.mark.parametrize("known", TABLES, ids=lambda known: known.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..utils import DataError
 from .arrays import Arrays
@@ -142,8 +142,9 @@ def format_of(start: Start) -> Format:
 
 def _unknown(start: Start) -> DataError:
     path, text = start.path, start.text
-    for begin, name in ((_ZIP, "NPZ"), (PARQUET, "Parquet"), (ARROW, "Arrow"), (SQLITE, "SQLite")):
-        if text.startswith(begin):
+    for known in FORMATS:
+        if known.recognises(replace(start, is_gzip=False)):
+            name = known.name
             return DataError(f"{path}: a gzipped {name} file, expected the {name} file itself; unpack it with gunzip")
     if text[:2] in _UTF16:
         return DataError(f"{path}: text in UTF-16, expected UTF-8; save it again as UTF-8 or plain CSV")
@@ -152,7 +153,8 @@ def _unknown(start: Start) -> DataError:
             f"{path}: magic number 0x{text[:4].hex()}, expected 0x00000803 (images of bytes) or another of "
             f"the IDX format; the file is damaged or not an IDX file"
         )
+    *most, last = [known.name for known in FORMATS if known.recognises is not _is_folder]
     return DataError(
         f"{path}: begins with the bytes {text[:4].hex(' ')} and is not text (byte {start.control() + 1}), "
-        f"expected CSV, NPZ, IDX, CIFAR-10 binary, Parquet, Arrow or SQLite; convert it to one of these"
+        f"expected {', '.join(most)} or {last}; convert it to one of these"
     )
