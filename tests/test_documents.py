@@ -237,15 +237,41 @@ def test_the_readme_has_at_most_160_lines():
     assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 160
 
 
+DEVELOPING = REPOSITORY / "docs" / "developing.md"
+TO_ADD = "## To add ..."
+SIDES = ["to add", "Python", "plain C", "fast C", "CUDA", "tests", "documents"]
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a table."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_the_table_to_add_says_for_each_side_what_there_is_to_do():
+    head, _, *table = map(cells, filter(is_row, DEVELOPING.read_text().split(TO_ADD)[1].split("\n## ")[0].splitlines()))
+    assert head == SIDES
+    what = " ".join(row[0] for row in table)
+    kinds = ["activation", "loss", "optimiser", "layer", "backend", "flag", "mode", "metric", "format", "column"]
+    assert [kind for kind in kinds if kind not in what] == []
+    assert [row[0] for row in table if len(row) != len(SIDES) or not all(row)] == []
+    assert [row[0] for row in table if "tests/" not in row[SIDES.index("tests")]] == []
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name)
+def test_other_documents_have_no_list_of_what_to_add_but_a_link_to_it(path):
+    own = [line for line in path.read_text().split("## To add")[1:] if "developing.md#to-add-" not in line]
+    assert not own
+
+
 def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
     """In a cell, words in code come before the file that they are in: `words` in `path/of/a/file`."""
-    table = (REPOSITORY / "docs" / "developing.md").read_text().split("## To add ...")[1].split("## Style")[0]
+    table = DEVELOPING.read_text().split(TO_ADD)[1].split("## Style")[0]
     checked = 0
     for cell in re.findall(r"[^|\n]+", table):
         words = []
         for code in re.findall(r"`([^`]+)`", cell):
             path = REPOSITORY / code
-            if re.fullmatch(r"[\w-]+", code):
+            if re.fullmatch(r"\w[\w-]*", code):
                 words.append(code)
             elif path.is_file():
                 text = path.read_text()
@@ -272,7 +298,7 @@ def table_after(heading: str) -> list[list[str]]:
     """The cells of the first table below a heading of the contract, without its header."""
     lines = CONTRACT.read_text().split(f"\n## {heading}\n")[1].splitlines()
     table = list(takewhile(is_row, dropwhile(lambda line: not is_row(line), lines)))
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table[2:]]
+    return [cells(line) for line in table[2:]]
 
 
 def names_in(cell: str) -> list[str]:

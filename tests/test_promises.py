@@ -2,6 +2,7 @@
 threads, seq and omp in agreement, the same file from the same seed."""
 
 import hashlib
+import math
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ from support.networks import flattened
 import nn
 from nn.backends.engine import EpochSettings
 from nn.core import extension, random
-from nn.nn_aux import OPTIMIZERS
+from nn.nn_aux import INITIALIZERS, OPTIMIZERS, SCHEDULES
 
 SMALL = ["30,60,10,1", "7,19:tanh,3:softplus,2", "5,1", "9,257:lrelu,129:sigmoid,2", "1,1,1"]
 WIDE = "50,700,301,3"  # wide enough that 8 threads all have work
@@ -223,6 +224,36 @@ def test_normal_numbers_are_those_of_box_and_muller():
     # the angle is rounded here, to 4.4e-16 at most, and the radius is at most 8.6
     np.testing.assert_allclose(drawn[::2], radius * np.cos(angle), rtol=1e-15, atol=1e-14)
     np.testing.assert_allclose(drawn[1::2], radius * np.sin(angle), rtol=1e-15, atol=1e-14)
+
+
+VARIANCES = {  # of the weights that an initialiser draws, by fan_in and fan_out
+    "he": lambda fan_in, fan_out: 2 / fan_in,
+    "lecun": lambda fan_in, fan_out: 1 / fan_in,
+    "glorot": lambda fan_in, fan_out: 2 / (fan_in + fan_out),
+    "uniform": lambda fan_in, fan_out: 1 / 12,
+}
+
+
+@pytest.mark.parametrize("init", INITIALIZERS)
+def test_initial_weights_have_the_variance_of_their_rule(init):
+    drawn = random.initial_weight(init, [(100_000, 50, 30)], 3, 1)
+    deviation = np.sqrt(VARIANCES[init](50, 30))
+    assert drawn.std() == pytest.approx(deviation, rel=0.01)  # 4.5 deviations of normal numbers'
+    assert drawn.mean() == pytest.approx(0.5 if init == "uniform" else 0, abs=0.015 * deviation)  # 4.7
+
+
+SHARES = {  # of the learning rate, when 0, 1/2, 3/4, 7/8 and all of the training is over
+    "cooldown": (1, 1, 1, 0.5, 0),
+    "constant": (1, 1, 1, 1, 1),
+    "linear": (1, 0.5, 0.25, 0.125, 0),
+    "cosine": (1, 0.5, (1 - math.sqrt(0.5)) / 2, (1 - math.cos(math.pi / 8)) / 2, 0),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_schedule_goes_from_the_whole_learning_rate_to_its_end(schedule):
+    shares = [SCHEDULES[schedule](done) for done in (0, 0.5, 0.75, 0.875, 1)]
+    assert shares == pytest.approx(SHARES[schedule], abs=1e-15)
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
