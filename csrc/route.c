@@ -34,8 +34,10 @@ static void name_kernels(const nn_net *net, int i, const batch *b, char *out, in
     const layer *l = &net->layers[i];
     int lowest = first_trainable(net);
     const char *forward = route_of(l, FORWARD, b);
-    batch own = i > lowest ? backward_batch(net, i, lowest, NULL, b) : *b;
-    const char *input = i > lowest ? route_of(l, INPUT_GRADIENT, &own) : NULL;
+    batch own;
+    const char *input = NULL;
+    if (i > lowest)
+        input = route_of(l, INPUT_GRADIENT, backward_batch(net, i, lowest, NULL, b, &own));
     const char *weight = has_parameters(l) ? route_of(l, WEIGHT_GRADIENT, b) : NULL;
     const char *backward = input ? input : weight ? weight : forward;
     if (i > 0 && is_paired(net, i, lowest, NULL))

@@ -54,17 +54,19 @@ static product input_product(const nn_layer *spec, int64_t n)
 
 /* The product for the vectors of inputs that the batch asks for; from: the first of these inputs. The whole product
  * where the blocks of a smaller one would need more memory than is reserved. */
-static product asked_input_product(const nn_layer *spec, const batch *b, int64_t *from)
+INLINE product asked_input_product(const nn_layer *spec, const batch *b, int64_t *from)
 {
-    product all = input_product(spec, b->n), p = all;
-    *from = b->dx_from / VECTOR * VECTOR;
+    product all = input_product(spec, b->n);
+    *from = 0;
     if (!b->dx_to)
         return all;
-    p.n = row_stride(b->dx_to) - *from, p.b_width = min_i64(p.n, all.b_width - *from);
-    if (multiply_scratch(&p) <= multiply_scratch(&all) && multiply_shared(&p) <= multiply_shared(&all))
-        return p;
-    *from = 0;
-    return all;
+    product p = all;
+    int64_t first = b->dx_from / VECTOR * VECTOR;
+    p.n = row_stride(b->dx_to) - first, p.b_width = min_i64(p.n, all.b_width - first);
+    if (multiply_scratch(&p) > multiply_scratch(&all) || multiply_shared(&p) > multiply_shared(&all))
+        return all;
+    *from = first;
+    return p;
 }
 
 /* dw (i,o) = x' (i,n) dz (n,o); with `steps`, the step that it makes, unless the sums are too long for that */

@@ -329,7 +329,8 @@ class CpuEngine:
         """Return outputs (rows, outputs) of data's rows, all of them by default."""
         indices, count = self._rows(data, rows)
         out = np.empty((count, self.outputs), self.dtype)
-        self.reserve(min(max(count, 1), self._block_rows))
+        if count > self._room:
+            self.reserve(min(count, self._block_rows))
         self._call("net_predict", self._net, self._pointer(out), data.struct, indices, count)
         return out
 

@@ -109,6 +109,8 @@ class Network:
         """Parse the layers and choose the loss. Raises UsageError for what does not go together."""
         output, usual_loss = ("sigmoid", REFERENCE["loss"]) if self.reference else TASKS[self.task]
         self.layers = parse(spec, activation, output, columns)
+        self.inputs = self.layers[0].features or self.layers[0].inputs  # values of a row: feature columns, if encoded
+        self.outputs = self.layers[-1].outputs
         self.loss = loss or loss_for(self.layers[-1].output_function, usual_loss)
         check_name("--loss", self.loss, LOSSES)
         check_output(self.task, self.loss, self.layers[-1])
@@ -273,17 +275,6 @@ class Network:
     def spec(self) -> str:
         """Return the layers as text, every activation named."""
         return to_spec(self.layers)
-
-    @property
-    def inputs(self) -> int:
-        """Return the number of values that go in, of one row: feature columns, if layer 0 encodes them."""
-        layer = self.layers[0]
-        return layer.features or layer.inputs
-
-    @property
-    def outputs(self) -> int:
-        """Return the number of values that come out, of one row."""
-        return self.layers[-1].outputs
 
     @property
     def parameter_count(self) -> int:

@@ -33,7 +33,7 @@ def _may_have_nan(out: np.ndarray) -> bool:
     """Return whether one of these numbers is nan, or some are infinite; of few, as a single row has, in less time."""
     if out.size > FEW:
         return bool(np.isnan(out).any())
-    total = sum(out.ravel().tolist())
+    total = out.item() if out.size == 1 else sum(out.ravel().tolist())
     return total != total
 
 
@@ -99,10 +99,9 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
 
 def _is_table(x: np.ndarray, net) -> bool:
     """Return whether the columns of an array are to be read as those of a file: text, or more than the features."""
-    kind = x.dtype.kind
-    if x.ndim != 2 or kind == "V":
+    if x.ndim != 2:
         return False
-    return kind in "OUSM" or (x.shape[1] != net.inputs and x.shape[1] == net.inputs + _left_out(net))
+    return x.dtype.kind in "OUSM" or (x.shape[1] != net.inputs and x.shape[1] == net.inputs + _left_out(net))
 
 
 def _left_out(net) -> int:
