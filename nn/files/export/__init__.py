@@ -10,8 +10,9 @@
     c_text.py        constants as C, and templates of which only what is needed is kept
     c_inputs.py      columns, and the words that they may hold, as structs
     c_layers.py      layers as structs, and the room that they need
-    model.c          template: interface, layers, inputs, predictions
-    program.c        template: the program that reads CSV
+    model.c          the template of the C file: interface, types, predictions; it includes layers.c, inputs.c (what the
+                     first layer gets of a row), words.c and
+    program.c        the program that reads CSV: program_rows.c cuts it into fields, program_fields.c reads those
 
 A network is given whole (nn.Network); only its parameters, layers and facts are read, and no engine is made.
 

@@ -76,7 +76,6 @@ class _File:
     def text(self) -> str:
         """Return the whole file."""
         self._add_constants()
-        program = filled(template("program.c", self.features), {"program_constants": self._program_constants()})
         parts = {
             "header": self._header(),
             "interface": self._interface(),
@@ -85,7 +84,7 @@ class _File:
             "kinds": ", ".join(dict.fromkeys(kind for kind, _, _, _ in self.layers)),
             "inputs": ", ".join(sorted(self._input_kinds())),
             "constants": self.constants.text(),
-            "program": program,
+            "program_constants": self._program_constants(),
         }
         return filled(template("model.c", self.features), parts)
 

@@ -113,7 +113,7 @@ def _lines(items: Iterable[str]) -> Iterator[str]:
 def template(name: str, features: Collection[str]) -> str:
     """Return a C file beside this module without the parts that depend on HAS_ names that are not among `features`."""
     kept, conditions = [], []  # None: a condition of the C file itself
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+    for line in _with_included(name):
         word, _, rest = line.partition(" ")
         if word in ("#if", "#ifdef", "#ifndef"):
             conditions.append(_holds(rest, features) if "HAS_" in rest else None)
@@ -132,6 +132,16 @@ def template(name: str, features: Collection[str]) -> str:
         if False not in conditions:
             kept.append(line)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept) + "\n")
+
+
+def _with_included(name: str) -> Iterator[str]:
+    """Yield the lines of a C file beside this module; #include "layers.c" stands for the lines of that file."""
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+        word, _, included = line.partition(" ")
+        if word == "#include" and included.startswith('"'):
+            yield from _with_included(included.strip('"'))
+        else:
+            yield line
 
 
 def _holds(condition: str, features: Collection[str]) -> bool:
