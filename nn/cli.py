@@ -23,7 +23,8 @@ from .backends import TRAITS
 from .commands import COMMANDS
 from .nn_aux import check_reference
 from .terminal import console
-from .terminal.flags import given_values, keywords, parse, read_by
+from .terminal.flags import given_values, keywords, read_by
+from .terminal.parser import parse
 from .utils import MORE_THREADS, Interrupted, NnError, OutputError, UsageError
 
 log = logging.getLogger("nn")

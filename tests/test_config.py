@@ -7,7 +7,7 @@ import sys
 import pytest
 from support.command_line import ONE, environment, run, succeed, write_numbers, write_two_classes
 
-from nn.terminal import flags
+from nn.terminal import parser
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
 @pytest.mark.parametrize(("value", "gpus"), [("2", (0, 1)), ("[2]", (2,)), ("[0, 2]", (0, 2)), ('"2,"', (2,))])
 def test_a_list_of_gpus_names_them(folder, value, gpus):
     (folder / "flags").write_text(f'{{"gpus": {value}}}')
-    assert flags.parse(["--train", "--config", "flags"]).gpus == gpus
+    assert parser.parse(["--train", "--config", "flags"]).gpus == gpus
 
 
 def test_null_and_false_leave_a_flag_unsaid(folder):
@@ -156,17 +156,17 @@ def test_the_flat_config_of_a_model_does_too(folder):
 
 @pytest.mark.parametrize("flag", ["--batch_size", "--batch-size", "--batch_number"])
 def test_the_batch_size_has_two_names(flag):
-    assert flags.parse(["--train", flag, "7"]).batch_number == 7
+    assert parser.parse(["--train", flag, "7"]).batch_number == 7
 
 
 def test_a_file_may_hold_batch_size_and_the_command_line_wins_by_either_name(folder):
     (folder / "c.json").write_text('{"batch_size": 7}')
     for more, found in (([], 7), (["--batch_number", "5"], 5), (["--batch_size", "6"], 6)):
-        assert flags.parse(["--train", "--config", "c.json", *more]).batch_number == found
+        assert parser.parse(["--train", "--config", "c.json", *more]).batch_number == found
 
 
 def test_two_names_of_one_flag_must_not_differ(folder):
-    assert flags.parse(["--train", "--batch_size", "7", "--batch_number=7"]).batch_number == 7
+    assert parser.parse(["--train", "--batch_size", "7", "--batch_number=7"]).batch_number == 7
     wrong = run("--train", "--batch-size", 7, "--batch_number=8")
     assert wrong.code == 2
     assert wrong.err == "nn: --batch_number 8 and --batch_size 7: two names of one flag; leave one out\n"

@@ -102,7 +102,7 @@ case $script in
 esac""",
 }
 READ_FLAGS = """exec "$PYTHON" -c 'import sys
-from nn.terminal.flags import parse
+from nn.terminal.parser import parse
 assert parse(sys.argv[1:])' "$@" """
 
 

@@ -13,7 +13,7 @@ import types
 import pytest
 from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
-from nn.terminal import flags
+from nn.terminal import parser
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):
         def __init__(self, **_):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(flags, "SimpleNamespace", Interrupted)
+    monkeypatch.setattr(parser, "SimpleNamespace", Interrupted)
     assert run("--info") == (130, "", "nn: stopped by SIGINT\n")
 
 

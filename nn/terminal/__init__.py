@@ -1,6 +1,6 @@
 """Between a person and the commands: flags in, lines and tables out.
 
-    flags.py     the table of all flags -> parser, help and checks
+    flags.py     the table of all flags; parser.py: the parser, the help and the checks that are made from it
     config.py    --config: flags from a JSON or TOML file
     progress.py  a training's progress: a bar on a terminal, lines in a pipe
     candidates.py  the progress of --effort
