@@ -1,11 +1,7 @@
 """The command line as a user types it: modes, files, what goes to stdout and what to stderr."""
 
-import csv
-import io
 import json
 import re
-import resource
-import shutil
 import subprocess
 import sys
 
@@ -18,13 +14,9 @@ from support.command_line import (
     succeed,
     write_numbers,
     write_three_classes,
-    write_two_classes,
 )
 
 import nn
-from nn import backends, nn_aux
-from nn.data import scaling
-from nn.terminal import flags
 
 # ---------------------------------------------------------------- the two commands of the README
 
@@ -168,97 +160,12 @@ def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
     )
 
 
-# ---------------------------------------------------------------- flags
-
-
-def test_dashes_and_underscores_mean_the_same(two):
-    succeed("--train", "--dataset", "two.csv", "--model", "a.bin", "--batch_number", 7, "--epochs=2")
-    succeed("--train", "--dataset", "two.csv", "--model", "b.bin", "--batch-number", 7, "--epochs=2")
-    assert (two.parent / "a.bin").read_bytes() == (two.parent / "b.bin").read_bytes()
-    assert succeed("--info", "--model", "a.bin", "--json").json["config"]["batch_number"] == 7
-
-
-def test_the_originals_spelling_of_standardization_is_understood(two):
-    succeed("--train", "--dataset", "two.csv", "--model", "a.bin", "--scaling", "standarization")
-    succeed("--train", "--dataset", "two.csv", "--model", "b.bin", "--scaling", "standardization")
-    assert (two.parent / "a.bin").read_bytes() == (two.parent / "b.bin").read_bytes()
-
-
-def test_help_lists_every_flag_and_every_name(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
-    text = succeed("--help").out
-    for flag in flags.FLAGS:
-        assert flag.long in text
-    for names in (
-        nn_aux.ACTIVATIONS,
-        nn_aux.LOSSES,
-        nn_aux.OPTIMIZERS,
-        nn_aux.INITIALIZERS,
-        nn_aux.SCHEDULES,
-        nn_aux.TASKS,
-        scaling.SCALINGS,
-        backends.BACKENDS,
-    ):
-        for name in names:
-            assert re.search(rf"\b{name}\b", text), name
-
-
-def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
-    text = succeed("--help").out
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin")
-    config = succeed("--info", "--model", "m.bin", "--json").json["config"]
-    for name in (
-        "epochs",
-        "batch_number",
-        "learning_rate",
-        "momentum",
-        "weight_decay",
-        "holdout",
-        "threshold",
-        "seed",
-        "optimizer",
-        "schedule",
-        "scaling",
-    ):
-        value = config[name] if isinstance(config[name], str) else f"{config[name]:g}"
-        assert re.search(rf"--{name}\b.*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
-
-
-@pytest.mark.timing
-def test_help_takes_less_than_twice_what_a_small_typer_program_needs_for_it():
-    """Half as much again, measured: as processor time, both in turn, so that a slow machine and other processes on it
-    count on both sides."""
-    small = """
-import typer
-app = typer.Typer()
-@app.command()
-def main(number: int = typer.Option(1, help="one"), name: str = typer.Option("x", help="two")):
-    "A program."
-app(["--help"])
-"""
-
-    def processor_seconds(*arguments) -> float:
-        def used() -> float:
-            children = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return children.ru_utime + children.ru_stime
-
-        before = used()
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment())
-        return used() - before
-
-    pairs = [(processor_seconds("-m", "nn", "--help"), processor_seconds("-c", small)) for _ in range(5)]
-    ours, least = map(min, zip(*pairs))
-    assert ours < 2 * least
-
-
-def test_help_does_without_numpy():
-    code = "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment())
-
-
-def test_version_is_that_of_the_package():
-    assert succeed("--version").out == f"nn {nn.__version__}\n"
+def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):
+    files = ("--dataset", "two.csv", "--model", "m.bin")
+    flags = ("--train", *files, "--epochs", 1, "--layers", "2,5,1", "--backend", "omp")
+    routes = [line for line in succeed(*flags, "--verbose").err.splitlines() if line.startswith("layer ")]
+    assert [line.split(":")[0] for line in routes] == ["layer 0 5", "layer 1 1"]
+    assert all(line.split(": ")[1] for line in routes) and "layer 0" not in succeed(*flags).err
 
 
 # ---------------------------------------------------------------- model files
@@ -355,168 +262,3 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(share
     plain = succeed("--test", "--reference", "--model", "iris.m", "--dataset", data, "--json")
     assert scaled.json["rows"] == plain.json["rows"] == 150
     assert scaled.json["accuracy"] > plain.json["accuracy"]
-
-
-# ---------------------------------------------------------------- --test without --dataset
-
-
-def test_the_rows_that_were_held_out_are_tested_where_the_data_was(trained, tmp_path_factory, monkeypatch):
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    assert succeed("--test", "--model", trained, "--json").json["rows"] == 12
-
-
-def test_data_that_moved_with_its_model_is_found_beside_it(trained, tmp_path_factory):
-    other = tmp_path_factory.mktemp("other")
-    shutil.move(trained.parent / "two.csv", other / "two.csv")
-    shutil.move(trained, other / "m.bin")
-    assert succeed("--test", "--model", other / "m.bin", "--json").json["rows"] == 12
-
-
-def test_data_that_is_gone_is_said_so(trained):
-    (trained.parent / "two.csv").unlink()
-    result = run("--test", "--model", trained)
-    assert result.code == 66
-    assert "two.csv" in result.err and "--dataset" in result.err
-
-
-def test_data_that_changed_is_refused_unless_forced(trained):
-    write_two_classes(trained.parent / "two.csv", rows=90)
-    result = run("--test", "--model", trained)
-    assert result.code == 65
-    assert "has changed" in result.err and result.out == ""
-    forced = succeed("--test", "--model", trained, "--force", "--json")
-    assert forced.json["rows"] == 18
-    assert "nn: warning: " in forced.err
-
-
-def test_a_model_that_held_nothing_out_asks_for_data(two):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1)
-    result = run("--test", "--model", "m.bin")
-    assert result.code == 2
-    assert "--holdout 0" in result.err and "--dataset" in result.err
-    assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["rows"] == 60
-
-
-def test_reference_tests_all_rows(two):
-    succeed(
-        "--train",
-        "--reference",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,4,1",
-        "--epochs",
-        1,
-    )
-    assert succeed("--test", "--model", "m.bin", "--reference", "--json").json["rows"] == 60
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 60
-
-
-def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
-    (folder / "xor.csv").write_text("0,0,0\n0,1,1\n1,0,1\n1,1,0\n")
-    trained = succeed(*ONE, "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
-    assert trained.err.count("hold") == 1
-    tested = succeed("--test", "--model", "m.bin", "--json")
-    assert tested.json["rows"] == 4
-    assert "trained on" in tested.err
-
-
-def test_a_text_model_asks_for_data(two):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.m", "--activation", "sigmoid", "--epochs", 1)
-    result = run("--test", "--model", "m.m")
-    assert result.code == 2
-    assert "--dataset" in result.err
-
-
-def test_the_target_column_of_a_file_without_names_is_remembered(folder):
-    write_two_classes(folder / "last.csv", header=False)
-    rows = [line.split(",") for line in (folder / "last.csv").read_text().split()]
-    (folder / "first.csv").write_text("".join(f"{label},{a},{b}\n" for a, b, label in rows))
-    succeed(
-        *ONE,
-        "--dataset",
-        "first.csv",
-        "--target",
-        0,
-        "--model",
-        "m.bin",
-        "--epochs",
-        30,
-        "--learning_rate",
-        0.01,
-    )
-    whole = succeed("--test", "--model", "m.bin", "--dataset", "first.csv", "--json").json
-    assert whole["tp"] + whole["fn"] == 20
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
-
-
-def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--threshold", 0.25, "--epochs", 1)
-    assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
-    assert succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json").json["threshold"] == 0.75
-
-
-# ---------------------------------------------------------------- --predict
-
-
-def read_csv(text: str) -> list[dict]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def test_predictions_of_two_classes_agree_with_the_test(trained):
-    rows = read_csv(succeed("--predict", "--model", trained, "--dataset", "two.csv").out)
-    assert list(rows[0]) == ["row", "predicted", "score 1", "true"]
-    assert [row["row"] for row in rows] == [str(i) for i in range(60)]
-    figures = succeed("--test", "--model", trained, "--dataset", "two.csv", "--json").json
-    assert sum(row["predicted"] == row["true"] == "1" for row in rows) == figures["tp"]
-    assert sum(row["predicted"] == "1" != row["true"] for row in rows) == figures["fp"]
-    assert all((float(row["score 1"]) >= 0.5) == (row["predicted"] == "1") for row in rows)
-
-
-def test_predictions_of_several_classes_give_each_a_score(folder):
-    write_three_classes(folder / "three.csv")
-    succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
-    rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "three.csv").out)
-    for row in rows:
-        scores = {name.removeprefix("score "): float(value) for name, value in row.items() if name.startswith("score")}
-        assert set(scores) == {"red", "green", "blue"}
-        assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
-        assert scores[row["predicted"]] == max(scores.values())
-
-
-def test_predictions_of_numbers_are_in_their_units(folder):
-    write_numbers(folder / "numbers.csv")
-    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01)
-    rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "numbers.csv").out)
-    assert list(rows[0]) == ["row", "predicted power", "true power"]
-    error = sum(abs(float(row["predicted power"]) - float(row["true power"])) for row in rows) / len(rows)
-    assert error == pytest.approx(
-        succeed("--test", "--model", "m.bin", "--dataset", "numbers.csv", "--json").json["mae"], rel=1e-4
-    )
-
-
-def test_data_without_targets_can_be_predicted(trained):
-    labelled = succeed("--predict", "--model", trained, "--dataset", "two.csv").out
-    lines = (trained.parent / "two.csv").read_text().splitlines()
-    (trained.parent / "new.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in lines))
-    rows = read_csv(succeed("--predict", "--model", trained, "--dataset", "new.csv").out)
-    assert list(rows[0]) == ["row", "predicted", "score 1"]
-    assert [row["score 1"] for row in rows] == [row["score 1"] for row in read_csv(labelled)]
-
-
-def test_predictions_go_to_a_file(trained):
-    result = succeed("--predict", "--model", trained, "--dataset", "two.csv", "-o", "p.csv")
-    assert result.out == ""
-    assert (trained.parent / "p.csv").read_text() == succeed(
-        "--predict", "--model", trained, "--dataset", "two.csv", "-o", "-"
-    ).out
-
-
-def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):
-    files = ("--dataset", "two.csv", "--model", "m.bin")
-    flags = ("--train", *files, "--epochs", 1, "--layers", "2,5,1", "--backend", "omp")
-    routes = [line for line in succeed(*flags, "--verbose").err.splitlines() if line.startswith("layer ")]
-    assert [line.split(":")[0] for line in routes] == ["layer 0 5", "layer 1 1"]
-    assert all(line.split(": ")[1] for line in routes) and "layer 0" not in succeed(*flags).err

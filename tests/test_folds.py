@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.people import as_csv, people
 
 import nn
 from nn.core.calibration import best_temperature
@@ -14,7 +15,6 @@ from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.train.folds import figures_out_of_fold, out_of_fold, summary
 from nn.utils import Stopped, UsageError
-from tests.test_any_table import as_csv, people
 from tests.test_networks import LAYERS, StopSoon, data, network, vector
 
 SEED = 5

@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.people import as_csv, people
 
 import nn
 from nn.backends.turns import Turns
@@ -19,7 +20,6 @@ from nn.train.loop import NotFinite, Training
 from nn.train.pack_members import mean_of
 from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
-from tests.test_any_table import as_csv, people
 
 COUNT = 3
 SEED = 5

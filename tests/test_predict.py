@@ -1,12 +1,13 @@
-"""--predict on large files: block by block, with the same result as at once."""
+"""--predict: its columns, and large files block by block, with the same result as at once."""
 
 import csv
+import io
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from support.command_line import environment, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import ONE, environment, run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
 import nn.data.loading
@@ -106,3 +107,56 @@ def test_many_rows_need_no_more_memory_than_a_block(folder):
     data_bytes = rows * columns * 4
     assert peak("many.csv") - peak("few.csv") < data_bytes / 2
     assert len(lines("p.csv")) == 1000
+
+
+def read_csv(text: str) -> list[dict]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_predictions_of_two_classes_agree_with_the_test(trained):
+    rows = read_csv(succeed("--predict", "--model", trained, "--dataset", "two.csv").out)
+    assert list(rows[0]) == ["row", "predicted", "score 1", "true"]
+    assert [row["row"] for row in rows] == [str(i) for i in range(60)]
+    figures = succeed("--test", "--model", trained, "--dataset", "two.csv", "--json").json
+    assert sum(row["predicted"] == row["true"] == "1" for row in rows) == figures["tp"]
+    assert sum(row["predicted"] == "1" != row["true"] for row in rows) == figures["fp"]
+    assert all((float(row["score 1"]) >= 0.5) == (row["predicted"] == "1") for row in rows)
+
+
+def test_predictions_of_several_classes_give_each_a_score(folder):
+    write_three_classes(folder / "three.csv")
+    succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
+    rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "three.csv").out)
+    for row in rows:
+        scores = {name.removeprefix("score "): float(value) for name, value in row.items() if name.startswith("score")}
+        assert set(scores) == {"red", "green", "blue"}
+        assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
+        assert scores[row["predicted"]] == max(scores.values())
+
+
+def test_predictions_of_numbers_are_in_their_units(folder):
+    write_numbers(folder / "numbers.csv")
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01)
+    rows = read_csv(succeed("--predict", "--model", "m.bin", "--dataset", "numbers.csv").out)
+    assert list(rows[0]) == ["row", "predicted power", "true power"]
+    error = sum(abs(float(row["predicted power"]) - float(row["true power"])) for row in rows) / len(rows)
+    assert error == pytest.approx(
+        succeed("--test", "--model", "m.bin", "--dataset", "numbers.csv", "--json").json["mae"], rel=1e-4
+    )
+
+
+def test_data_without_targets_can_be_predicted(trained):
+    labelled = succeed("--predict", "--model", trained, "--dataset", "two.csv").out
+    lines = (trained.parent / "two.csv").read_text().splitlines()
+    (trained.parent / "new.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in lines))
+    rows = read_csv(succeed("--predict", "--model", trained, "--dataset", "new.csv").out)
+    assert list(rows[0]) == ["row", "predicted", "score 1"]
+    assert [row["score 1"] for row in rows] == [row["score 1"] for row in read_csv(labelled)]
+
+
+def test_predictions_go_to_a_file(trained):
+    result = succeed("--predict", "--model", trained, "--dataset", "two.csv", "-o", "p.csv")
+    assert result.out == ""
+    assert (trained.parent / "p.csv").read_text() == succeed(
+        "--predict", "--model", trained, "--dataset", "two.csv", "-o", "-"
+    ).out

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_two_classes
+from support.people import as_csv, people
 
 import nn
 from nn.core.random import uniform
 from nn.nn import Network
 from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
 from nn.utils import Stopped, UsageError
-from tests.test_any_table import as_csv, people
 from tests.test_networks import LAYERS, StopSoon, data, network, vector
 
 SEED = 5

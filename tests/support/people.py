@@ -1,0 +1,28 @@
+"""A table of people as text: a column of each kind, and the class that they decide."""
+
+import numpy as np
+
+ROWS = 240
+
+
+def people(count: int = ROWS, seed: int = 0) -> dict[str, list[str]]:
+    """Columns of text by name: of each kind one, and the class that they decide."""
+    random = np.random.default_rng(seed)
+    age = random.integers(18, 80, count)
+    land = random.choice(["Chile", "Peru", "Cuba"], count, p=[0.5, 0.45, 0.05])
+    member = random.choice(["Yes", "no"], count)
+    day = np.datetime64("2021-03-01") + random.integers(0, 700, count)
+    town = random.choice([f"town {i}" for i in range(30)], count)
+    rich = (age > 45) ^ (member == "Yes") ^ (land == "Peru")
+    return {
+        "": [str(i) for i in range(count)],
+        "age": [str(a) if random.random() > 0.1 else "NA" for a in age],
+        "land": land.tolist(), "member": member.tolist(), "day": day.astype(str).tolist(), "town": town.tolist(),
+        "name": [f"person {i}" for i in range(count)], "planet": ["earth"] * count,
+        "rich": np.where(rich, "yes", "no").tolist(),
+    }  # fmt: skip
+
+
+def as_csv(columns: dict[str, list[str]], names=None) -> str:
+    names = list(columns) if names is None else names
+    return "\n".join([",".join(names), *map(",".join, zip(*(columns[name] for name in names), strict=True))]) + "\n"

@@ -1,0 +1,164 @@
+"""The same table of any columns in another format, or as a data frame, gives the same network and predictions."""
+
+import numpy as np
+import pytest
+from support.command_line import ONE, succeed
+from support.people import as_csv, people
+
+import nn
+
+
+@pytest.fixture
+def trained(folder) -> str:
+    (folder / "people.csv").write_text(as_csv(people()))
+    return succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 3, "--json").json
+
+
+def frame_of(columns: dict[str, list[str]]):
+    """A data frame with the types that pandas finds, dates as dates."""
+    pandas = pytest.importorskip("pandas")
+    import io
+
+    return pandas.read_csv(io.StringIO(as_csv(columns)), parse_dates=["day"]).rename(columns={"Unnamed: 0": ""})
+
+
+def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
+    ds = nn.load(path_or_frame, **choices)
+    net = nn.Network(f"{ds.inputs},8,1", ds.task)
+    nn.train(net, ds, epochs=2)
+    return net.parameters(), net.encoding.to_dict() | {"sha256": ds.sha256}
+
+
+@pytest.mark.parametrize("form", ["parquet", "sqlite", "frame", "feather"])
+def test_the_same_table_in_another_form_gives_the_same_network(folder, form):
+    columns = people()
+    del columns[""]  # a name that databases do not have
+    (folder / "people.csv").write_text(as_csv(columns))
+    frame, source = frame_of(columns), f"people.{form}"
+    if form == "sqlite":
+        import sqlite3
+
+        with sqlite3.connect("people.db") as database:
+            frame.to_sql("people", database, index=False)
+        source = "people.db:people"
+    elif form == "frame":
+        source = frame
+    else:
+        pytest.importorskip("pyarrow")
+        getattr(frame, f"to_{form}")(source)
+    (one, how), (other, how_too) = parameters_and_encoding("people.csv"), parameters_and_encoding(source)
+    assert how == how_too
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name])
+
+
+def in_forms(frame, name: str) -> dict:
+    """Write a data frame as files of all kinds; returns what nn.load takes for each."""
+    import sqlite3
+
+    with sqlite3.connect(f"{name}.db") as database:
+        truths = {column: "BOOLEAN" for column in frame.select_dtypes(bool)}
+        frame.to_sql(name, database, index=False, dtype=truths)
+    frame.to_parquet(f"{name}.parquet", row_group_size=77)
+    frame.to_feather(f"{name}.feather")
+    return {"parquet": f"{name}.parquet", "feather": f"{name}.feather", "sqlite": f"{name}.db:{name}", "frame": frame}
+
+
+def everything(count: int = 300):
+    """A data frame with a column of each kind, most with gaps, and one of each reason to be left out."""
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(11)
+    amount, some = random.normal(size=count).round(3), lambda values: np.where(random.random(count) < 0.1, None, values)
+    words = {name: random.choice(list(name), count) for name in ("abc", "uvwxyz")}
+    return pandas.DataFrame({
+        "amount": amount, "gappy": some(random.normal(size=count).round(2)).astype(float),
+        "count": random.integers(0, 9, count), "land": some(words["abc"]), "town": random.zipf(1.3, count) % 90,
+        "street": [f"{a}{b}" for a, b in zip(words["uvwxyz"], random.integers(0, 9, count), strict=True)],
+        "member": random.choice(["yes", "no"], count), "flag": random.random(count) < 0.5,
+        "day": np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype("timedelta64[D]"),
+        "price": [f"${n:,}.00" for n in random.integers(1, 9999, count)], "weight": random.integers(1, 3, count),
+        "id": random.permutation(count), "name": [f"n{i}" for i in range(count)], "planet": "earth",
+        "rich": some(np.where(amount > 0, "rich", "poor")),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]])
+def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_in_parts(folder, flags):
+    """All of a model but the recorded path: through every kind of file, 1 to 4 threads, with and without --memory."""
+    pytest.importorskip("pyarrow")
+    frame = everything()
+    frame.to_csv("t.csv", index=False)
+    sources = {"csv": "t.csv", **in_forms(frame.assign(day=frame["day"].astype(str)), "t")}
+    del sources["frame"]
+    frame.to_parquet("t.parquet", row_group_size=77)
+    runs = [(form, threads, ()) for form in sources for threads in (1, 4)]
+    if "--folds" not in flags:
+        runs += [(form, 2, ("--memory", "4G")) for form in sources]
+    found = {}
+    for form, threads, more in runs:
+        given = ("--dataset", sources[form], "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)
+        succeed("--train", "--model", "m.bin", "--threads", threads, "--backend", "omp", "--seed", 3, *given)
+        net = nn.Network.load("m.bin")
+        for one in {net, *net.members}:
+            one.describe(dataset={**one.dataset, "path": "t"})
+        net.export("m.bin")
+        found[form, threads, more] = (folder / "m.bin").read_bytes()
+    kinds = {encoder.kind for encoder in net.encoding.encoders}
+    assert kinds == {"number", "category", "yes/no", "date", "written number"}
+    assert set(net.columns) == set(frame) - {"id", "name", "planet", "weight", "rich"}
+    different = [run for run in runs if found[run] != found[runs[0]]]
+    assert not different, different
+
+
+def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
+    pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    written, values = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"], [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
+    count, order = 270, [i % 9 for i in np.random.default_rng(0).permutation(270)]
+    rows = [f"{written[i]},{written[i]},{n % 7}.5,{'no' if n % 2 else 'yes'}" for n, i in enumerate(order)]
+    (folder / "a.csv").write_text("\n".join(["kind,team,x,y", *rows]))
+    column = [values[i] for i in order]
+    y = ["no" if n % 2 else "yes" for n in range(count)]
+    frame = pandas.DataFrame({"kind": column, "team": column, "x": [n % 7 + 0.5 for n in range(count)], "y": y})
+    choices = {"categories": "kind", "group": "team"}
+    one, how = parameters_and_encoding("a.csv", **choices)
+    assert set(how["columns"][0]["values"]) | {None} == {"0", "1", "2.5", None}  # a group is held out
+    for form, source in in_forms(frame, "a").items():
+        other, how_too = parameters_and_encoding(source, **choices)
+        assert how == how_too, form
+        assert all(np.array_equal(one[name], other[name]) for name in one), form
+    succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--categories", "kind")
+    succeed("--test", "--model", "m.bin")  # reads the same digest
+    (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")
+    told = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
+    scores = [line.split(",")[2] for line in told.splitlines()]
+    assert scores[1] == scores[2] == scores[3] != scores[4]
+
+
+def test_a_frame_is_predicted_by_the_names_of_its_columns(trained, folder):
+    frame = frame_of(people(30, seed=2))
+    net = nn.Network.load("m.bin")
+    moved = frame[["town", "rich", "age", "day", "member", "land"]]
+    np.testing.assert_array_equal(net.predict(frame), net.predict(moved))
+    with pytest.raises(nn.DataError, match="no column town"):
+        net.predict(frame.drop(columns="town"))
+
+
+def test_a_frame_of_numbers_is_predicted_by_name_too(folder):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
+    frame["y"] = (frame.a > frame.b).astype(int)
+    ds = nn.load(frame)
+    net = nn.Network("3,8,1", ds.task)
+    nn.train(net, ds, epochs=2)
+    np.testing.assert_array_equal(net.predict(frame[["a", "b", "c"]]), net.predict(frame[["c", "y", "b", "a"]]))
+    np.testing.assert_array_equal(net.predict(frame), net.predict(ds.x))
+
+
+def test_a_gap_that_a_network_cannot_take_is_named():
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    net = nn.Network("3,4,1", "binary")
+    nn.train(net, nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", classes=["0", "1"]), epochs=1)
+    x[7, 1] = np.nan
+    with pytest.raises(nn.DataError, match="row 8, column 2 of 3: found nan"):
+        net.predict(x)
