@@ -10,11 +10,21 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from support.command_line import run, succeed
-from support.launches import MIRRORED, SMALL, all_end, alone, kill, ours, prepare_launch, process_ids
+from support.launches import (
+    MIRRORED,
+    SMALL,
+    abandoned,
+    all_end,
+    alone,
+    kill,
+    ours,
+    prepare_launch,
+    process_ids,
+    shared_memory,
+)  # fmt: skip
 
 import nn
 from nn import cluster
@@ -127,11 +137,11 @@ def test_a_rank_that_is_killed_ends_all_others_at_once(mpi, doing, victim):
 
 
 def test_killed_ranks_leave_no_shared_memory_behind(mpich):
-    before = set(Path("/dev/shm").glob("mpich_*"))
+    before = shared_memory()
     with mpich.started(2, sys.executable, "-c", JOIN + HERE + "time.sleep(1000)") as launcher:
         kill(process_ids(launcher, 2)[1])
         launcher.communicate(timeout=30)
-    assert set(Path("/dev/shm").glob("mpich_*")) <= before
+    assert not abandoned(before)
 
 
 @pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
@@ -329,14 +339,14 @@ def test_without_an_mpi_its_command_is_told(mpich, folder):
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
     """Open MPI's variables, but MPICH has started nothing: each process is alone."""
     variables = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
-    before = set(Path("/dev/shm").glob("mpich_*"))
+    before = shared_memory()
     done = subprocess.run(
         [sys.executable, "-m", "nn", *MIRRORED], env=mpich.environment(**variables), text=True, capture_output=True
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH ")
     assert "reports rank 0 of 1; use the mpiexec of that MPI" in done.stderr
-    assert set(Path("/dev/shm").glob("mpich_*")) <= before
+    assert not abandoned(before)
 
 
 # ---------------------------------------------------------------- cores

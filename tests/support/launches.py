@@ -186,3 +186,27 @@ def all_end(pids: list[int], seconds: float = 10) -> bool:
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
+
+
+def shared_memory() -> set[Path]:
+    """Return the names of the memory that ranks of MPICH share on this host."""
+    return set(Path("/dev/shm").glob("mpich_*"))
+
+
+def abandoned(before: set[Path], seconds: float = 5) -> set[Path]:
+    """Return the names of shared memory that are new since `before` and that no process uses or removes in `seconds`;
+    ranks of other tests may make their own meanwhile."""
+    left, deadline = shared_memory() - before, time.monotonic() + seconds
+    while left and time.monotonic() < deadline:
+        time.sleep(0.1)
+        left = {path for path in left & shared_memory() if str(path) not in _mapped_files()}
+    return left
+
+
+def _mapped_files() -> str:
+    """Return the memory maps of all processes that live."""
+    maps = []
+    for path in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            maps.append(path.read_text())
+    return "".join(maps)
