@@ -3,7 +3,8 @@
     options.py     Options: the settings that change the result, defaults filled in
     rows.py        TrainingRows: split, scaled, loaded; what the network must know to read such data again
     weights.py     how much each row and class counts in the loss
-    validation.py  what judges each epoch: rows, metric, the best one, early stopping
+    validation.py  Monitor: the metric of the rows apart from training, the best epoch, early stopping
+    judging.py     Judge: loss and metric of these rows after each epoch
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
     call.py        train: a call's settings checked; the training of one network, or of several
     asks.py        Ask: what a training wants its engine to compute next

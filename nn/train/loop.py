@@ -7,12 +7,11 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -26,15 +25,14 @@ from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
 from ..files.pack_checkpoint import MemberCheckpoint
 from ..nn import Network
-from ..nn_aux import DEFAULTS, SCHEDULES, moment_names
+from ..nn_aux import SCHEDULES, moment_names
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback
-from . import rows as row_sets
 from .asks import Ask, answer_all
 from .decision import check_decision, decide_on
+from .judging import Judge
 from .options import Options, is_decided_later
 from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, refuse_gaps, split_seed, window_of
-from .validation import LOSS, metric_of
 
 POLL_SECONDS = 0.1
 
@@ -102,6 +100,7 @@ class Training:
         self._clear_moments()
         if self.monitor:
             self.engine.keep()  # takes the memory now
+        self._judge = Judge(net, self.monitor, options.threshold, self.rank_group, self._asked)
         self._decided: dict = {}
         self.resumed = self._resume(ds)
         at = {"epoch": self.at.epoch, "row": self.at.row, "losses": self.at.losses}
@@ -367,7 +366,7 @@ class Training:
             )
         val_loss = value = None
         if self.rows.judged_count:
-            val_loss, value = yield from self._judge()
+            val_loss, value = yield from self._judge.judge(self.rows, self._await)
             at.val_losses.append(val_loss)
         is_best = value is not None and self._is_best(value)
         if is_best:
@@ -390,48 +389,6 @@ class Training:
 
     def _is_best(self, value: float) -> bool:
         return self.monitor.best([*self.at.val_metrics, value]) == len(self.at.val_metrics) + 1
-
-    def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
-        """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None."""
-        losses, parts, rank_group = [], [], self.rank_group
-        of_scores = self.monitor is not None and self.monitor.name != LOSS
-        for judged in self.rows.judged(self._await):
-            for some in self._some_at_a_time(judged.rows):
-                part = yield Ask("loss", PackJob(0, judged.data, some))
-                losses.append((part, judged.weight(some)))
-                if of_scores:
-                    scores = yield Ask("predict", PackJob(0, judged.data, some))
-                    truth, weights = judged.truth(some)
-                    parts.append((truth, scores, weights))
-        total = rank_group.sum(float(sum(weight for _, weight in losses)))
-        loss = rank_group.sum(sum(part * (weight / total) for part, weight in losses) if total else 0.0)
-        if of_scores:
-            return loss, metric_of(self.net, self.monitor.name, self._of_all_ranks(parts), self._threshold())
-        return loss, loss if self.monitor and self.rows.is_validated else None
-
-    def _some_at_a_time(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield this rank's share of some rows after some, so that a signal does not wait for all of them."""
-        step = row_sets.VALIDATION_ROWS * self.rank_group.size
-        for first in range(0, len(rows), step):
-            asked = self._asked() if first else None
-            if asked is not None:
-                raise Stopped(asked)
-            some = rows[first : first + step]
-            some = some[self.rank_group.share(len(some))]
-            if len(some):
-                yield some
-
-    def _of_all_ranks(self, parts: list) -> list:
-        """Return the (truth, scores, weights or None) of all ranks' rows."""
-        if self.rank_group.size == 1:
-            return parts
-        lists = [[None if array is None else array.tolist() for array in part] for part in parts]
-        everyone = [part for own in self.rank_group.gather(lists) for part in own]
-        return [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
-
-    def _threshold(self) -> float:
-        threshold = self.options.threshold
-        return DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
 
     def save(self) -> None:
         """Save the state as it is now, where the call asks for a checkpoint."""

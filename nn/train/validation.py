@@ -1,4 +1,4 @@
-"""What judges each epoch: rows apart from training, the metric that is monitored on them, the best epoch."""
+"""Rows apart from training, the metric that is monitored on them, the best epoch, early stopping."""
 
 from __future__ import annotations
 
