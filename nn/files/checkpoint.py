@@ -310,7 +310,9 @@ def data_digest(ds) -> str:
     x = ds.x if ds.sha256 is None else np.zeros(0)
     inputs = (x,) if isinstance(x, np.ndarray) else (x.numbers, x.codes, x.dates)
     for array in (*((*inputs, ds.y) if ds.sha256 is None else ()), *of_rows):
-        if array is not None:
+        if isinstance(array, int):  # of streamed data: the column of weights
+            digest.update(f"column {array};".encode())
+        elif array is not None:
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
     return digest.hexdigest()
