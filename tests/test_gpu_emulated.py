@@ -17,6 +17,7 @@ from nn.backends.cuda.program import Program
 from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
+from nn.data import stream
 from nn.layers import InputColumn
 from nn.nn_aux import moment_names
 from nn.utils import NnError, UsageError
@@ -343,8 +344,25 @@ def test_a_gpu_that_fails_ends_the_training_of_all(gpu, monkeypatch):
         nn.train(nn.Network("6,9,1", "binary", backend="cuda", gpus=2), ds, epochs=2, networks=4)
 
 
-def test_several_gpus_do_not_share_windows_of_rows(gpu, write):
+@pytest.mark.parametrize("flags", [{}, {"validation": 0.3, "monitor": "roc_auc", "patience": 1, "refit": True}])
+def test_several_gpus_read_windows_of_rows_for_their_own_networks(flags, gpu, write, tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 12)
+    gpu.cuda.runtime.getDeviceCount = lambda: 3
+    path, models, told = write_two_classes(write("", "two.csv"), 120), [], []
+    for gpus in ((), (0, 2)):
+        shares = {name: flags[name] for name in ("validation",) if name in flags}
+        net = nn.Network("2,9,1", "binary", backend="cuda", gpus=gpus)
+        ds = nn.load(path, window=32, **shares)
+        told.append(nn.train(net, ds, epochs=2, batch_number=16, networks=3, **flags))
+        net.export(tmp_path / "m.bin")
+        models.append((tmp_path / "m.bin").read_bytes())
+    assert models[0] == models[1]
+    assert told[0]["loss"] == told[1]["loss"]
+    assert [member.gpus for member in net.members] == [(0,), (2,), (0,)]
+
+
+def test_windows_that_several_gpus_read_are_beyond_a_limit_of_the_memory(gpu, write):
     gpu.cuda.runtime.getDeviceCount = lambda: 2
-    ds = nn.load(write_two_classes(write("", "two.csv"), 3000), window=640, holdout=0.2)
-    with pytest.raises(UsageError, match="--networks 2: on windows of rows .*; leave out --gpus, or name one"):
+    ds = nn.load(write_two_classes(write("", "two.csv"), 3000), memory=4 << 30, window=640, holdout=0.2)
+    with pytest.raises(UsageError, match="--networks 2: each of 2 GPUs .*; give --window N in its place, or name one"):
         nn.train(nn.Network("2,9,1", "binary", backend="cuda", gpus=2), ds, epochs=1, networks=2)

@@ -41,7 +41,7 @@ def timeless(figures):
 
 def written(folder):
     """The bytes of all files that a training has written, without the times of a history."""
-    kept = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "two.csv"}
+    kept = {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("two.csv", "rows.csv")}
     if "h.csv" in kept:
         lines = kept["h.csv"].decode().splitlines()
         times = {place for place, name in enumerate(lines[0].split(",")) if name in TIMES}
@@ -100,6 +100,48 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpich, folder):
         assert all(np.array_equal(own[name], expected[name]) for name in expected)
 
 
+# ---------------------------------------------------------------- windows of rows
+
+ROWS = 9000
+STREAMED = ["--train", "--dataset", "rows.csv", "--layers", "auto,8,dropout0.2,1", "--window", 1600, "--quiet"]
+ON_WINDOWS = {
+    "all": ["--drop", "value,weight", "--networks", 3, "--epochs", 2],
+    "early": ["--drop", "value,weight", "--networks", 5, *EARLY, "--learning_rate", 0.02, "--refit", "--threshold",
+              "f1", "--class_weight", "balanced", "--calibrate", "temperature", "--history", "h.csv"],
+    "weights": ["--drop", "value", "--weight", "weight", "--networks", 3, "--epochs", 4, "--validation", 0.2,
+                "--monitor", "pr_auc", "--patience", 1],
+    "values": ["--target", "value", "--drop", "class", "--weight", "weight", "--networks", 3, "--epochs", 3,
+               "--validation", 0.2, "--monitor", "rmse", "--clip"],
+}  # fmt: skip
+
+
+def write_rows(path):
+    """A table with gaps, words, weights, a class and a number to predict."""
+    rng = np.random.default_rng(4)
+    number, other, word = rng.normal(size=ROWS), rng.normal(50, 20, ROWS), rng.integers(0, 4, ROWS)
+    gap, weight = rng.random(ROWS) < 0.05, rng.integers(0, 3, ROWS)
+    value = 3 * number * (word > 1) + other / 10 + rng.normal(size=ROWS) / 3
+    lines = ["number,other,word,weight,value,class"]
+    for n, o, w, g, u, v in zip(number, other, word, gap, weight, value, strict=True):
+        lines.append(f"{'' if g else round(n, 3)},{o:.2f},{'abcd'[w]},{u},{v:.3f},{'yes' if v > 6 else 'no'}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("way", ON_WINDOWS)
+def test_ranks_read_windows_of_rows_for_their_own_networks(mpich, folder, way, size):
+    write_rows(folder / "rows.csv")
+    command = [*STREAMED, "--model", "m.bin", "--json", *ON_WINDOWS[way]]
+    alone = succeed(*command)
+    expected = written(folder)
+    for name in expected:
+        (folder / name).unlink()
+    done = mpich.train(size, *command, *DISTRIBUTE)
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert timeless(json.loads(done.stdout)) == timeless(alone.json)
+    assert written(folder) == expected
+
+
 # ---------------------------------------------------------------- stops
 
 LONG = [*DATA, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
@@ -123,7 +165,7 @@ STOPPED = (
     """
 import signal, nn
 from nn import cluster
-from nn.train.pack_engines import PackEngines
+from nn.train.pack_engines import PackEngines, EnginesInTurn
 from nn.utils import Stopped, StopRequest
 
 def trained(**saving):
@@ -135,25 +177,35 @@ def trained(**saving):
                 saving["stop"].request(signal.SIGUSR1)
                 next(iter(asks.values())).stop()
             return compute(self, what, asks)
-        PackEngines.compute = interrupted
-    nn.train(net, ds, epochs=5, batch_number=40, networks=4, validation=0.3, refit=True, **saving)
-    PackEngines.compute = compute
+        ENGINES.compute = interrupted
+    nn.train(net, ds, epochs=EPOCHS, batch_number=BATCH, networks=4, validation=0.3, refit=True, **saving)
+    ENGINES.compute = compute
     return net
 
-ds, compute = nn.load("two.csv"), PackEngines.compute
+ds, compute = nn.load("two.csv", DATA), ENGINES.compute
 """
     + STOPPED_UNTIL_DONE
 )
 
 
-def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder):
-    done = mpich.run(3, STOPPED.replace("HOW", "'mirrored'"))
+AT_ONCE = {"ENGINES": "PackEngines", "EPOCHS": "5", "BATCH": "40", "DATA": ""}
+IN_TURN = {"ENGINES": "EnginesInTurn", "EPOCHS": "2", "BATCH": "800", "DATA": "window=1600, validation=0.3"}
+
+
+@pytest.mark.parametrize("how", [AT_ONCE, IN_TURN], ids=["at once", "in turn"])
+def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder, how):
+    if how is IN_TURN:
+        write_two_classes(folder / "two.csv", 9000)
+    program = STOPPED
+    for word, text in how.items():
+        program = program.replace(word, text)
+    done = mpich.run(3, program.replace("HOW", "'mirrored'"))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 10
     ended = (folder / "net.bin").read_bytes()
     assert ended == (folder / "peace.bin").read_bytes()
     (folder / "peace.bin").unlink()
-    alone = mpich.run(1, STOPPED.replace("HOW", "None"))
+    alone = mpich.run(1, program.replace("HOW", "None"))
     assert alone.returncode == 0, alone.stderr
     assert (folder / "peace.bin").read_bytes() == ended
 
@@ -161,16 +213,17 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, f
 ENDS = """
 import os, signal, sys, time, nn.cli
 from nn import cluster
-from nn.train.pack_engines import PackEngines
+from nn.train.pack_engines import EnginesInTurn, PackEngines
 
-compute, calls = PackEngines.compute, []
+Engines = EnginesInTurn if "--window" in sys.argv else PackEngines
+compute, calls = Engines.compute, []
 def ends(self, what, asks):
     calls.append(what)
     if calls.count("epoch") == 20 and what == "epoch" and cluster.current().rank == RANK:
         time.sleep(0.5)  # the first checkpoint is written meanwhile
         os.kill(os.getpid(), signal.SIGNAL)
     return compute(self, what, asks)
-PackEngines.compute = ends
+Engines.compute = ends
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
@@ -184,32 +237,41 @@ def ended(mpich, size, signal_name, *command):
 MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
 
 
-@pytest.fixture
-def whole(folder):
+WINDOWS = [*MORE[: MORE.index("--epochs")], "--epochs", 12, *MORE[MORE.index("--epochs") + 2 :], "--window", 1600]
+
+
+def whole(folder, command):
     """The bytes of a training that nobody stops."""
-    succeed(*(word for word in MORE if word not in ("--checkpoint", "c.ck", "--resume", "auto")))
+    succeed(*(word for word in command if word not in ("--checkpoint", "c.ck", "--resume", "auto")))
     content = (folder / "m.bin").read_bytes()
     (folder / "m.bin").unlink()
     return content
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (1, 3)], ids=str)
-def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, whole, sizes):
-    assert ended(mpich, sizes[0], "SIGTERM", *MORE).returncode == 75 and not (folder / "m.bin").exists()
+@pytest.mark.parametrize("command", [MORE, WINDOWS], ids=["rows", "windows"])
+def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
+    if command is WINDOWS:
+        write_two_classes(folder / "two.csv", 9000)
+    expected = whole(folder, command)
+    assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75 and not (folder / "m.bin").exists()
     assert 0 < position("c.ck")["members"][0]["epoch"] < 60
-    done = mpich.train(sizes[1], *MORE, *(DISTRIBUTE if sizes[1] > 1 else []))
+    done = mpich.train(sizes[1], *command, *(DISTRIBUTE if sizes[1] > 1 else []))
     assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert (folder / "m.bin").read_bytes() == whole
+    assert (folder / "m.bin").read_bytes() == expected
 
 
-def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpich, folder, whole):
-    began = time.monotonic()
-    done = ended(mpich, 3, "SIGKILL", *MORE)
+@pytest.mark.parametrize("command", [MORE, WINDOWS], ids=["rows", "windows"])
+def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpich, folder, command):
+    if command is WINDOWS:
+        write_two_classes(folder / "two.csv", 9000)
+    expected, began = whole(folder, command), time.monotonic()
+    done = ended(mpich, 3, "SIGKILL", *command)
     assert done.returncode != 0 and ours(done.stderr) == [] and time.monotonic() - began < 60
     assert not (folder / "m.bin").exists() and 0 < position("c.ck")["members"][0]["epoch"] < 60
-    done = mpich.train(2, *MORE, *DISTRIBUTE)
+    done = mpich.train(2, *command, *DISTRIBUTE)
     assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert (folder / "m.bin").read_bytes() == whole
+    assert (folder / "m.bin").read_bytes() == expected
 
 
 def test_a_killed_rank_leaves_no_process_behind(mpich, folder):
@@ -266,14 +328,9 @@ def test_a_rank_that_fails_ends_all_with_its_line(mpich, folder, method, when):
     [
         (["--networks", 2], "nn: --networks 2: 2 networks are too few for 3 ranks; start at most 2"),
         (["--folds", 2], "nn: --folds 2: 2 networks are too few for 3 ranks; start at most 2"),
-        (
-            ["--networks", 3, "--window", 4000],
-            "nn: --networks 3: on windows of rows one network is trained after the other; leave out --distribute",
-        ),
     ],
 )
 def test_what_ranks_cannot_share_out_is_refused(mpich, folder, more, line):
-    write_two_classes(folder / "two.csv", 20_000)
     done = mpich.train(3, *DATA, "--model", "m.bin", "--epochs", 1, *more, *DISTRIBUTE)
     assert done.returncode == 2 and ours(done.stderr) == [line]
     assert not (folder / "m.bin").exists()

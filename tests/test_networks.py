@@ -13,7 +13,8 @@ from support.people import as_csv, people
 import nn
 from nn.backends.turns import Turns
 from nn.core.thresholds import best_threshold
-from nn.files import model_file
+from nn.files import checkpoint, model_file
+from nn.files.pack_checkpoint import PackCheckpoint
 from nn.nn import Network, model
 from nn.train import pack_limits, pack_rows
 from nn.train.loop import NotFinite, Training
@@ -318,6 +319,39 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     broken = {SEED, SEED + 1, SEED + 2}
     with pytest.raises(NnError, match="loss is nan"):
         together()
+
+
+@pytest.mark.parametrize("broken", [{SEED}, {SEED + 1}, {SEED + 2}, {SEED, SEED + 1, SEED + 2}], ids=str)
+def test_on_windows_of_rows_the_others_are_trained_too(broken, monkeypatch, folder):
+    """The first one to fail is then the only one that has begun."""
+    path, usual = write_two_classes(folder / "two.csv", 3000), Training._finish_epoch
+
+    def fails(self, loss):
+        return usual(self, np.nan if self.net.seed in broken else loss)
+
+    monkeypatch.setattr(Training, "_finish_epoch", fails)
+    net = Network("2,8,1", "binary", seed=SEED, backend="omp")
+    if len(broken) == COUNT:
+        with pytest.raises(NnError, match="loss is nan"):
+            nn.train(net, nn.load(path, window=640, seed=SEED), networks=COUNT, epochs=2)
+        return
+    result = nn.train(net, nn.load(path, window=640, seed=SEED), networks=COUNT, epochs=2)
+    left = [seed for seed in range(SEED, SEED + COUNT) if seed not in broken]
+    assert [member.seed for member in net.members] == left and len(result["loss"]) == 2
+
+
+def test_on_windows_of_rows_the_state_is_saved_from_the_first_network_on(monkeypatch, folder):
+    monkeypatch.setattr(checkpoint, "LEAST_SECONDS", 0)
+    path, begun, usual = write_two_classes(folder / "two.csv", 3000), [], PackCheckpoint.write
+
+    def write(self):
+        usual(self)
+        begun.append(sum(state is not None for state in self.states))
+
+    monkeypatch.setattr(PackCheckpoint, "write", write)
+    net = Network("2,8,1", "binary", seed=SEED, backend="omp")
+    nn.train(net, nn.load(path, window=640, seed=SEED), networks=COUNT, epochs=3, checkpoint=folder / "state.nn")
+    assert {*begun} == {1, 2, 3} and begun == sorted(begun)
 
 
 def test_epochs_are_told_once_with_the_mean_losses():

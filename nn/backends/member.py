@@ -84,9 +84,9 @@ class RankMember:
     What is set or kept is so on the owner alone. All ranks call predict alike, and get where `tells` is set.
     """
 
-    def __init__(self, engine: Engine, own: MemberEngine | None, from_owner: Callable[[np.ndarray | None], np.ndarray]):
+    def __init__(self, engine: Engine, own: Engine | None, from_owner: Callable[[np.ndarray | None], np.ndarray]):
         """engine: any of this rank, for what is not of the network alone. own: that of the network, on its owner.
-        from_owner: takes the owner's array (values,), of other ranks None, and returns it on all of them."""
+        from_owner: takes the owner's array, of other ranks None, and returns it on all of them."""
         self._engine, self._own, self._from_owner = engine, own, from_owner
         self._last = np.zeros(0, engine.dtype)  # parameters that were set
         self.tells = False  # whether vectors go to all ranks
@@ -120,5 +120,4 @@ class RankMember:
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the network's outputs (rows, outputs)."""
-        found = None if self._own is None else self._own.predict(data, rows).ravel()
-        return self._from_owner(found).reshape(-1, self._engine.outputs)
+        return self._from_owner(None if self._own is None else self._own.predict(data, rows))

@@ -33,7 +33,7 @@ class RowWindow:
 
 
 @dataclass(frozen=True)
-class _Planned:
+class PlannedWindow:
     """A window to be read: the rows [start, stop) of the training blocks or of those held out."""
 
     blocks: BlockSet
@@ -42,6 +42,11 @@ class _Planned:
     batch: int  # rows that the ranks share at a time
     first: int = 0
     epoch: int | None = None  # None: to validate, in the order of the file
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows there are."""
+        return self.stop - self.start
 
 
 class RowWindows:
@@ -77,7 +82,7 @@ class RowWindows:
 
     def start(self, epoch: int, row: int, epochs: int) -> None:
         """Begin to read behind the first `row` rows of epoch `epoch`, from 0."""
-        self._planned = self._plan(epoch, row, epochs)
+        self._planned = self.plan(epoch, row, epochs)
         self._coming = self._read_next()
 
     def next(self, wait: Callable[[Future], RowWindow]) -> RowWindow:
@@ -98,25 +103,26 @@ class RowWindows:
         self._filled ^= 1
         return self._worker.submit(self._read, planned, self._filled)
 
-    def _plan(self, epoch: int, row: int, epochs: int) -> Iterator[_Planned]:
+    def plan(self, epoch: int, row: int, epochs: int) -> Iterator[PlannedWindow]:
+        """Yield the windows behind the first `row` rows of epoch `epoch`, from 0, in their order."""
         training, judging = self._data.training, self._judging
         for number in range(epoch, epochs):
             for place, window in enumerate(self.order(number)):
                 first, start = place * self.window, window * self.window
                 stop = min(start + self.window, training.rows)
                 if first + stop - start > row:
-                    yield _Planned(training, start, stop, self._batches[0], first, number)
+                    yield PlannedWindow(training, start, stop, self._batches[0], first, number)
             row = 0
             for start in range(0, judging.rows, self.window):
-                yield _Planned(judging, start, min(start + self.window, judging.rows), self._batches[1])
+                yield PlannedWindow(judging, start, min(start + self.window, judging.rows), self._batches[1])
 
     def order(self, epoch: int) -> list[int]:
         """Return the windows in the order in which an epoch takes them."""
         full = self._data.training.rows // self.window
         return [*shuffled(full, self._seed, STREAM_SHUFFLE, epoch).tolist(), *range(full, self.count)]
 
-    def _read(self, planned: _Planned, buffer: int) -> RowWindow:
-        low, high = self._share(planned.stop - planned.start, planned.batch)
+    def _read(self, planned: PlannedWindow, buffer: int) -> RowWindow:
+        low, high = self._share(planned.rows, planned.batch)
         wanted = (low, high) if low < high else (0, 1)  # an engine needs a row, even for an empty share
         x, y, *weights = self._rows(planned.blocks, planned.start + wanted[0], planned.start + wanted[1], buffer)
         order = self._order(planned, high - low)
@@ -128,7 +134,7 @@ class RowWindows:
         shares = [[count * rank // self._ranks for rank in (self._rank, self._rank + 1)] for count in (batch, rest)]
         return tuple(full * of_batch + of_rest for of_batch, of_rest in zip(*shares, strict=True))
 
-    def _order(self, planned: _Planned, rows: int) -> np.ndarray:
+    def _order(self, planned: PlannedWindow, rows: int) -> np.ndarray:
         """Return the window's order (rows of all ranks), which holds this rank's rows where it takes them."""
         if planned.epoch is None:
             own = np.arange(rows)
@@ -136,7 +142,7 @@ class RowWindows:
             own = shuffled(rows, self._seed, STREAM_SHUFFLE + 1 + planned.start // self.window, planned.epoch)
         if self._ranks == 1:
             return own
-        order, at = np.zeros(planned.stop - planned.start, np.int64), 0
+        order, at = np.zeros(planned.rows, np.int64), 0
         for batch in range(0, len(order), planned.batch):
             count = min(planned.batch, len(order) - batch)
             low, high = (count * rank // self._ranks for rank in (self._rank, self._rank + 1))

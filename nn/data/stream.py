@@ -7,6 +7,7 @@ every row once, either to train or to validate. row_windows reads the rows of a 
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -321,6 +322,12 @@ class StreamedDataset:
         """Divide the rows by these shares: survey the files again if the moments are those of other rows."""
         if Shares(holdout, validation, seed) != self._shares:
             self._survey(Shares(holdout, validation, seed))
+
+    def divided(self, holdout: float, seed: int, validation: float = 0.0) -> StreamedDataset:
+        """Return the same rows divided by these shares; this data set stays as it is, for those who read it now."""
+        other = copy.copy(self)
+        other.split(holdout, seed, validation)
+        return other
 
     def whole(self) -> Dataset:
         """Read all rows as one Dataset."""

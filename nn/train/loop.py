@@ -111,6 +111,8 @@ class Training:
     def _own_rows(self, net: Network, refit: bool) -> TrainingRows:
         """Return the rows of the training, or of its refit, which this training alone uses."""
         ds, window = self._data
+        if window and refit:
+            ds = ds.divided(self.options.holdout, split_seed(self.options, net.seed))
         given = None if refit else self._validation
         return TrainingRows(net, ds, window, self.options, self.engine, given, refit)
 
@@ -291,9 +293,6 @@ class Training:
         decided = {name: getattr(self.net, name) for name in ("threshold", "temperature")}
         self.rows.close()
         self.rows = None  # two would need twice the memory
-        ds, window = self._data
-        if window:
-            ds.split(self.options.holdout, split_seed(self.options, self.net.seed))
         self.rows = self._rows_of(self.net, True)
         self.net.describe(**decided)
         self.order, self.batches = self._order(), self._batches()

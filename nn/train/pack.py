@@ -30,8 +30,8 @@ from .folds import figures_by_fold, predicted_by_folds, summary
 from .halving import SuccessiveHalving
 from .loop import POLL_SECONDS, NotFinite, Training, check_alike, ctrl_c_to
 from .options import Options, is_decided_later
-from .pack_engines import PackEngines, numbers_by_layers
-from .pack_limits import check_memory_for, check_pack
+from .pack_engines import EnginesInTurn, PackEngines, numbers_by_layers
+from .pack_limits import check_memory_for, check_memory_of_windows, check_pack
 from .pack_members import PackMembers, mean_of
 from .pack_ranks import PackRanks
 from .pack_rows import PackRows
@@ -44,7 +44,8 @@ from .vary import SETTINGS
 class PackTraining:
     """One call of train for several networks: seeds net.seed, net.seed + 1, ..., the same rows.
 
-    They are trained together, an epoch of all at a time; on windows of streamed data one network after the other.
+    They are trained together, an epoch of all at a time; on windows of streamed data one network after the other, on
+    each rank or GPU.
     """
 
     def __init__(
@@ -66,16 +67,19 @@ class PackTraining:
         of a cross-validation. trials: what each is trained with, by --vary."""
         flag = f"--folds {count}" if folds else f"--networks {count}"
         rank_group, places = apart
-        check_pack(net, count, flag, rank_group.size, len(places), window)
+        check_pack(net, count, flag, rank_group.size)
+        if window and len(places) > 1:
+            check_memory_of_windows(ds, flag, len(places))
         self._trials = trials or Trials.alike(count, options)
         if trials is not None:
             options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._validation = validation
-        self._ranks, self._places = PackRanks(rank_group, count, net.dtype), places
+        self._ranks, self._places = PackRanks(rank_group, count, net.dtype, in_turn=bool(window)), places
         self._agreed = stop if rank_group.size == 1 else StopRequest()  # what the trainings stop for
         self.engine = net.engine if len(places) == 1 else EngineOfPlaces(net.engine)
-        self._rows = PackRows(net, self.engine, ds, window, options, self._trials, validation, folds)
+        windows_of = self._ranks.windows_of
+        self._rows = PackRows(net, self.engine, ds, window, options, self._trials, windows_of, validation, folds)
         check_memory_for(net, self._trials, flag)
         self._networks = [
             net.sibling(net.seed + number, trial.layers) for number, trial in enumerate(self._trials.each)
@@ -83,7 +87,10 @@ class PackTraining:
         for member, split in zip(self._networks, self._rows.splits, strict=False):
             fit_encoding(member, ds, options, split)  # by its own rows
         own = {number: self._networks[number] for number in self._ranks.own}
-        self._engines = None if window else PackEngines(net, own, places, options.batch_number)
+        if window:
+            self._engines = EnginesInTurn(own, places)
+        else:
+            self._engines = PackEngines(net, own, places, options.batch_number)
         self._facts, self._held_out = self._rows.facts()
         self._config = {**self._facts["config"], "folds" if folds else "networks": count, **self._trials.config}
         if is_decided_later(options):
@@ -99,6 +106,7 @@ class PackTraining:
         self._waiting: dict[int, Ask] = {}  # for the next comparison
         self._first: dict[int, tuple] = {}  # of a refit: the validation rows as each network predicts them before
         self._told, self._seconds = 0, 0.0
+        self._looked_at = 0  # the epochs of those that are trained now, when it was last asked whether to save
 
     # ---- before the first epoch
 
@@ -110,8 +118,7 @@ class PackTraining:
     def _begin(self, number: int) -> None:
         """Make a member's training ready."""
         net, rows = self._networks[number], self._rows
-        if self._engines is not None:
-            net.compute_with(self._ranks.engine_of(number, self.engine, self._engines.get(number)))
+        net.compute_with(self._ranks.engine_of(number, self.engine, self._engines.get(number)))
         training = Training(
             net, rows.data, rows.options_of(net), Callback(), self._agreed, self.checkpoint.member(number),
             self._validation, rows.window, rows.of, partial(self._before_refit, number),
@@ -128,8 +135,7 @@ class PackTraining:
     def run(self) -> dict:
         """Train all networks and return the figures of `--json`; see train for what is raised."""
         self.stop.answered = True
-        numbers = range(len(self._networks))
-        groups = [[number] for number in numbers] if self._engines is None else [numbers]
+        groups = self._groups()
         for number in groups[0]:
             self._begin(number)
         self._check_resumed()
@@ -140,7 +146,7 @@ class PackTraining:
                     for number in group:
                         if number not in self.members.trainings:
                             self._begin(number)
-                    self._train(worker)
+                    self._train(worker, group)
                     for number in group:
                         self._networks[number].compute_with(None)
         except Stopped:
@@ -151,8 +157,14 @@ class PackTraining:
         self._select()
         return self._result() | (self._by_folds() if self._rows.folds else self._decided())
 
-    def _train(self, worker: ThreadPoolExecutor) -> None:
-        """Answer what the trainings that have begun ask for, all of the same kind at a time, until none asks."""
+    def _groups(self) -> list[Sequence[int]]:
+        """Return the numbers of those that are trained at a time: all; on windows of rows one on each rank or place."""
+        numbers = range(len(self._networks))
+        size = max(self._ranks.size, len(self._places)) if self._rows.window else len(numbers)
+        return [numbers[first : first + size] for first in numbers[::size]]
+
+    def _train(self, worker: ThreadPoolExecutor, group: Sequence[int]) -> None:
+        """Answer what the trainings of a group ask for, all of the same kind at a time, until none asks."""
         answers: dict[int, object] = {}
         is_agreed = False  # how this ends is how it ends on all ranks
         try:
@@ -172,15 +184,15 @@ class PackTraining:
                 steps.close()
             self._steps.clear()
             if is_agreed:
-                self._take_parameters()
+                self._take_parameters(group)
         self._tell()
 
-    def _take_parameters(self) -> None:
+    def _take_parameters(self, group: Sequence[int]) -> None:
         """Bring to all ranks the parameters that the networks' owners have trained."""
         if self._ranks.size > 1:
             with self._ranks.telling():
-                for training in self.members.trainings.values():
-                    training.net.take_parameters()
+                for number in group:
+                    self._networks[number].take_parameters()
 
     def _asks(self, answers: dict[int, object]) -> dict[int, Ask]:
         """Return what each training asks for next, given the answers to the last. Raises Stopped when all have ended
@@ -226,14 +238,15 @@ class PackTraining:
     def _drop(self, number: int, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last."""
         self.members.dropped[number] = error
-        if not self.members.alive() or self._rows.folds:
+        is_last = not self.members.alive() and len(self.members.trainings) == len(self._networks)
+        if is_last or self._rows.folds:
             raise error
         log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
 
     def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
         """Compute what the trainings ask for, each rank its share; signals are answered here meanwhile."""
         began, own = time.perf_counter(), self._ranks.owned(asks)
-        running = worker.submit(self._compute, what, own)
+        running = worker.submit(self._engines.compute, what, own)
         while not self._is_answered(running, what, own):
             self._show(own)
         if what == "epoch":
@@ -253,11 +266,6 @@ class PackTraining:
             stop_all(own)
         return is_answered
 
-    def _compute(self, what: str, asks: dict[int, Ask]) -> list:
-        if self._engines is None:
-            return [ask.of(self._networks[number].engine) for number, ask in asks.items()]
-        return self._engines.compute(what, asks)
-
     def _show(self, asks: dict[int, Ask]) -> None:
         """Tell how far the networks are with the epoch at hand."""
         progress = [ask.job.progress for ask in asks.values() if ask.job.progress is not None]
@@ -273,8 +281,8 @@ class PackTraining:
         """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
         members = self.members
         running = [members.done(number) for number in self._steps]
-        done = min(running, default=max(map(members.done, members.trainings)))
-        done = done if len(members.trainings) == len(self._networks) else 0
+        at = min(running, default=max(map(members.done, members.trainings)))  # the epochs of those that are trained now
+        done = at if len(members.trainings) == len(self._networks) else 0
         figures = members.losses(self._told) if done > self._told else {}
         for new, epoch in enumerate(range(self._told, done)):
             val_loss = figures["val_loss"] and figures["val_loss"][new]
@@ -285,9 +293,10 @@ class PackTraining:
                 value = figures["val_metric"][new]
                 self.callback.judged(epoch + 1, self.options.monitored.name, np.nan if value is None else value, False)
             self.callback.epoch(epoch + 1, self.options.epochs, figures["loss"][new], val_loss, seconds, per_batch)
-        if done > self._told and self._is_due(done):
-            self._save()
         self._told = max(done, self._told)
+        if at > self._looked_at and self._is_due(at):
+            self._save()
+        self._looked_at = at
 
     def _is_due(self, done: int) -> bool:
         """Return whether the states are to be saved now; rank 0, which writes them, decides."""
@@ -364,9 +373,7 @@ class PackTraining:
         trainings, count = self.members.trainings, len(self._networks)
         first = trainings[0]
         done = mean_of([t.at.losses for t in trainings.values()]) if self.checkpoint.resumed else []
-        lines = [f"{count} networks, one after the other"]
-        if self._engines is not None:
-            lines = [pack.describe() for pack in self._engines.packs]
+        lines = [pack.describe() for pack in self._engines.packs] or [f"{count} networks, one after the other"]
         pack = lines[0] if len(lines) == 1 and self._ranks.size == 1 else self._shared_out()
         varied = f", but for {self._trials.vary}" if self._trials.vary else ""
         routes = partial(self.engine.routes, self.options.batch_number)
@@ -406,4 +413,4 @@ class PackTraining:
         held_out = {} if self._held_out is None else {"holdout": self._held_out}
         ranks = {"ranks": self._ranks.size} if self._ranks.size > 1 else {}
         own = {**ranks, **held_out, "epochs": self.options.epochs, "threads": self._threads()}
-        return {**self.members.result(one_by_one=self._rows.window is not None), **own}
+        return {**self.members.result(self._groups()), **own}

@@ -1,9 +1,11 @@
-"""PackEngines: what computes several networks. Those of a place whose layers are alike are a pack."""
+"""PackEngines: what computes several networks. Those of a place whose layers are alike are a pack. EnginesInTurn: what
+computes networks that are trained one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 
 from ..backends import Place
 from ..backends.engine import Engine, Pack, PackJob
@@ -82,6 +84,37 @@ class PackEngines:
             with ThreadPoolExecutor(self._threads) as workers:
                 parts += workers.map(of, small)
         return {number: result for part in parts for number, result in part.items()}
+
+
+class EnginesInTurn:
+    """The engines of several networks that are trained one after the other, at each place one: the networks' own.
+
+    The methods are those of PackEngines.
+    """
+
+    packs: Sequence[Pack] = ()
+
+    def __init__(self, networks: Mapping[int, Network], places: Sequence[Place]):
+        """networks: by their numbers."""
+        self._networks, self._engines = networks, {}
+        for number, net in networks.items() if len(places) > 1 else ():
+            net.compute_at(places[number % len(places)])
+
+    def get(self, number: int) -> Engine | None:
+        """Return the engine of a network, which is made now; None for one that is not computed here."""
+        if number not in self._networks:
+            return None
+        self._engines[number] = self._networks[number].engine
+        return self._engines[number]
+
+    def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
+        """Return what trainings ask for, each of another place, in the order of the asks."""
+
+        def of(number: int, ask: Ask) -> dict[int, object]:
+            return {number: ask.of(self._engines[number])}
+
+        parts = at_the_same_time([partial(of, number, ask) for number, ask in asks.items()], asks)
+        return [result for part in parts for result in part.values()]
 
 
 def at_the_same_time(calls: Sequence[Callable[[], dict]], asks: Mapping[int, Ask]) -> list[dict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data.stream import StreamedDataset
 from ..layers import parse
 from ..nn import Network
 from ..nn_aux import moment_names
@@ -11,20 +12,24 @@ from ..utils import NnError, UsageError, available_memory
 from .trials import Trial, Trials
 
 
-def check_pack(net: Network, count: int, flag: str, ranks: int, places: int, window: int | None) -> None:
-    """Raise UsageError for what several networks cannot do.
-
-    flag: what asks for them. ranks, places: among which they are shared out. window: rows of a window of the data.
-    """
+def check_pack(net: Network, count: int, flag: str, ranks: int) -> None:
+    """Raise UsageError for what several networks cannot do. flag: what asks for them. ranks: that share them out."""
     if net.reference:
         raise UsageError(f"{flag}: --reference trains one network; leave one out")
     if net.seed + count > 2**32:
         raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
     if ranks > count:
         raise UsageError(f"{flag}: {count} networks are too few for {ranks} ranks; start at most {count}")
-    if window and (ranks > 1 or places > 1):
-        cure = "--distribute" if ranks > 1 else "--gpus, or name one"
-        raise UsageError(f"{flag}: on windows of rows one network is trained after the other; leave out {cure}")
+
+
+def check_memory_of_windows(ds: StreamedDataset, flag: str, places: int) -> None:
+    """Raise UsageError if a limit of the memory is to hold for several GPUs of this process, each with windows of its
+    own: they would be smaller than one GPU's, and the networks other ones."""
+    if ds.memory is not None:
+        raise UsageError(
+            f"{flag}: each of {places} GPUs reads windows of its own, for which --memory has no room; give --window N "
+            "in its place, or name one GPU"
+        )
 
 
 def check_memory_for(net: Network, trials: Trials, flag: str) -> None:

@@ -56,13 +56,13 @@ class PackMembers:
             for name in each[0]
         }
 
-    def result(self, one_by_one: bool) -> dict:
-        """Return the figures of `--json`. one_by_one: the networks were not trained at the same time."""
+    def result(self, groups: Sequence[Sequence[int]]) -> dict:
+        """Return the figures of `--json`. groups: the numbers of those that were trained at the same time."""
         left, weights = self.left(), self.weights()
         figures = {number: training.figures() for number, training in left.items()}
         first = figures[next(iter(weights))]
         batches = sum(self.done(number) * training.batches for number, training in left.items())
-        seconds = (sum if one_by_one else max)(own["seconds"] for own in figures.values())
+        seconds = sum(max((figures[n]["seconds"] for n in group if n in figures), default=0.0) for group in groups)
         members = [
             {
                 "seed": left[number].net.seed,

@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 
 from ..backends.engine import Engine
-from ..backends.member import MemberEngine, RankMember
+from ..backends.member import RankMember
 from ..cluster import RankGroup
+from ..data.row_windows import RowWindows
 from ..utils import NnError
 from .asks import Ask
+from .pack_windows import RankWindows
 
 
 class PackRanks:
@@ -21,13 +23,17 @@ class PackRanks:
     All ranks call the methods alike, with the same asks, and get the same answers, by which all trainings go on alike.
     """
 
-    def __init__(self, rank_group: RankGroup, count: int, dtype: str):
-        """dtype: of vectors and outputs."""
+    def __init__(self, rank_group: RankGroup, count: int, dtype: str, in_turn: bool):
+        """dtype: of vectors and outputs. in_turn: each rank trains one network after the other, and the ranks' first
+        ones have the first numbers; else all networks are trained at once."""
         self.group, self._dtype = rank_group, np.dtype(dtype)
         self._members: list[RankMember] = []
         self._said: list = []  # what each rank told last
-        numbers = range(count)
-        self._owners = [rank for rank in range(rank_group.size) for _ in numbers[rank_group.share(count, rank)]]
+        numbers, ranks = range(count), range(rank_group.size)
+        if in_turn:
+            self._owners = [number % rank_group.size for number in numbers]
+        else:
+            self._owners = [rank for rank in ranks for _ in numbers[rank_group.share(count, rank)]]
 
     @property
     def size(self) -> int:
@@ -47,12 +53,19 @@ class PackRanks:
         own = {*self.own}
         return {number: ask for number, ask in asks.items() if number in own}
 
-    def engine_of(self, number: int, engine: Engine, own: MemberEngine | None) -> Engine:
+    def engine_of(self, number: int, engine: Engine, own: Engine | None) -> Engine:
         """Return the engine of a network as all ranks see it; engine, own: see RankMember."""
         if self.size == 1:
             return own
         self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
         return self._members[-1]
+
+    def windows_of(self, number: int, windows: RowWindows) -> RowWindows | RankWindows:
+        """Return the windows of a network's training as all ranks see them."""
+        if self.size == 1:
+            return windows
+        is_own = self._owners[number] == self.group.rank
+        return RankWindows(windows, is_own, partial(self._from_owner, number))
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
@@ -66,9 +79,16 @@ class PackRanks:
             for member in self._members:
                 member.tells = False
 
-    def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray:
-        """Return an array (values,) of the owner of a network; None: this rank is not. Raises NnError."""
-        return self._gathered(np.zeros(0, self._dtype) if array is None else array)[self._owners[number]]
+    def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray | None:
+        """Return an array of the owner of a network, None where that has none; None: this rank is not the owner. Raises
+        NnError."""
+        owner, flat = self._owners[number], np.zeros(0, np.uint8)
+        described = self.group.gather(None if array is None else [array.dtype.str, array.shape])[owner]
+        if array is not None:
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if described is None:
+            return None
+        return self._gathered(flat)[owner].view(described[0]).reshape(described[1])
 
     def _gathered(self, array: np.ndarray) -> list[np.ndarray]:
         try:

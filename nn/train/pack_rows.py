@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ..backends.engine import Engine
+from ..data.row_windows import RowWindows
 from ..data.splits import Fold, Split, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, OF_FOLD
 from .options import Options
+from .pack_windows import RankWindows
 from .rows import TrainingRows, facts_of, split_of, split_seed
 from .trials import Trials
 
@@ -29,14 +32,17 @@ class PackRows:
         window: int | None,
         options: Options,
         trials: Trials,
+        windows_of: Callable[[int, RowWindows], RowWindows | RankWindows],
         validation: Dataset | None = None,
         folds: Sequence[Fold] = (),
     ):
-        """net: whose seed the first network has; engine: loads what all networks share; validation: rows that judge the
-        epochs, given by the caller."""
+        """net: whose seed the first network has; engine: loads what all networks share; windows_of: of a network, by
+        its number, see TrainingRows; validation: rows that judge the epochs, given by the caller."""
         self.data, self.window, self.folds, self._engine = ds, window, list(folds), engine
         self._net, self._options, self._trials, self._validation = net, options, trials, validation
         self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
+        self._refit_data: StreamedDataset | None = None  # whose validation rows are trained on
+        self._windows_of = windows_of
         self._seed = split_seed(options, net.seed)
         self.splits = [self._split_of(fold) for fold in self.folds]
 
@@ -79,8 +85,16 @@ class PackRows:
             return TrainingRows(net, self.data, None, options, net.engine, given, refit, split)
         if not self.window:
             return self.shared(refit)
-        self.data.split(self._options.holdout, self._seed, 0.0 if refit else self._options.validation_share)
-        return TrainingRows(net, self.data, self.window, options, net.engine, given, refit)
+        data, windows_of = self._streamed(refit), partial(self._windows_of, number)
+        return TrainingRows(net, data, self.window, options, net.engine, given, refit, windows_of=windows_of)
+
+    def _streamed(self, refit: bool) -> StreamedDataset:
+        """Return the data set of windows; networks that are trained at the same time may be at a refit or not."""
+        if not refit:
+            return self.data
+        if self._refit_data is None:
+            self._refit_data = self.data.divided(self._options.holdout, self._seed)
+        return self._refit_data
 
     def _given(self, refit: bool) -> Dataset | None:
         return None if refit else self._validation

@@ -25,6 +25,7 @@ from ..nn import Network
 from ..nn_aux import ACTIVATIONS, DEFAULTS, OF_FOLD, number_embedding_value
 from ..utils import DataError, UsageError, log
 from .options import Options, is_decided_later, without_validation
+from .pack_windows import RankWindows
 from .validation import LOSS, JudgedRows, truth_of
 from .weights import check_any_weight, class_weights, row_weights, weight_of
 
@@ -38,7 +39,7 @@ class TrainingRows:
 
     window: rows of a window, None to load all. engine: what loads them, whose ranks share them. given: the data set of
     validation rows, if a caller has it already. refit: train on the validation rows too, and judge none. split: rows
-    other than the options ask for.
+    other than the options ask for. windows_of: makes of windows those of several ranks.
     The network is told what it must know to read such data again.
     """
 
@@ -52,6 +53,7 @@ class TrainingRows:
         given: Dataset | ReadValidation | None = None,
         refit: bool = False,
         split: Split | None = None,
+        windows_of: Callable[[RowWindows], RowWindows | RankWindows] | None = None,
     ):
         self._net, self._engine, used = net, engine, without_validation(options) if refit else options
         if split is None:
@@ -75,7 +77,8 @@ class TrainingRows:
             judging = ds.nothing if refit or self._file else ds.validation if self.is_validated else ds.holdout
             batches = options.batch_number, VALIDATION_ROWS * engine.rank_group.size
             place = engine.rank_group.rank, engine.rank_group.size
-            self.windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
+            windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
+            self.windows = windows_of(windows) if windows_of else windows
         else:
             self._load(convert(ds))
         if self._file:
