@@ -128,7 +128,7 @@ def write_if_changed(name, text):
 
 
 def compiles(program, *flags):
-    """Whether the compiler makes a program of that text."""
+    """Return whether the compiler makes a program of that text."""
     compiler = os.environ.get("CC", "cc").split()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "try.c"

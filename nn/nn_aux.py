@@ -48,7 +48,7 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """What --threshold looks for."""
+    """A rule of --threshold: the cut-off that it looks for."""
 
     sought: str
     numbers: tuple[str, ...]  # what its numbers are called
@@ -232,7 +232,7 @@ NUMBER_EMBEDDINGS = f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:D
 
 @dataclass(frozen=True)
 class NumberEmbedding:
-    """What --number_embedding makes of columns of numbers.
+    """The inputs that --number_embedding makes of a column of numbers.
 
     kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the waves' first frequencies.
     """

@@ -186,7 +186,7 @@ def _rows(rows: int, weighted: bool) -> dict:
 
 
 class ClassSums(NamedTuple):
-    """What the figures for several classes are made of; those of two parts of the rows add up.
+    """Sums that the figures for several classes are made of; the sums of two parts of the rows add up.
 
     confusion: see confusion_matrix; log_loss, brier: sums over the rows, NaN where scores are no probabilities.
     """

@@ -180,7 +180,7 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     _check_replaceable(path)
-    temporary = target.parent / f"{_prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before it is there
+    temporary = target.parent / f"{_prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before the file exists
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file

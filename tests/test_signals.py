@@ -96,7 +96,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 0.0) -> Ended:
     """Run the command in a copy of the folder, in which old files are in the place of the new ones; send it the signal
-    so many seconds after it began. Ctrl-C goes to all its processes, as from a terminal."""
+    `after` seconds after it began. Ctrl-C goes to all its processes, as from a terminal."""
     folder = prepared.parent / "copy"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(prepared, folder)

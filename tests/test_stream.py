@@ -203,7 +203,7 @@ def test_training_in_windows_learns_what_training_in_memory_does(folder, column,
         given = ["--dataset", "all.csv", "--target", column, "--layers", layers, "--epochs", 8]
         result = succeed("--train", "--model", "m.bin", "--json", "--quiet", *given, *flags).json
         losses[bool(flags)] = result["val_loss"][-1]
-    # other rows are held out, 5000 of them: the mean of so many tells a loss to some percent
+    # other rows are held out, 5000 of them: their mean tells a loss to some percent
     assert losses[True] == pytest.approx(losses[False], rel=0.1, abs=0.02) and losses[True] < 0.8
 
 

@@ -202,7 +202,7 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
 
 
 class StopAt(Parameters):
-    """Asks to stop after so many epochs in all, those of a refit counted too."""
+    """Asks to stop after a number of epochs in all, those of a refit counted too."""
 
     def __init__(self, net, stop, after):
         super().__init__(net)

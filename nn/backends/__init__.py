@@ -26,7 +26,7 @@ from . import auto
 
 @dataclass(frozen=True)
 class BackendTraits:
-    """What callers may ask of a backend without making an engine."""
+    """Facts of a backend that callers may ask for without making an engine."""
 
     help: str
     on_host: bool  # networks live in the machine's own memory, and the processor is busy while they compute

@@ -52,7 +52,7 @@ class Progress(Protocol):
 
 @dataclass
 class PackJob:
-    """What one network of a pack does in a call. A member has one job a call at most."""
+    """The job of one network of a pack in a call. A member has one job a call at most."""
 
     member: int  # number of the network
     data: Any  # of Engine.load

@@ -1,4 +1,4 @@
-"""What a column is read as, by what its fields are; and which columns tell a network nothing.
+"""The type that a column is read as, by its fields; and the columns that tell a network nothing.
 
 facts of all fields ─► reads: number, text or date, and the obstacles, all at once
 rows that were read ─► left_out: constants, row numbers, ids, names
@@ -32,7 +32,7 @@ _CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|No|Nr|Key|Index)")
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """What a person wants a column to be: number, text or date; None: by its fields."""
+    """A person's choice for a column: number, text or date; None: by its fields."""
 
     column: int  # in the file
     reads: str | None

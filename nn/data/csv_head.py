@@ -44,7 +44,7 @@ class Cell(NamedTuple):
 
 @dataclass
 class Head:
-    """What the first lines tell of a CSV file."""
+    """Facts of a CSV file that its first lines tell."""
 
     path: str
     names: list[str] | None  # of the columns, if there is a header

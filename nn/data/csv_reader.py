@@ -64,7 +64,7 @@ def _latin(word: str) -> bytes:
 
 
 class _Lines:
-    """What reading and counting share: the lines of file after file, of which C takes whole rows."""
+    """The base of reading and counting: the lines of file after file, of which C takes whole rows."""
 
     def __init__(self, head: Head, missing: frozenset[str]):
         self._struct, self._gaps = _Struct(ffi.new("struct csv *")), _gaps(missing)

@@ -18,7 +18,7 @@ TASKS = ("auto", "binary", "multiclass", "regression")
 
 @dataclass(frozen=True)
 class ColumnChoices:
-    """What a person says of the columns of a table; the flags have the same names.
+    """A person's choices for the columns of a table; the flags have the same names.
 
     categories, numbers, dates, drop: columns, names or indices with commas between them, quoted as in CSV where a name
     has a comma. id: a column that is kept for predictions and is no input. missing: more words that stand for a gap.

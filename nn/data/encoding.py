@@ -39,7 +39,7 @@ ENCODERS = {encoder.kind: encoder for encoder in _ENCODERS}
 
 
 class TableStatistics:
-    """What training rows tell of each feature column; `kinds` as in TableRows."""
+    """Statistics of each feature column's training rows; `kinds` as in TableRows."""
 
     def __init__(self, kinds: tuple[str, ...]):
         self.columns = [_STATISTICS[kind]() for kind in kinds]

@@ -1,4 +1,4 @@
-"""What training rows tell of a column, from one block of rows after another: the same from any blocks, up to rounding.
+"""Statistics of a column's training rows, from one block of rows after another: of any blocks the same, up to rounding.
 
 Numbers, texts and dates have a class each; encoding.py makes the encoders of a network's columns of them.
 """

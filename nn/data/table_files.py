@@ -67,7 +67,7 @@ class Place:
 
 @dataclass
 class ColumnFacts:
-    """What the fields of a column are. Every field is counted once.
+    """How many fields of a column are of each kind. Every field is counted once.
 
     Blanks and quotes around a field do not count. truths: yes/no words (TRUTHS); dates: ISO 8601 (YYYY-MM-DD, with
     `/` too, and a time behind a `T` or a blank); texts: all else.
@@ -84,7 +84,7 @@ class ColumnFacts:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether all fields but gaps are numbers."""
+        """Return whether all fields but gaps are numbers."""
         return 0 < self.numbers == self.rows - self.gaps
 
     @property
@@ -101,7 +101,7 @@ GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a person says of a file's layout. Formats take what concerns them and ignore the rest.
+    """A person's choices for a file's layout. Formats take what concerns them and ignore the rest.
 
     separator: between fields of text, None: found out. header: auto, yes or no. named: words by which columns are asked
     for; one of them in the first row tells that it is a header.

@@ -16,7 +16,7 @@ from .statistics import DateStatistics, NumberStatistics, TextStatistics
 
 
 class _Written:
-    """What both share, in front of the encoder of their values; words that are written in another way become gaps.
+    """The base of both, in front of the encoder of their values; words that are written in another way become gaps.
 
     ways: the values that `way` may have.
     """

@@ -1,4 +1,4 @@
-"""What a network may be: known names, and a task, a loss and an output layer that go together."""
+"""Checks of a network's settings: known names, and a task, a loss and an output layer that go together."""
 
 from __future__ import annotations
 

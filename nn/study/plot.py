@@ -1,4 +1,4 @@
-"""What all pictures share: their look, and a drawn figure as files. Needs matplotlib (extra `report`).
+"""The base of all pictures: their look, and a drawn figure as files. Needs matplotlib (extra `report`).
 
 Colours are those of Okabe and Ito, which the colour-blind tell apart; every line has a marker of its own too.
 """

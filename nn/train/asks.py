@@ -1,4 +1,4 @@
-"""Asks: what a training wants its engine to compute next; several trainings' asks may be answered together."""
+"""Asks: the next computation that a training wants of its engine; several trainings' asks may be answered together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..backends.engine import Engine, PackJob
 
 @dataclass
 class Ask:
-    """What a training asks for: an epoch, or the loss or outputs of some rows."""
+    """A computation that a training asks for: an epoch, or the loss or outputs of some rows."""
 
     what: str  # epoch, loss, predict
     job: PackJob

@@ -1,4 +1,4 @@
-"""What is found after the last epoch: the temperature of the probabilities, then the threshold of class 1.
+"""Decisions after the last epoch: the temperature of the probabilities, then the threshold of class 1.
 
 It is found on rows that the network does not know, if there are any: those of --validation, or each row of a
 cross-validation as the network of its fold predicts it.

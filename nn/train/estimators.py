@@ -67,7 +67,7 @@ def quick_epochs(rows: int, batch_size: int) -> int:
 
 
 class _NetworkEstimator(BaseEstimator):
-    """What both estimators share: rows are checked as scikit-learn does, then read as nn reads tables."""
+    """The base of both estimators: rows are checked as scikit-learn does, then read as nn reads tables."""
 
     _training = _TRAINING
 

@@ -1,4 +1,4 @@
-"""What several networks cannot do, and how many of them the memory holds."""
+"""Limits of several networks together: settings that they refuse, and how many of them the memory holds."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Variation:
-    """What --vary says: the Range or Choice of each setting by its name."""
+    """The value of --vary: the Range or Choice of each setting by its name."""
 
     text: str
     of: dict[str, Range | Choice]

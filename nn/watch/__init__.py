@@ -1,4 +1,4 @@
-"""What watches a training, beside the terminal.
+"""Callbacks: they watch a training, beside the terminal.
 
     observe.py       Observers: those that --profile, --trace, --history and --logdir ask for
     callbacks.py     losses as CSV, and several watchers as one

@@ -12,7 +12,7 @@ from ..utils import OutputError, append_whole, atomic_write, check_writable, is_
 
 
 class Callback:
-    """What `train` tells of a training. Every method may be left out: these do nothing."""
+    """The events of a training, as `train` tells them. Every method may be left out: these do nothing."""
 
     def start(self, info: dict) -> None:
         """Called before the first epoch. info: the settings of the run, as train.Training.info lists them."""
@@ -36,7 +36,7 @@ class Callback:
 
 
 class CandidateCallback(Callback):
-    """What `train.effort.Effort` tells: of all candidates, and as a Callback of the training of each."""
+    """The events of `train.effort.Effort`: of all candidates, and as a Callback of the training of each."""
 
     def begin(self, shares: list[float]) -> None:
         """Called before the first candidate. shares: of all operations, for each at most."""

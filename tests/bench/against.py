@@ -101,7 +101,7 @@ def _chosen(known: list[str], names: list[str]) -> list[str]:
 
 
 def compare(case: str, old: Build, new: Build, rounds: int, wait: float = 0) -> dict:
-    """Return a case's figures after so many rounds.
+    """Return a case's figures after `rounds` rounds.
 
     wait: seconds in all to wait for moments without other programs.
     """

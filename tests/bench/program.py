@@ -35,7 +35,7 @@ def write_data(path: Path) -> None:
 
 
 def measure() -> dict:
-    """Seconds of the processes: medians, and those of one network one by one; and of scikit-learn, if it is there."""
+    """Seconds of the processes: medians, and those of one network one by one; of scikit-learn too, if installed."""
     with tempfile.TemporaryDirectory() as folder:
         data, model = Path(folder, "data.csv"), Path(folder, "m.bin")
         write_data(data)
@@ -58,7 +58,7 @@ def measure() -> dict:
 
 
 def of_command(data: Path, model: Path, networks: int) -> float:
-    """Return how long a training of so many networks takes, from the start to the end of the process."""
+    """Return how long a training of `networks` networks takes, from the start to the end of the process."""
     flags = ["--networks", str(networks), "--epochs", str(EPOCHS), "--batch_number", str(BATCH), "--quiet"]
     files = ["--dataset", str(data), "--model", str(model)]
     began = time.perf_counter()

@@ -18,7 +18,7 @@ from nn.utils import NnError, resident_bytes
 from .targets import Target
 
 SECONDS = 5  # of processor time
-TABLES, MORE_BYTES = 3, 160 << 20  # memory: so many times the table, and some for the program
+TABLES, MORE_BYTES = 3, 160 << 20  # memory: the table as often, and some for the program
 MOST_ADDRESSES = 8 << 30  # so that no input harms the machine
 MOST_UNPACKED = 1 << 30
 

@@ -1,7 +1,7 @@
 """The sides of bench.py: this project, PyTorch and JAX on the GPU.
 
 A side makes a case ready for one of three things: `epoch(case)` returns a function that trains one epoch and how many
-batches that is; `forward(case, rows)` one that computes the outputs of so many rows, which lie on the GPU, and brings
+batches that is; `forward(case, rows)` one that computes the outputs of `rows` rows, which lie on the GPU, and brings
 them back; `results(case)` the gradients and outputs of the checked rows, so that errors can be told (of JAX, slow to
 compile, tests/bench tells them). All sides start from the same parameters and work on the same rows.
 """

@@ -44,7 +44,7 @@ WIRE = {  # bytes that the busiest link carries for each byte of a message, of n
 
 
 class Measured:
-    """A case on so many GPUs."""
+    """A case on some number of GPUs."""
 
     def __init__(self, case: str, gpus: int, distribute: str, start: np.ndarray):
         spec, self.batch, backend, tf32 = CASES[case]

@@ -54,7 +54,7 @@ def network(spec, gpus=(), distribute=None, backend="cuda", dtype="float64"):
 
 
 def trained(net, rows, batch, optimizer="adam", pieces=1, room=None):
-    """(parameters, loss) after an epoch over so many random rows, in so many pieces."""
+    """(parameters, loss) after an epoch over `rows` random rows, in `pieces` pieces."""
     x, y = fill(net, rows)
     engine = net.engine
     for member in getattr(engine, "engines", [engine]):

@@ -1,5 +1,5 @@
-"""What host code and kernels must agree on, each written once: constants, names, structures. `declarations` writes them
-as CUDA source, in front of the .cu files; the host reads the same tables.
+"""Constants, names and structures that host code and kernels share, each written once. `declarations` writes them as
+CUDA source, in front of the .cu files; the host reads the same tables.
 
 A name that a table gains and no formula knows does not compile: see the static_asserts of activation.cu, loss.cu and
 optimizer.cu.

@@ -10,8 +10,8 @@ __device__ void gather(real *x, const control &c, const batch &b, block_range ra
     }
 }
 
-/* x (n, WIDTH): the batch's rows from records of ROW_BYTES bytes (nn/core/records.py): so many numbers, then codes of
- * 4, 2 and 1 bytes. Each value's address is a multiple of its size. */
+/* x (n, WIDTH): the batch's rows from records of ROW_BYTES bytes (nn/core/records.py): numbers, then codes of 4, 2 and
+ * 1 bytes. Each value's address is a multiple of its size. */
 template <int ROW_BYTES, int NUMBERS, int CODES4, int CODES2, int CODES1>
 __device__ void gather_records(real *x, const control &c, const batch &b, block_range range)
 {

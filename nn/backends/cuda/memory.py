@@ -1,4 +1,4 @@
-"""What a layer asks for when it becomes a part of a program: buffers, shared memory, tiles, blocks.
+"""Resources that a layer asks for when it becomes a part of a program: buffers, shared memory, tiles, blocks.
 
 The layer files (dense.py, conv.py, pool.py, dropout.py, ...) import this and nothing above it; builder.py imports them.
 """

@@ -330,7 +330,7 @@ class SideBySide:
 
 
 class Memory:
-    """What a program needs in the GPU's memory for each network; None: nothing."""
+    """The parts of the GPU's memory that a program needs for each network; None: nothing."""
 
     def __init__(self, program: Program | None, dtype: np.dtype):
         self.dtype, self.capacity = dtype, program.purpose.rows if program else 0

@@ -1,4 +1,4 @@
-"""What a GPU does with one batch, as a list of phases: from layers to calls of the functions in the .cu files.
+"""The work of a GPU on one batch, as a list of phases: from layers to calls of the functions in the .cu files.
 
 An op is such a call. The ops of one phase do not wait for each other; a phase waits for the one before it. The same
 list becomes one kernel that runs whole epochs, its blocks meeting at a barrier after each phase (runner.WholeEpochs),
@@ -87,7 +87,7 @@ PLAIN, BYTES = RowFormat(), RowFormat("bytes")
 
 @dataclass(frozen=True)
 class Purpose:
-    """What the program is for, and with which data and settings."""
+    """The purpose of a program, and with which data and settings."""
 
     kind: str  # train, gradients, loss, predict
     rows: int  # of a batch

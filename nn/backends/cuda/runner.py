@@ -235,8 +235,8 @@ _nothing_collected = _NothingCollected()
 
 
 class Graph:
-    """What a stream has captured. As CuPy's, but what other streams captured keeps their priorities: messages are sent
-    while a product fills the GPU, not after it."""
+    """A graph that a stream has captured. As CuPy's, but launches of other streams keep their priorities: messages are
+    sent while a product fills the GPU, not after it."""
 
     def __init__(self, stream):
         self.ffi, self.driver = driver()

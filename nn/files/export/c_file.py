@@ -105,11 +105,11 @@ class _File:
 
     @property
     def _has_gaps(self) -> bool:
-        """Whether a row may have gaps: not where all columns are plain numbers, which are read without any."""
+        """Return whether a row may have gaps: not where all columns are plain numbers, which are read without any."""
         return self.net.encoding is not None and not self.net.encoding.plain
 
     def _are_rounded(self) -> bool:
-        """Whether the reader of files rounds the numbers of a float32 network."""
+        """Return whether the reader of files rounds the numbers of a float32 network."""
         found = []
         for encoding in self.encodings:
             known = [encoder for encoder in encoding.encoders if encoder.kind == "number"]

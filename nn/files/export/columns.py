@@ -1,4 +1,4 @@
-"""What every format asks of a network: names of columns, classes and outputs, shares of members, units."""
+"""Facts of a network that every format asks for: names of columns, classes and outputs, shares of members, units."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def _rounded(graph: Graph, x: str, shift: np.ndarray, scale: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class Records:
-    """What the embedding layer gets of some rows: the numbers (rows, numbers), gaps nan, and the codes (rows,) each, in
-    the order of a record."""
+    """Inputs of an embedding layer for some rows: the numbers (rows, numbers), gaps nan, and the codes (rows,) each,
+    in the order of a record."""
 
     numbers: str | None
     codes: list[str]
