@@ -38,19 +38,8 @@ RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continue
 
 def train_command(flags) -> None:
     """Train on --dataset, write --model, print the figures."""
-    if flags.model is None and flags.folds is None:
-        raise UsageError("--train needs --model PATH")
-    if flags.output and flags.folds is None:
-        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
-    _check_written(flags)
-    _check_networks(flags)
-    effort = effort_of(flags)
-    if cluster.current().rank == 0 and flags.model is not None:
-        check_writable(flags.model)
-    if flags.output:
-        check_writable(flags.output, stream=True)
+    effort = _checked_effort(flags)
     layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
-
     stop = StopRequest()
     try:
         with _signals_to(stop), _sole_writer_of(flags):
@@ -70,6 +59,30 @@ def train_command(flags) -> None:
             _write_trials(flags.trials, result, net)
     with _kept_in(lost):
         observers.finish(result, net.config["batch_number"])
+    _print(flags, result)
+    if lost:
+        raise _lost(flags, lost)
+
+
+def _checked_effort(flags) -> str | None:
+    """Return the value of --effort, or None where --layers is given, after a check of all that shows before the data is
+    read. Raises UsageError and OutputError."""
+    if flags.model is None and flags.folds is None:
+        raise UsageError("--train needs --model PATH")
+    if flags.output and flags.folds is None:
+        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
+    _check_written(flags)
+    _check_networks(flags)
+    effort = effort_of(flags)
+    if cluster.current().rank == 0 and flags.model is not None:
+        check_writable(flags.model)
+    if flags.output:
+        check_writable(flags.output, stream=True)
+    return effort
+
+
+def _print(flags, result: dict) -> None:
+    """Print the figures of a training on stdout, and without --json its trials and its profile too."""
     if flags.json:
         print_json(result)
     elif not flags.quiet:
@@ -78,8 +91,6 @@ def train_command(flags) -> None:
         tables.training_report(result)
     if flags.profile and not flags.json:
         tables.profile_report(result["profile"])
-    if lost:
-        raise _lost(flags, lost)
 
 
 @contextlib.contextmanager

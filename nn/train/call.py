@@ -111,40 +111,48 @@ def train(
     Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C. SideFileError: a checkpoint or a
     callback's file could not be written; the network is trained, and the error has the figures.
     """
-    given = locals()
-    if None not in (batch_number, batch_size):
-        raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
-    given = {**given, "batch_number": batch_size if batch_number is None else batch_number}
-    validation_rows = validation if isinstance(validation, Dataset) or callable(validation) else None
-    if validation_rows is not None:
-        given["validation"] = getattr(validation, "path", None) or GIVEN_ROWS
-    named = {option.name: given[option.name] for option in fields(Options)}
+    named = _named_options(locals())
     options = options_of(net, ds, named)
     net.expect_batches(options.batch_number)
-    saving = checkpoint
-    if not isinstance(checkpoint, Checkpoint):
-        saving = Checkpoint(checkpoint, checkpoint_every, resume)
+    saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_every, resume)
     callback = callback or progress or Callback()
     callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback])
-    stop = stop or StopRequest()
     if networks is not None and networks < 1:
         raise UsageError(f"--networks {networks}: must be at least 1")
     if options.validation == OF_FOLD and folds is None:
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     trials = _trials(net, ds, options, named, networks, vary, keep, folds)
+    beside = callbacks, stop or StopRequest(), saving, validation if _are_rows(validation) else None
     if folds is not None:
-        result = _cross_validation(net, ds, options, folds, networks, callbacks, stop, saving, validation_rows)
+        result = _cross_validation(net, ds, options, folds, networks, *beside)
     elif rows is not None:
-        result = _on_rows(net, ds, options, rows, networks, callbacks, stop, saving, validation_rows)
+        result = _on_rows(net, ds, options, rows, networks, *beside)
     elif (networks or 1) > 1:
-        result = _several(net, ds, options, networks, callbacks, stop, saving, validation_rows, trials)
+        result = _several(net, ds, options, networks, *beside, trials)
     else:
         ds, window = prepared(net, ds, options)
-        result = Training(net, ds, options, callbacks, stop, saving, validation_rows, window).run()
+        result = Training(net, ds, options, *beside, window).run()
     failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
         raise SideFileError(failures, result)
     return result
+
+
+def _are_rows(validation) -> bool:
+    """Return whether `validation` of a call is rows, or a function that reads them, and no share or file."""
+    return isinstance(validation, Dataset) or callable(validation)
+
+
+def _named_options(given: dict) -> dict:
+    """Return the values of Options among the arguments of `train`. Raises UsageError for a setting given twice."""
+    if None not in (given["batch_number"], given["batch_size"]):
+        raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
+    named = {option.name: given[option.name] for option in fields(Options)}
+    if given["batch_number"] is None:
+        named["batch_number"] = given["batch_size"]
+    if _are_rows(given["validation"]):
+        named["validation"] = getattr(given["validation"], "path", None) or GIVEN_ROWS
+    return named
 
 
 def _several(
