@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import resource
 import signal
 import sys
@@ -11,6 +12,7 @@ import traceback
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from nn.utils import NnError, resident_bytes
@@ -21,6 +23,7 @@ SECONDS = 5  # of processor time
 TABLES, MORE_BYTES = 3, 160 << 20  # memory: the table as often, and some for the program
 MOST_ADDRESSES = 8 << 30  # so that no input harms the machine
 MOST_UNPACKED = 1 << 30
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -47,27 +50,33 @@ def judged(target: Target, path: Path) -> Finding | None:
         return _finding(error, f"more than {SECONDS} s: ")
     except Exception as error:
         return _finding(error)
-    used = _peak() - before
-    if _peak() > peak and used > TABLES * table + MORE_BYTES:
-        return Finding(f"{used >> 20} MiB for a table of {table} bytes", "memory")
+    most = _peak()
+    if most > peak and most - before > TABLES * table + MORE_BYTES:
+        return Finding(f"{(most - before) >> 20} MiB for a table of {table} bytes", "memory")
     return None
 
 
 def _table_bytes(path: Path) -> int:
     """Return the bytes of a table, unpacked."""
     data = path.read_bytes()
-    with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
-        return max(len(data), len(file.read(MOST_UNPACKED)))
+    if data.startswith(GZIP):
+        with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
+            return max(len(data), len(file.read(MOST_UNPACKED)))
     return len(data)
 
 
 def _peak() -> int:
     """Return the most memory that the process has had; getrusage counts what its parent had when it was started."""
-    with contextlib.suppress(OSError), open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) << 10
+    with contextlib.suppress(OSError, IndexError):
+        told = os.pread(_status(), 4096, 0)
+        return int(told.partition(b"VmHWM:")[2].split(None, 1)[0]) << 10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+@cache
+def _status() -> int:
+    """Return the open file in which Linux tells of this process: opening it costs more than reading it."""
+    return os.open("/proc/self/status", os.O_RDONLY)
 
 
 @contextlib.contextmanager
