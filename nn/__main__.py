@@ -8,8 +8,11 @@ def main() -> int:
     """Run the command; returns its exit code. Ctrl-C while modules are imported, or at the end, has no traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from . import cli  # takes some tenths of a second
-
+    try:
+        from . import cli  # takes some tenths of a second
+    except (MemoryError, SystemError):  # as which Python too tells of memory that has ended
+        sys.stderr.write("nn: out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)\n")
+        return 1
     return cli.main()
 
 

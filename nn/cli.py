@@ -25,11 +25,22 @@ from .nn_aux import check_reference
 from .terminal import console
 from .terminal.flags import given_values, keywords, read_by
 from .terminal.parser import parse
-from .utils import MORE_THREADS, Interrupted, NnError, OutputError, UsageError
+from .utils import (
+    MORE_THREADS,
+    NO_ROOM_TO_LOAD,
+    Interrupted,
+    NnError,
+    OutputError,
+    UsageError,
+    check_room_to_load,
+    is_for_want_of_memory,
+    spare_addresses,
+)
 
 log = logging.getLogger("nn")
 
 AGAIN_SECONDS = 0.1  # until a signal is sent once more
+ROOM_FOR_NUMPY = 80 << 20  # bytes of addresses that its libraries and their buffers take
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
@@ -147,13 +158,16 @@ def _explain(error: BaseException) -> tuple[str, int]:
 def _explain_import(error: ImportError) -> str:
     """Return the line for a library that is there but cannot be loaded, most often for want of memory."""
     texts = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
-    if any(word in text for text in texts for word in ("failed to map", "cannot allocate", "Cannot allocate")):
-        return "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
+    if any(map(is_for_want_of_memory, texts)):
+        return NO_ROOM_TO_LOAD
     first = next((line for text in reversed(texts) for line in text.splitlines() if line.strip()), "")
     return f"a library cannot be loaded ({first.strip()}); install nn again, or run with --debug to see more"
 
 
 def _run(flags: SimpleNamespace) -> None:
+    spare_addresses()
+    if "numpy" not in sys.modules:  # of which OpenBLAS would end the process, in words of its own
+        check_room_to_load(ROOM_FOR_NUMPY)
     mode = next(name for name in COMMANDS if getattr(flags, name))
     command = COMMANDS[mode]
     if flags.train:

@@ -8,6 +8,7 @@ import glob
 import hashlib
 import io
 import logging
+import mmap
 import os
 import secrets
 import signal
@@ -23,13 +24,16 @@ from typing import BinaryIO
 
 try:
     import fcntl
+    import resource
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = resource = None
 
 log = logging.getLogger("nn")
 
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
+NO_ROOM_TO_LOAD = "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
+M_ARENA_MAX = -8  # of glibc's malloc.h
 LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
 LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
 
@@ -160,6 +164,36 @@ def is_file_name(text: str) -> bool:
 def os_reason(error: OSError) -> str:
     """Return the operating system's own words, without the path and number that Python adds."""
     return error.strerror or str(error)
+
+
+def is_for_want_of_memory(text: str) -> bool:
+    """Return whether a library could not be loaded for want of memory, by what the system's loader says."""
+    return any(words in text for words in ("failed to map", "cannot allocate", "Cannot allocate"))
+
+
+def has_address_limit() -> bool:
+    """Return whether the process's addresses are limited (ulimit -v): libraries that reserve many then find none."""
+    return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def spare_addresses() -> None:
+    """Where addresses are limited, let glibc reserve none for each thread (64 MiB): threads or libraries would find
+    none left."""
+    if has_address_limit():
+        with contextlib.suppress(OSError, ImportError, AttributeError):  # another C library
+            import ctypes
+
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
+def check_room_to_load(size: int) -> None:
+    """Raise NnError if a limit leaves no `size` bytes of addresses for a library that would end the process then."""
+    if not has_address_limit():
+        return
+    try:
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ).close()
+    except OSError as error:
+        raise NnError(NO_ROOM_TO_LOAD) from error
 
 
 def atomic_write(path: str | os.PathLike, data: bytes) -> None:

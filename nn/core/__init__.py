@@ -21,7 +21,7 @@ from importlib import import_module
 
 import numpy as np
 
-from ..utils import NnError, UsageError
+from ..utils import NnError, UsageError, is_for_want_of_memory
 
 SUFFIXES = {"float32": "f32", "float64": "f64"}
 C_TYPES = {  # NumPy's character for a type -> the C array of it
@@ -34,7 +34,8 @@ C_TYPES = {  # NumPy's character for a type -> the C array of it
 
 @cache
 def extension(backend: str):
-    """Return (ffi, lib) of a CPU backend. Raises UsageError if it cannot use the instruction set that NN_ISA names."""
+    """Return (ffi, lib) of a CPU backend. Raises UsageError if it cannot use the instruction set that NN_ISA names,
+    ImportError where memory does not suffice to load it."""
     if backend == "omp":
         # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for
         # some microseconds, in which the next call of a row of short ones may come
@@ -43,6 +44,8 @@ def extension(backend: str):
     try:
         module = import_module(f"{__name__}._{backend}")
     except ImportError as error:
+        if is_for_want_of_memory(str(error)):
+            raise  # the command says so; the core is there
         raise NnError(
             f"the C core is not built ({error}): run `pip install .` in the source folder, and "
             "start nn from another folder"

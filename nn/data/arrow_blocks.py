@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from types import ModuleType
 
 import numpy as np
 
-from ..utils import UsageError
+from ..utils import UsageError, check_room_to_load, has_address_limit
 from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, truths
+
+_ROOM = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
 
 
 def pyarrow(what: str) -> ModuleType:
     """Return the package. Raises UsageError if it is not installed; `what` needs it."""
+    if "pyarrow" not in sys.modules:
+        _prepare()
     try:
         import pyarrow
-    except ImportError:
+    except ModuleNotFoundError:
         raise UsageError(f'{what} need the package pyarrow: pip install "nn-trainer[arrow]"') from None
     return pyarrow
+
+
+def _prepare() -> None:
+    """Where addresses are limited, let pyarrow reserve few: its threads end the process where they find none."""
+    if has_address_limit():
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+        os.environ.setdefault("MIMALLOC_ARENA_RESERVE", "16MiB")  # of 1 GiB
+        check_room_to_load(_ROOM)
 
 
 def arrow_block(column) -> ColumnBlock:

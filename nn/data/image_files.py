@@ -203,7 +203,7 @@ def _image_files(path: str) -> tuple[list[Path], list[str]]:
 def _open_image(file: Path, data: bytes | None = None):
     try:
         from PIL import Image
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise NnError(
             "reading folders of images needs Pillow, which is not installed; install it with: "
             'python -m pip install "nn-trainer[images]"'

@@ -46,7 +46,7 @@ def check_matplotlib() -> None:
     """Raise UsageError with the remedy where matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
-    except ImportError:
+    except ModuleNotFoundError:
         raise UsageError('pictures need the package matplotlib: pip install "nn-trainer[report]"') from None
 
 

@@ -30,7 +30,7 @@ class TensorBoard(Callback):
     def __init__(self, logdir: str, net):
         try:
             import tensorboardX  # noqa: F401 (whether it is installed; its parts are imported where they are needed)
-        except ImportError:
+        except ModuleNotFoundError:
             raise UsageError('--logdir needs the package tensorboardX: pip install "nn-trainer[tensorboard]"') from None
         self._net = net
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from . import c_reader
 from .targets import TARGETS, folder_of_inputs
 
-SILENT_SECONDS = 60  # after which a worker hangs
+SILENT_SECONDS = 300  # after which a worker hangs; on a busy machine its start alone may take one
 MOST_DEATHS = 10  # of workers, after which a target is given up
 
 

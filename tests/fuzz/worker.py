@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 TELL_SECONDS = 1.0
+UNHEARD_SECONDS = 3600  # an input's limit is the judge's; Atheris takes 0 for a limit of less than a second
 
 
 def main() -> None:
@@ -82,12 +83,13 @@ class Reading:
         self._path = given.folder / target.file
         self._begun, self._told, self._end = time.monotonic(), 0.0, given.until or float("inf")
         self._runs, self.inputs, self._places = given.runs or float("inf"), 0, set()
+        self._current = os.open(given.folder / "current", os.O_WRONLY | os.O_CREAT)  # for a process that dies of it
         limit_addresses()
 
     def read(self, data: bytes) -> None:
         """Read an input. Ends the process when it was the last one."""
         self._path.write_bytes(data)
-        (self._folder / "current").write_bytes(data)  # for a process that dies of it
+        os.ftruncate(self._current, os.pwrite(self._current, data, 0))
         finding = self._judged(self.target, self._path)
         self.inputs += 1
         if finding and finding.place not in self._places:
@@ -133,7 +135,8 @@ def _guide(atheris, reading: Reading, given) -> None:
         (corpus / f"seed{number}").write_bytes(seed)
     words = given.folder / "words"
     words.write_text("".join(map(_dictionary_line, reading.target.words)))
-    flags = [f"-seed={given.seed % 2**31 + 1}", f"-dict={words}", "-max_len=8192", "-rss_limit_mb=0", "-timeout=0"]
+    flags = [f"-seed={given.seed % 2**31 + 1}", f"-dict={words}", "-max_len=8192", "-rss_limit_mb=0"]
+    flags.append(f"-timeout={UNHEARD_SECONDS}")
     from .mutation import with_other_values
 
     def read(data: bytes) -> None:

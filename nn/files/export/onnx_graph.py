@@ -17,7 +17,7 @@ def onnx_package() -> ModuleType:
         import onnx
         import onnx.helper
         import onnx.numpy_helper
-    except ImportError:
+    except ModuleNotFoundError:
         raise UsageError('.onnx needs the package onnx: pip install "nn-trainer[onnx]"') from None
     return onnx
 
