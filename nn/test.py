@@ -47,7 +47,7 @@ from .data.stream import StreamedDataset
 from .nn_aux import check_is_number
 from .utils import DataError, NnError, UsageError, listed, log
 
-remarks = log.getChild("figures")  # on what is undefined, or set to 0
+remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
 
 
 @contextlib.contextmanager

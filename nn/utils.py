@@ -238,7 +238,7 @@ def _prefix_beside(target: Path) -> str:
 
 
 def _check_replaceable(path: str | os.PathLike) -> None:
-    """Raise OutputError for what is no file: as root a rename would replace a device of the machine."""
+    """Raise OutputError for a path that is no file: as root a rename would replace a device of the machine."""
     if is_stream(path):
         raise OutputError(f"{path}: a device or a pipe, expected a file name to write to")
     if os.path.isdir(path):
@@ -340,7 +340,7 @@ def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def open_stream(path: str | os.PathLike) -> BinaryIO:
-    """Open for writing what is_stream is true of; what was written to an open file stays before."""
+    """Open a stream (is_stream) for writing; earlier contents of an open file stay before."""
     number = open_file(path)
     return open(path if number is None else os.dup(number), "wb", buffering=0)
 
@@ -371,7 +371,7 @@ def _remove_forsaken(target: Path) -> None:
 def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
     """Raise OutputError now if `path` could not be written later, so that no training is lost to it.
 
-    stream: a device or a pipe will do; it says itself what is wrong when it is written to.
+    stream: a device or a pipe will do; it tells its own faults when it is written to.
     """
     if stream and is_stream(path):
         return

@@ -7,7 +7,7 @@
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several
     auto.py     which backend `auto` stands for
-    TRAITS      what is known of each backend before it computes
+    TRAITS      facts of each backend that are known before it computes
 
 Imports: utils, nn_aux, core, cluster, layers. Imported by: nn, watch, train,
 terminal, study, cli.

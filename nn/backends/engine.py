@@ -118,7 +118,7 @@ class Engine(Protocol):
     threads: int  # of the processor, at most
     rank_group: RankGroup  # the ranks that share each batch; most often ALONE
 
-    # ---- what it is
+    # ---- facts of the engine
 
     def describe(self) -> str:
         """Return the backend with its instruction set or GPU, and ranks: for the first line of a run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..utils import UsageError
 
-LIMIT = "NN_RENDEZVOUS_SECONDS"  # the environment variable, and what it is where nobody has set it
+LIMIT = "NN_RENDEZVOUS_SECONDS"  # the environment variable, and its default
 USUAL_LIMIT = 60.0
 BY_HAND = "RANK and WORLD_SIZE"  # what launchers set that know nothing of MPI
 START = "mpiexec -n {0} nn --train --distribute mirrored ... or srun --mpi=pmi2 -n {0} nn --train ..."

@@ -27,7 +27,7 @@ from ..utils import Interrupted, NnError, UsageError
 from .launch import Launch, limit_seconds
 from .rank_group import RANK_0_SECONDS, RankGroup, reported_by_rank_0, say
 
-GRACE_SECONDS = 2.0  # a rank that fails waits so long for the others: what is wrong mostly is so for all
+GRACE_SECONDS = 2.0  # that a failed rank waits for the others: most failures are those of all
 READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1  # a launcher has these for a rank's last line
 MOST_BYTES = 1 << 30  # of a message: MPI counts in 32 bits
 SPINS, PAUSE_SECONDS = 500, 0.0005  # a rank that waits gives its core away, first for a moment, then for longer

@@ -65,7 +65,7 @@ class RankGroup:
                     )
 
     def end(self, code: int, text: str | None) -> int:
-        """End this rank with an exit code and a last line; print what is to be printed, return the exit code of all."""
+        """End this rank with an exit code and a last line; print the lines due, return the exit code of all."""
         say(text)
         return code
 

@@ -2,7 +2,7 @@
 
     train.py        --train: load, train, write the model; what a signal leaves behind
     effort.py       --train without --layers: what --effort chooses
-    use.py          --test, --predict, --info, --export: what is done with a model
+    use.py          --test, --predict, --info, --export: uses of a model
     study.py        --bench, --sweep, --plot
     predictions.py  the table that --predict writes
     common.py       shared by several commands

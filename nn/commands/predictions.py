@@ -65,7 +65,7 @@ def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
 
 
 def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, threshold: float) -> list[list[str]]:
-    """Return the columns of a table: the rows' numbers, facts of each row, what is predicted, the truth."""
+    """Return the columns of a table: the rows' numbers, facts of each row, predictions, the truth."""
     rows, deviations = [list(map(str, numbers)), *facts], list(deviations)
     ids = [] if ds.ids is None else [ds.ids]
     if net.task == "regression":

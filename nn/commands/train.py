@@ -1,4 +1,4 @@
-"""--train: read the data, train, write the model; what a signal leaves behind."""
+"""--train: read the data, train, write the model; files that a signal leaves behind."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _load_training_data(flags, layers):
     try:
         return load(flags.dataset, inputs=input_shape(layers), outputs=layers[-1].outputs, **given)
     except DataError as error:
-        load(flags.dataset, **given)  # raises what is wrong with the data themselves; else --layers is
+        load(flags.dataset, **given)  # raises if the data themselves are wrong; else --layers is
         raise UsageError(f"--layers {flags.layers}: {error}") from error
 
 

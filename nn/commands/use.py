@@ -142,7 +142,7 @@ def export_command(flags) -> None:
 
 
 def info_command(flags) -> None:
-    """Show what is in --model, or the network that --layers describes."""
+    """Show the contents of --model, or the network that --layers describes."""
     if flags.model is not None:
         net = load_network(flags)
         layers, facts = net.layers, net.metadata()

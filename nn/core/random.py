@@ -126,7 +126,7 @@ class GlibcOrder:
         return {"rows": self._order.copy(), "random": self._random.state()}
 
     def restore(self, state: dict) -> None:
-        """Go on from what `state` gave. Raises ValueError for what is no order of the rows."""
+        """Go on from the result of `state`. Raises ValueError for another value."""
         if not np.array_equal(np.sort(state["rows"]), np.arange(len(self._order))):
             raise ValueError("no order of the rows")
         self._random.restore(state["random"])

@@ -1,6 +1,6 @@
 """Column blocks: rows of one column as a format of typed columns has them, and what the fields of these rows are.
 
-A field is what it is as text in a CSV file: a number its shortest decimal, a truth «True» or «False», a date ISO 8601,
+A field is the text that it is in a CSV file: a number its shortest decimal, a truth «True» or «False», a date ISO 8601,
 a null nothing. Each different text is looked at once. A null, and nan among numbers, are gaps where there are words for
 a gap.
 """
@@ -28,7 +28,7 @@ _DAY = re.compile(r"\d{4}[-/]\d\d[-/]\d\d", re.ASCII)
 
 
 class Unreadable(Exception):
-    """A column that is no column of fields (lists, bytes, ...); the text says what it is."""
+    """A column that is no column of fields (lists, bytes, ...), and a text that names its type."""
 
 
 class ColumnBlock(Protocol):

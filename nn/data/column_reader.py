@@ -21,7 +21,7 @@ _FILL_ROWS = 1 << 12  # written together to all columns: they stay in a processo
 _ALONE_ROWS = 1 << 13  # fewer are no work for several threads
 
 EMPTY, NO_NUMBER, NO_DATE, NOT_FINITE, TOO_LARGE, TOO_MANY = range(6)
-_FAILURES = {  # what is wrong with a field -> what was expected, what to do
+_FAILURES = {  # fault of a field -> (expected, cure)
     EMPTY: "a value; fill it in or remove the row",
     NO_NUMBER: "a number; correct it, or remove the row or the column",
     NO_DATE: "a date such as 2024-12-31 or 2024-12-31 23:59; correct it, or name the word with --missing or the column "

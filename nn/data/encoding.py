@@ -189,7 +189,7 @@ class Encoding:
         return self.names[index] if self.names else str(self.places[index] if self.places else index)
 
     def by_kind(self) -> dict[str, list[str]]:
-        """Return the names of the columns of each kind, with what is to be told of them."""
+        """Return the names of the columns of each kind, each with a remark for people."""
         found: dict[str, list[str]] = {}
         for index, encoder in enumerate(self.encoders):
             summary = encoder.summary()

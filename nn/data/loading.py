@@ -37,7 +37,7 @@ def load(
     seed: int = 0,
     y=None,
 ) -> Dataset | StreamedDataset:
-    """Read a data set; ds.load says what the arguments are and what is raised. path: may be a data frame too."""
+    """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
     schema.check()
     frame = open_frame(path, y=y)
     if frame is not None:

@@ -66,7 +66,7 @@ def blocks_for(
 
 
 def _schema(net, target=None, separator=None, header=None) -> Schema:
-    """Return what `net` knows of its columns, with what is given of the file at hand."""
+    """Return the column choices that `net` keeps, with those given for the file at hand."""
     schema = net.schema if target is None else dataclasses.replace(net.schema, target=target)
     given = {"separator": separator, "header": header}
     choices = dataclasses.replace(schema.choices, **{name: value for name, value in given.items() if value})

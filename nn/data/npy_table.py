@@ -37,7 +37,7 @@ class _Header:
 
 
 class NpyFiles:
-    """The TableFiles of NPY: positions are numbers of rows. Raises DataError for what is no table of numbers."""
+    """The TableFiles of NPY: positions are numbers of rows. Raises DataError for other arrays."""
 
     names = None
     is_packed = False

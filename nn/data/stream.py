@@ -249,7 +249,7 @@ class StreamedDataset:
         self._survey(Shares(holdout, validation, seed))
 
     def _set_facts(self, columns: Columns) -> None:
-        """Set what is known before any row is read, under Dataset's names; weights: the column of weights."""
+        """Set the facts known before any row is read, under Dataset's names; weights: the column of weights."""
         facts = columns.dataset_facts()
         self.columns, self.targets, self.path = facts["columns"], facts["targets"], facts["path"]
         self.places, self.categories, self.decimals = facts["places"], facts["categories"], facts["decimals"]

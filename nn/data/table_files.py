@@ -1,4 +1,4 @@
-"""The border to the table formats: what is read of every row, and what a format's class must offer."""
+"""The border to the table formats: the fields that are read of each row, and the interface of a format's class."""
 
 from __future__ import annotations
 

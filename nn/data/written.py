@@ -97,7 +97,7 @@ def _month_of(name: str) -> int:
 def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
     """Return how numbers are written, and the signs around them, if all words are numbers, not all of them plain.
 
-    Words without a letter or digit, as -, and words for what is absent are gaps; up to MOST_ABSENT different ones.
+    Words without a letter or digit, as -, and words for absence are gaps; up to MOST_ABSENT different ones.
     """
     known = [word for word in words if not _is_absent(word)]
     if len(known) < max(LEAST_WORDS, len(words) - MOST_ABSENT):

@@ -215,7 +215,7 @@ def _optional(check):
     return lambda value: value is None or check(value)
 
 
-# key: (check, what is expected); a key may not be missing, null stands for what a network does not have
+# key: (check, the words for an expected value); a key may not be missing, null stands for what a network does not have
 _METADATA = {
     "format": (_is_whole, "a whole number"),
     "layers": (_is_text, "a text"),

@@ -24,7 +24,7 @@ class PackCheckpoint:
             self._take(*found)
 
     def _take(self, facts: dict, arrays: dict[str, np.ndarray]) -> None:
-        """Divide a file's content among the members. Raises DataError for what is none."""
+        """Divide a file's content among the members. Raises DataError for other content."""
         members = facts.get("members")
         if not isinstance(members, list) or len(members) != len(self.states):
             raise self._checkpoint.damaged(f"`members` is missing or wrong, expected {len(self.states)}")

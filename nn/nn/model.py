@@ -39,7 +39,7 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 
 
 def _own_metadata(net) -> dict:
-    """Return what is kept of a single network."""
+    """Return the metadata of a single network."""
     encoding = {} if net.encoding is None else {"encoding": net.encoding.to_dict()}
     return {
         "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,

@@ -258,7 +258,7 @@ class Network:
 
     @property
     def traits(self) -> backends.BackendTraits:
-        """Return what is known of the backend before it computes."""
+        """Return the backend's traits, which are known before it computes."""
         return backends.TRAITS[self.backend]
 
     def expect_batches(self, rows: int) -> None:

@@ -1,6 +1,6 @@
 """Plans: JSON or TOML in, the entries that they stand for out.
 
-A plan's keys are flags, `data` and what is in PLAN_KEYS; a flag may have a list of values, and every combination of
+A plan's keys are flags, `data` and PLAN_KEYS; a flag may have a list of values, and every combination of
 them is an entry. `parts` holds several such objects, which share the keys beside it:
 
     {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
@@ -96,7 +96,7 @@ def _gpu_count(gpus) -> int | str:
     try:
         return "" if gpus is None else len(device_numbers(gpus))
     except ValueError:
-        return str(gpus)  # running it will say what is wrong
+        return str(gpus)  # the run refuses it
 
 
 def read_plan(path: str) -> list[Entry]:

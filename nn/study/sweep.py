@@ -1,6 +1,6 @@
 """--sweep: train one network after another as a plan says, and write a line of figures for each.
 
-plan.py reads what is to be done, entry.py does it for one network, results.py keeps what came of it. Each entry runs
+plan.py reads the plan, entry.py runs it for one network, results.py keeps the figures. Each entry runs
 in a process of its own: what it needs in memory is its own, and whatever ends it ends only it.
 """
 

@@ -13,7 +13,7 @@
     pack_rows.py   PackRows: the rows of each; pack_engines.py: PackEngines, what computes them
     pack_ranks.py  PackRanks: the ranks that share them out; pack_windows.py: RankWindows, which one of them reads
     pack_members.py  PackMembers: how far each is, which are left, their figures
-    vary.py        Variation: how the settings of each are drawn; trials.py: what each is trained with
+    vary.py        Variation: how the settings of each are drawn; trials.py: the settings of each
     halving.py     SuccessiveHalving: the worse networks are given up early; selection.py: those that go together
     folds.py       figures of a cross-validation
     effort.py      Effort: network, length of training and members chosen for a table, by cross-validations

@@ -56,7 +56,7 @@ _TRAINING = (  # of nn.train
     "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
     "patience", "refit", "split_seed", "networks", "vary", "keep",
 )  # fmt: skip
-QUICK = "quick"  # the effort that gives way to what is given
+QUICK = "quick"  # the effort that gives way to given parameters
 _CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "keep", "validation", "refit")  # by effort
 
 
@@ -107,7 +107,7 @@ class _NetworkEstimator(BaseEstimator):
     def _may_choose(self, ds: Dataset, eval_set) -> bool:
         """Return whether `effort` chooses the network: nothing says which it is, and all folds have rows.
 
-        Raises UsageError for an unknown effort, or another than quick beside what it is to choose.
+        Raises UsageError for an unknown effort, or another than quick beside parameters that it chooses.
         """
         if self.effort is None:
             return False
@@ -151,7 +151,7 @@ class _NetworkEstimator(BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _schema(self) -> Schema:
-        """Return what is known of the columns before they are read."""
+        """Return the choices for the columns, which are made before they are read."""
         inputs = None
         if self.layers is not None and not begins_auto(self.layers):
             inputs = input_shape(parse(self.layers))

@@ -149,7 +149,7 @@ class Training:
         return PhiloxOrder(self.rows.count, self.net.seed, ahead=not self.net.traits.on_host)
 
     def _resume(self, ds: Dataset | StreamedDataset) -> bool:
-        """Go on from a checkpoint; return False if there is none. See Checkpoint.load for what is raised."""
+        """Go on from a checkpoint; return False if there is none. Raises as Checkpoint.load does."""
         if self.checkpoint.path is None and self.checkpoint.source is None:
             return False
         net = self.net
@@ -194,7 +194,7 @@ class Training:
     # ---- the run
 
     def run(self) -> dict:
-        """Run all epochs and return the figures of `--json`; see train for what is raised."""
+        """Run all epochs and return the figures of `--json`. Raises as train does."""
         self.stop.answered = True
         self.callback.start(self.info())
         with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
@@ -213,7 +213,7 @@ class Training:
                 self.show(ask)
 
     def steps(self) -> Iterator[Ask]:
-        """Yield what the engine is to compute, one thing after the other; takes what it gave. See train for errors."""
+        """Yield each computation of the engine and take its result. See train for errors."""
         try:
             if not self.at.first:
                 yield from self._run_epochs()
@@ -233,13 +233,13 @@ class Training:
             self.checkpoint.finish()
 
     def result(self) -> dict:
-        """Return the figures of `--json` after all steps, and find what is decided by them."""
+        """Return the figures of `--json` after all steps, with the decisions that follow them."""
         if not self.at.first:
             self._decide()
         return self.figures() | self._decided
 
     def _decide(self) -> None:
-        """Find what the options leave to be found after the last epoch."""
+        """Find the threshold and the temperature, if the options leave them to the end."""
         if is_decided_later(self.options):
             ds, rows, _ = self.rows.decisive()
             self._decided = decide_on(self.net, ds, rows, self.options)
@@ -269,7 +269,7 @@ class Training:
         return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
 
     def score(self) -> float | None:
-        """Return what the training is compared with others by: the best of what is monitored, else the last loss, of
+        """Return the figure by which trainings are compared: the best of the monitored metric, else the last loss, of
         held-out rows if there are any. None where it is undefined or not finite."""
         if self.monitor:
             best = self._best_epoch()
@@ -445,7 +445,7 @@ class Training:
         return {**at, "done": list(done), "metrics": metrics}
 
     def _chosen_epoch(self) -> dict:
-        """Return what is told of the choice of an epoch; nothing without validation rows."""
+        """Return the figures about the choice of an epoch; none without validation rows."""
         weighted = {"weighted": True} if self.rows.weighted else {}
         if not self.monitor:
             return weighted
@@ -454,7 +454,7 @@ class Training:
         return {"validation": self._validation_count, **choice, **refit, **weighted}
 
     def figures(self) -> dict:
-        """Return the figures of `--json`, but for what is decided after the last epoch."""
+        """Return the figures of `--json` without the decisions after the last epoch."""
         net = self.net
         ranks = {"ranks": self.rank_group.size} if self.rank_group.size > 1 else {}
         return {

@@ -12,7 +12,7 @@ from ..nn_aux import OPTIMIZERS
 from ..utils import UsageError, closest, listed
 from .options import Options
 
-DIGITS = 4  # of a number that is drawn: what is printed is what was trained with
+DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
 DROPOUT_DECIMALS = 3
 
 
@@ -97,7 +97,7 @@ class Variation:
         return cls(text, found)
 
     def draw(self, seed: int) -> dict:
-        """Return a network's settings; they depend on its seed alone, and on what is said of each of them."""
+        """Return a network's settings; each depends on its own range or choice and the seed alone."""
         places = list(SETTINGS)
         return {name: of.at(uniform(1, seed, STREAM_VARY + places.index(name))[0]) for name, of in self.of.items()}
 

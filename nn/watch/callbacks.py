@@ -107,7 +107,7 @@ class CsvHistory(Callback):
 
     def start(self, info: dict) -> None:
         self._info, self._metric, self._is_refit = info, [], False
-        self._pending = io.StringIO(newline="")  # what is known before the first epoch is over
+        self._pending = io.StringIO(newline="")  # lines that wait for the first epoch's end
         self._csv = csv.writer(self._pending, lineterminator="\n")
         self._csv.writerow([*self.COLUMNS, *(["val_metric"] if info["monitor"] else [])])
         done = info["resumed"]["done"] if info["resumed"] else []

@@ -32,7 +32,7 @@ class Trace(Callback):
         """Add an event from `begin` to `end`, in seconds of time.perf_counter."""
         if row not in self._rows:
             self._rows.append(row)
-        begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)  # whole, so that what is within stays within
+        begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)  # whole, so that inner spans stay inside
         self._events.append(
             {
                 "name": name,

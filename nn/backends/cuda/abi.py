@@ -51,7 +51,7 @@ CONTROL = {  # struct control: member -> C type, of eight bytes
     "weights": "const real *",  # of its rows, with WEIGHTED only
     "order": "const int64 *",  # its rows in the order to take them; NULL: as stored
     "count": "int64",  # rows of that order, those of all members of a group
-    "batch": "int64",  # rows of a batch; the last one has what is left
+    "batch": "int64",  # rows of a batch; the last one has the rest
     "row_loss": "double *",  # one a row of the order
     "updates": "const update *",  # one a batch
     "partial_sums": "real *",  # of sums that several blocks share, until the next phase

@@ -113,7 +113,7 @@ class Cudnn(Cublas):
         """Return alpha = 1 and beta = 0."""
         return self.dnn.new(f"{self.real} *", 1), self.dnn.new(f"{self.real} *", 0)
 
-    # ---- what is whose
+    # ---- layers that cuDNN computes
 
     def convolves(self, layer: Layer) -> bool:
         """Return whether cuDNN's padding, the same on both sides, gives this layer's output."""

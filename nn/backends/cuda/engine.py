@@ -62,7 +62,7 @@ class CudaEngine:
         self.rank_group = member.rank_group if member else ALONE
         if member:
             members_engines.add(self)
-        self.data_room: int | None = None  # bytes a data set may take on the GPU; None: by what is free
+        self.data_room: int | None = None  # bytes a data set may take on the GPU; None: by the free memory
         self._runners: dict[Purpose, Runner] = {}
         self._chunks: dict[Purpose, int] = {}
         self._library = None
@@ -79,7 +79,7 @@ class CudaEngine:
         with gpu_errors(what, remedy), cupy().cuda.Device(self.device), self.stream:
             yield
 
-    # ---- what it is
+    # ---- facts of the engine
 
     def describe(self) -> str:
         """Return backend and the GPU's name; see Engine.describe."""

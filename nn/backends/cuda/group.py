@@ -216,7 +216,7 @@ class Group:
         self._communicators[:] = [None] * len(self._communicators)
         self._rank_groups[0]._meeting.barrier.reset()
 
-    # ---- what it is
+    # ---- facts of the engine
 
     def describe(self) -> str:
         """Return backend and the GPUs' names; see Engine.describe."""

@@ -118,7 +118,7 @@ class Communicator:
         _check(getattr(self.lib, name)(*arguments, self._comm, self._at(stream.ptr)), name, self._comm)
 
     def abort(self) -> threading.Thread | None:
-        """End what is under way, so that no other member waits for it; the communicator is then unusable.
+        """End the operation under way, so that no other member waits for it; the communicator is then unusable.
 
         A thread does it, which is returned: it ends when no graph is left that was captured with the communicator."""
         comm, self._comm = self._comm, None

@@ -61,7 +61,7 @@ class Op:
     host: Callable[[object, int], None] | None = None
     writes: tuple[Buffer, ...] = ()  # what other ops read
     gives_gradients: bool = False  # of parameters: the other ops of its phase can wait until these are sent
-    step: tuple[str, int | None] = ("", None)  # what it is part of in a profile: (name, layer)
+    step: tuple[str, int | None] = ("", None)  # its step in a profile: (name, layer)
 
     def call(self, batch: str, first_block: int) -> str:
         """Return the call in CUDA source, for the batch of that name, by the blocks from `first_block` on."""

@@ -20,7 +20,7 @@ from .program import Buffer, Program, Purpose, blocks_of, epoch_source, losses_s
 class Runner:
     """A program ready to run: its memory, its kernels. Everything happens on the stream that is current."""
 
-    about = ""  # what it is, in a line
+    about = ""  # a line about the runner
     cooperative = True  # all blocks of a launch are resident, so that they can meet
 
     def __init__(self, program: Program, dtype: np.dtype, parameters, code: str):
@@ -200,7 +200,7 @@ class Phases(Runner):
         getattr(self.communicator, how)(address, values, self.dtype, self.second)
 
     def meet(self) -> None:
-        """Let what is started from now on wait for everything sent."""
+        """Let later launches wait for everything sent."""
         self.sent.record(self.second)
         cupy().cuda.get_current_stream().wait_event(self.sent)
 

@@ -7,7 +7,7 @@
     onnx_inputs.py   raw columns -> what the first layer gets: scaled numbers, codes
     onnx_layers.py   each layer as operators
     c_file.py        .c: one file of C99 for the same, and its comment in front
-    c_text.py        constants as C, and templates of which only what is needed is kept
+    c_text.py        constants as C, and templates of which only needed parts are kept
     c_inputs.py      columns, and the words that they may hold, as structs
     c_layers.py      layers as structs, and the room that they need
     model.c          the template of the C file: interface, types, predictions; it includes layers.c, inputs.c (what the

@@ -88,7 +88,7 @@ class _File:
         }
         return filled(template("model.c", self.features), parts)
 
-    # ---- what is needed
+    # ---- needed parts
 
     def _names(self) -> list[str] | None:
         encoding = self.net.encoding

@@ -119,7 +119,7 @@ def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: l
 
 
 def _encode_waves(parts: _Parts, x: str, columns: list[InputColumn], places: list[int], weight) -> None:
-    """Add sine and cosine of what is left of each wave's turns without the whole ones, in float64 as in the core."""
+    """Add sine and cosine of the fraction of each wave's turns, in float64 as in the core."""
     graph = parts.graph
     waves = [(i, wave) for i, column in enumerate(columns) for wave in range(column.waves)]
     if not waves:
