@@ -135,6 +135,8 @@ def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
             "--weight_decay",
             "0.01",
         ],
+        ["--networks", "4", "--vary", "optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9"],
+        ["--networks", "3", "--vary", "number_embedding=linear|waves2,learning_rate=1e-3..1e-1"],
     ],
 )
 def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):

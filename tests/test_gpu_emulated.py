@@ -305,6 +305,7 @@ SHARED_OUT = {
     "networks": {"networks": 5, "validation": 0.3, "monitor": "roc_auc", "refit": True, "class_weight": "balanced"},
     "folds": {"folds": 3, "validation": 0.3},
     "layers": {"networks": 6, "vary": "hidden=4|6-3", "keep": 2, "validation": 0.3},
+    "numbers": {"networks": 3, "vary": "number_embedding=linear|pieces3"},
     "fewer than GPUs": {"networks": 2},
 }
 

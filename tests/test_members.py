@@ -24,6 +24,7 @@ WAYS = {
     "judged by folds": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--class_weight", "1,2", "-o", "out.csv"],
     "keep": ["--networks", 9, *EARLY, "--keep", 2, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5",
              "--trials", "t.csv"],
+    "numbers": ["--networks", 5, *EARLY, "--refit", "--vary", "number_embedding=linear|pieces5|waves2,hidden=7|9-5"],
     "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
 }  # fmt: skip
 TIMES = ("seconds", "us_per_batch", "threads", "ranks")

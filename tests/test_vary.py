@@ -19,6 +19,7 @@ VARY = {
     "optimizer=adam|sgd,momentum=0..0.9,schedule=constant|cosine",
     "options": "learning_rate=1e-3..1e-1,weight_decay=0.001|0.1,batch_size=16|32",
     "hidden": "hidden=7|16",
+    "numbers": "number_embedding=linear|pieces5|waves3:0.5,hidden=7|16,learning_rate=1e-3..1e-1",
 }
 
 
@@ -54,18 +55,25 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
     assert result["parameters"] == sum(member.parameter_count for member in net.members)
 
 
-def test_members_on_a_mixed_table_have_layers_of_their_own(folder):
+@pytest.mark.parametrize("vary", ["hidden=4|9-3,dropout=0|0.3", "number_embedding=linear|waves4|pieces6,hidden=4|9"])
+@pytest.mark.parametrize("flags", [{}, {"validation": 0.3, "refit": True}, {"validation": 0.3, "keep": 2}], ids=str)
+def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
     path = folder / "people.csv"
     path.write_text(as_csv(people()))
     ds = nn.load(path)
     net = Network(f"{ds.inputs},8,1", "binary", seed=SEED, backend="omp")
-    result = nn.train(net, ds, networks=4, epochs=2, vary="hidden=4|9-3,dropout=0|0.3")
+    result = nn.train(net, ds, networks=6, epochs=2, vary=vary, **flags)
+    flags = {name: value for name, value in flags.items() if name != "keep"}
     for member, told in zip(net.members, result["members"], strict=True):
+        given = {name: told["settings"][name] for name in ("number_embedding",) if name in told["settings"]}
         own = Network(layers_with(f"{ds.inputs},8,1", told["settings"]), "binary", seed=member.seed, backend="omp")
-        nn.train(own, ds, epochs=2, split_seed=SEED)
-        assert np.array_equal(vector(member), vector(own))
+        nn.train(own, ds, epochs=2, split_seed=SEED, **flags, **given)
+        assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
     net.export(folder / "people.bin")
-    assert np.array_equal(Network.load(folder / "people.bin", backend="omp").predict(ds.x), net.predict(ds.x))
+    again = Network.load(folder / "people.bin", backend="omp")
+    assert np.array_equal(again.predict(ds.x), net.predict(ds.x)) and again.metadata() == net.metadata()
+    again.export(folder / "again.bin")
+    assert (folder / "again.bin").read_bytes() == (folder / "people.bin").read_bytes()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
@@ -102,7 +110,7 @@ def test_a_file_holds_members_of_different_layers(folder):
 
 @pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}, {}])
 def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
-    vary = "learning_rate=1e-3..1e-1,hidden=7|16,epochs=2..6,optimizer=adam|sgd"
+    vary = "learning_rate=1e-3..1e-1,hidden=7|16,epochs=2..6,optimizer=adam|sgd,number_embedding=linear|pieces4"
     together(vary, **flags)[0].export(folder / "whole.bin")
     ended, stops = None, 0
     while ended is None:

@@ -11,7 +11,7 @@ from .results import append_lines, csv_lines, field
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
-TEXTS = ("data", "layers", "metric", "status", "optimizer", "schedule", "hidden")
+TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if setting.read is str))
 
 
 def rows_of(result: dict, net) -> list[dict]:

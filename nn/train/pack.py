@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from ..backends import Place
+from ..backends.engine import Engine
 from ..backends.member import EngineOfPlaces
 from ..cluster import RankGroup
 from ..data.splits import Fold
@@ -34,7 +35,7 @@ from .pack_engines import EnginesInTurn, PackEngines, numbers_by_layers
 from .pack_limits import check_memory_for, check_memory_of_windows, check_pack
 from .pack_members import PackMembers, mean_of
 from .pack_ranks import PackRanks
-from .pack_rows import PackRows
+from .pack_rows import PackRows, readers_of
 from .rows import fit_encoding
 from .selection import select_members
 from .trials import Trials
@@ -77,12 +78,17 @@ class PackTraining:
         self._validation = validation
         self._ranks, self._places = PackRanks(rank_group, count, net.dtype, in_turn=bool(window)), places
         self._agreed = stop if rank_group.size == 1 else StopRequest()  # what the trainings stop for
-        self.engine = net.engine if len(places) == 1 else EngineOfPlaces(net.engine)
-        windows_of = self._ranks.windows_of
-        self._rows = PackRows(net, self.engine, ds, window, options, self._trials, windows_of, validation, folds)
-        check_memory_for(net, self._trials, flag)
+        self._readers = readers_of(net, ds, options, self._trials)
+        self._read_as(0)
+        self.engine = self._engine_of(net)
+        self._rows = PackRows(
+            net, self._readers, self._engine_of, ds, window, options, self._trials, self._ranks.windows_of,
+            validation, folds,
+        )  # fmt: skip
+        check_memory_for(self._readers, self._trials, flag)
         self._networks = [
-            net.sibling(net.seed + number, trial.layers) for number, trial in enumerate(self._trials.each)
+            reader.sibling(net.seed + number, trial.layers)
+            for number, (reader, trial) in enumerate(zip(self._readers, self._trials.each, strict=True))
         ]
         for member, split in zip(self._networks, self._rows.splits, strict=False):
             fit_encoding(member, ds, options, split)  # by its own rows
@@ -109,6 +115,16 @@ class PackTraining:
         self._looked_at = 0  # the epochs of those that are trained now, when it was last asked whether to save
 
     # ---- before the first epoch
+
+    def _read_as(self, number: int) -> None:
+        """Let the network of all networks read data as one of them does."""
+        encoding = self._readers[number].encoding
+        if self.net.encoding is not encoding:
+            self.net.adopt(encoding)
+
+    def _engine_of(self, reader: Network) -> Engine:
+        """Return what loads data for all places."""
+        return reader.engine if len(self._places) == 1 else EngineOfPlaces(reader.engine)
 
     def _checkpoint(self, ds, checkpoint: Checkpoint, count: int) -> PackCheckpoint:
         digest = "" if checkpoint.path is None and checkpoint.source is None else data_digest(ds)
@@ -325,6 +341,7 @@ class PackTraining:
     def _combine(self) -> None:
         """Make the members those of the network."""
         weights = self.members.weights()
+        self._read_as(next(iter(weights)))
         self.net.describe(history=self.members.losses())
         self.net.combine([self._networks[number] for number in weights], list(weights.values()))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..data.stream import StreamedDataset
@@ -32,9 +34,12 @@ def check_memory_of_windows(ds: StreamedDataset, flag: str, places: int) -> None
         )
 
 
-def check_memory_for(net: Network, trials: Trials, flag: str) -> None:
-    """Raise NnError, which says how many fit, if the networks of the trials do not fit the free memory."""
-    needed = np.cumsum([bytes_for(net, trial) for trial in trials.each])
+def check_memory_for(readers: Sequence[Network], trials: Trials, flag: str) -> None:
+    """Raise NnError, which says how many fit, if the networks of the trials do not fit the free memory.
+
+    readers: for each trial a network with its inputs.
+    """
+    needed = np.cumsum([bytes_for(net, trial) for net, trial in zip(readers, trials.each, strict=True)])
     there = available_memory()
     if there is not None and needed[-1] > there:
         fit = int(np.searchsorted(needed, there, side="right"))
@@ -47,7 +52,7 @@ def check_memory_for(net: Network, trials: Trials, flag: str) -> None:
 
 
 def bytes_for(net: Network, trial: Trial) -> int:
-    """Return the memory of the vectors of one network."""
+    """Return the memory of the vectors of one network; net: one with its inputs."""
     options, parameters = trial.options, net.parameter_count
     if trial.layers is not None:
         parameters = sum(layer.parameters for layer in parse(trial.layers, columns=net.layers[0].columns))

@@ -1,4 +1,4 @@
-"""PackRows: the rows that each of several networks is trained on and judged by."""
+"""PackRows: the rows that each of several networks is trained on and judged by, and how it reads them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,31 @@ from ..nn import Network
 from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, OF_FOLD
 from .options import Options
 from .pack_windows import RankWindows
-from .rows import TrainingRows, facts_of, split_of, split_seed
+from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
 from .trials import Trials
 
 
+def readers_of(net: Network, ds: Dataset | StreamedDataset, options: Options, trials: Trials) -> list[Network]:
+    """Return for each trial a network that reads the data as its network does: `net`, or where --vary draws how columns
+    of numbers are embedded one for each of these ways."""
+    readers = {options.number_embedding: net}
+    for trial in trials.each:
+        asked = trial.options.number_embedding
+        if asked not in readers:
+            readers[asked] = net.sibling(net.seed)
+            fit_encoding(readers[asked], ds, trial.options)
+    return [readers[trial.options.number_embedding] for trial in trials.each]
+
+
 class PackRows:
-    """The rows of several networks: of all the same, loaded once, or those of the fold of each."""
+    """The rows of several networks: of all the same, loaded once for those that read them alike, or those of the fold
+    of each."""
 
     def __init__(
         self,
         net: Network,
-        engine: Engine,
+        readers: Sequence[Network],
+        engine_of: Callable[[Network], Engine],
         ds: Dataset | StreamedDataset,
         window: int | None,
         options: Options,
@@ -36,11 +50,13 @@ class PackRows:
         validation: Dataset | None = None,
         folds: Sequence[Fold] = (),
     ):
-        """net: whose seed the first network has; engine: loads what all networks share; windows_of: of a network, by
-        its number, see TrainingRows; validation: rows that judge the epochs, given by the caller."""
-        self.data, self.window, self.folds, self._engine = ds, window, list(folds), engine
+        """net: whose seed the first network has; readers: see readers_of; engine_of: a reader, loads what networks
+        share; windows_of: of a network, by its number, see TrainingRows; validation: rows that judge the epochs, given
+        by the caller."""
+        self.data, self.window, self.folds = ds, window, list(folds)
+        self._readers, self._engine_of = readers, engine_of
         self._net, self._options, self._trials, self._validation = net, options, trials, validation
-        self._shared: dict[bool, TrainingRows] = {}  # by whether they are of a refit
+        self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
         self._refit_data: StreamedDataset | None = None  # whose validation rows are trained on
         self._windows_of = windows_of
         self._seed = split_seed(options, net.seed)
@@ -62,12 +78,14 @@ class PackRows:
         any_holdout = len(split.holdout) > 0
         return facts_of(self._net, self.data, rows, None, self._options, any_holdout), len(split.holdout)
 
-    def shared(self, refit: bool) -> TrainingRows:
-        """Return the rows that all networks train on, or those of their refit."""
-        if refit not in self._shared:
-            engine, given = self._engine, self._given(refit)
-            self._shared[refit] = TrainingRows(self._net, self.data, self.window, self._options, engine, given, refit)
-        return self._shared[refit]
+    def shared(self, refit: bool, number: int = 0) -> TrainingRows:
+        """Return the rows that a network and all others that read alike train on, or those of their refit."""
+        reader = self._readers[number]
+        if (reader, refit) not in self._shared:
+            engine, given = self._engine_of(reader), self._given(refit)
+            rows = TrainingRows(reader, self.data, self.window, self._options, engine, given, refit)
+            self._shared[reader, refit] = rows
+        return self._shared[reader, refit]
 
     def of(self, net: Network, refit: bool) -> TrainingRows:
         """Return the rows of one of the networks, which is told what they are."""
@@ -84,7 +102,7 @@ class PackRows:
             split = self.splits[number]
             return TrainingRows(net, self.data, None, options, net.engine, given, refit, split)
         if not self.window:
-            return self.shared(refit)
+            return self.shared(refit, number)
         data, windows_of = self._streamed(refit), partial(self._windows_of, number)
         return TrainingRows(net, data, self.window, options, net.engine, given, refit, windows_of=windows_of)
 

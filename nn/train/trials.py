@@ -27,12 +27,14 @@ class Trial:
 class Trials:
     """The trials of all networks, in their order.
 
-    vary: what they were drawn by. keep: how many of them are chosen at most, counted as often as they are.
+    vary: what they were drawn by. chosen: the names of settings that nobody has given: those that were drawn, and those
+    that follow from them. keep: how many of the networks are chosen at most, counted as often as they are.
     """
 
     each: list[Trial]
     vary: str | None = None
     keep: int | None = None
+    chosen: list[str] | None = None
 
     @classmethod
     def alike(cls, count: int, options: Options, keep: int | None = None) -> Trials:
@@ -55,10 +57,12 @@ class Trials:
             used = options_of(net, ds, {**given, **own})
             own_options = {name: value for name, value in used.config().items() if name in SETTINGS}
             each.append(Trial(used, layers, variation.settings(drawn, own), own_options))
-        return cls(each, text, keep)
+        usual = options.config()
+        own = {name for one in each for name, value in one.own_options.items() if usual.get(name) != value}
+        return cls(each, text, keep, sorted({*variation.of, *own}))
 
     @property
     def config(self) -> dict:
         """Return what the model file keeps of where the networks come from."""
-        own = {"vary": self.vary, "keep": self.keep}
+        own = {"vary": self.vary, "keep": self.keep, "chosen": self.chosen}
         return {name: value for name, value in own.items() if value is not None}

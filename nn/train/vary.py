@@ -35,6 +35,7 @@ SETTINGS = {  # by name; the place of a name decides the random numbers that it 
     "schedule": Setting(str, has_range=False),
     "dropout": Setting(float),
     "hidden": Setting(str, has_range=False),
+    "number_embedding": Setting(str, has_range=False),
 }
 ALIASES = {"batch_size": "batch_number"}
 _OF_LAYERS = ("dropout", "hidden")  # settings that are no Options
