@@ -180,6 +180,13 @@ def test_many_cifar_records_come_in_pieces(write):
     np.testing.assert_array_equal(ds.y, records[:, 0])
 
 
+def test_a_file_of_another_kind_is_refused_before_it_is_read(tmp_path):
+    with open(tmp_path / "zeros", "wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    with pytest.raises(DataError, match="1099511627776 bytes, expected whole CIFAR-10 records"):
+        load(tmp_path / "zeros")
+
+
 def test_damaged_cifar_files(write):
     assert "expected whole CIFAR-10 records" in failure(write("cut.bin", RECORDS.tobytes()[:-1]))
     longer = gzip.compress(RECORDS.tobytes() + b"\0")
@@ -386,7 +393,7 @@ def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
 
     def without_pillow(name, *args):
         if name.startswith("PIL"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
         return real_import(name, *args)
 
     monkeypatch.setattr(builtins, "__import__", without_pillow)

@@ -1,6 +1,8 @@
 """Where results are written: files, links, devices and pipes; what is in the way of it is said before the work."""
 
+import contextlib
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -173,3 +175,45 @@ def test_python_gets_the_figures_of_a_training_whose_history_is_lost(two):
         nn.train(net, ds, epochs=3, callback=CsvHistory("/dev/full"))
     assert len(error.value.result["loss"]) == 3
     assert (net.predict(ds.x) != before).any()
+
+
+# ---------------------------------------------------------------- files that are read
+
+
+@pytest.mark.parametrize("flag", ["--model", "--history", "--checkpoint"])
+@pytest.mark.parametrize("read", ["config.json", "data.db", "classes/a/1.png", "old.ck"])
+def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
+    rows = [line.split(",") for line in two.read_text().splitlines()]
+    with contextlib.closing(sqlite3.connect("data.db")) as base:
+        base.execute("CREATE TABLE t (a, b, y)")
+        base.executemany("INSERT INTO t VALUES (?, ?, ?)", rows[1:])
+        base.commit()
+    os.makedirs("classes/a")
+    for name in ("config.json", "classes/a/1.png", "old.ck"):
+        (two.parent / name).write_text("{}")
+    data = {"data.db": "data.db:t", "classes/a/1.png": "classes"}.get(read, "two.csv")
+    before = (two.parent / read).read_bytes()
+    flags = [
+        "--config",
+        "config.json",
+        *(["--resume", "old.ck"] if read == "old.ck" and flag != "--checkpoint" else []),
+    ]
+    result = run(*ONE, "--dataset", data, "--epochs", 1, "--model", "m.bin", *flags, flag, read)
+    if read == "old.ck" and flag == "--checkpoint":
+        assert result.code == 0  # what is gone on from may be written anew
+    else:
+        assert result.code == 2 and f"{read} is both" in result.err
+        assert (two.parent / read).read_bytes() == before
+
+
+def test_no_page_replaces_the_results_that_it_shows(folder):
+    (folder / "results.csv").write_text("a\n")
+    result = run("--plot", "results.csv", "-o", "pictures", "--report", "results.csv")
+    assert (
+        result.code == 2 and result.err == "nn: --report results.csv would replace results.csv; choose another file\n"
+    )
+
+
+def test_a_folder_within_thousands_is_one_line(two):
+    result = run(*TRAIN, "--model", "m.bin", "--logdir", "a/" * 2500)
+    assert result.code == 73 and result.err.endswith("cannot write: too many folders one in another\n")

@@ -25,11 +25,14 @@ def load_network(flags):
 
 def check_apart(read: str, written: str) -> None:
     """Raise UsageError if writing would replace a file that is read."""
-    from ..data.source import data_files
+    from ..data.source import data_files, database_of
 
-    for file in data_files(read) if os.path.exists(written) else ():
-        if os.path.exists(file) and os.path.samefile(file, written):
-            raise UsageError(f"{written} is both input and output; choose another output file")
+    for name in data_files(read) if os.path.exists(written) else ():
+        file, _ = database_of(name)
+        class_folder = os.path.dirname(os.path.realpath(written))  # if it is that of an image
+        for path in (written, os.path.dirname(class_folder)):
+            if os.path.exists(file) and os.path.samefile(file, path):
+                raise UsageError(f"{written} is both input and output; choose another output file")
 
 
 def check_report(path: str, *others: str | None) -> None:

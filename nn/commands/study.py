@@ -44,7 +44,7 @@ def plot_command(flags) -> None:
 
     plot.check_matplotlib()
     if flags.report:
-        check_report(flags.report)
+        check_report(flags.report, flags.plot, flags.dataset)
     if model_file.is_model(flags.plot):
         flags.model = flags.plot
         net = load_network(flags)

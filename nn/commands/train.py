@@ -141,7 +141,8 @@ def _check_written(flags) -> None:
     """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
     for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "trials", "output")).items():
-        for read in filter(None, (flags.dataset, _validation_file(flags))):
+        resumed = None if flags.resume == "auto" or name == "checkpoint" else flags.resume
+        for read in filter(None, (flags.dataset, _validation_file(flags), resumed)):
             check_apart(read, path)
         other = written.setdefault(os.path.realpath(path), name)
         if other != name:

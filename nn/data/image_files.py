@@ -118,12 +118,10 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8, path=path), []
     rows = 0
     with Source(path, digest) as source:
+        if not source.is_gzip:
+            _check_records(path, os.path.getsize(path))  # before a large file of another kind is read
         while block := source.read(pixels.capacity * CIFAR_RECORD):
-            if len(block) % CIFAR_RECORD:
-                raise DataError(
-                    f"{path}: {rows * CIFAR_RECORD + len(block)} bytes, expected whole CIFAR-10 records of "
-                    f"{CIFAR_RECORD} (or CSV, NPZ or IDX); the file is cut or in another format"
-                )
+            _check_records(path, rows * CIFAR_RECORD + len(block))
             records = np.frombuffer(block, np.uint8).reshape(-1, CIFAR_RECORD)
             pixels.new_block()[: len(records)] = records[:, 1:]
             labels.append(records[:, 0].copy())
@@ -138,6 +136,15 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     names = _cifar_names(path, digest)
     targets = _label_targets(path, path, labels, rows, names=names, are_classes=names is not None)
     return Arrays(pixels.joined(rows).reshape(rows, *CIFAR_SHAPE), targets, digest.hexdigest())
+
+
+def _check_records(path: str, size: int) -> None:
+    """Raise DataError unless so many bytes are whole records."""
+    if size % CIFAR_RECORD:
+        raise DataError(
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD} (or CSV, NPZ or IDX); the file "
+            f"is cut or in another format"
+        )
 
 
 def _cifar_names(path: str, digest) -> list[str] | None:

@@ -37,6 +37,8 @@ class TensorBoard(Callback):
             os.makedirs(logdir, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{logdir}: cannot write: {os_reason(error)}") from error
+        except RecursionError as error:
+            raise OutputError(f"{logdir}: cannot write: too many folders one in another") from error
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         self._file = _EventFile(os.path.join(logdir, name))
 
