@@ -33,6 +33,21 @@ def test_a_column_of_weights_is_no_input_and_counts_in_figures(folder):
     assert len(succeed("--predict", "--model", "m.bin", "--dataset", "new.csv").out.splitlines()) == 31
 
 
+@pytest.mark.parametrize("flag, column", [("--weight", "count"), ("--time", "sold")])
+def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(folder, flag, column):
+    columns = sales()
+    (folder / "sales.csv").write_text(as_csv(columns))
+    others = [name for name in ("count", "sold", "seller") if name != column]
+    flags = ("--drop", ",".join(others), "--epochs", 1, flag, column)
+    succeed(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
+    predict = ("--predict", "--model", "m.bin", "--dataset", "sales.csv", "--quiet")
+    expected = succeed(*predict).out
+    columns[column][7:9] = ["", "unknown"]
+    (folder / "sales.csv").write_text(as_csv(columns))
+    assert succeed(*predict).out == expected
+    assert run("--test", "--model", "m.bin", "--dataset", "sales.csv").code == 65
+
+
 def test_weights_of_a_column_are_rows_that_occur_as_often(folder):
     columns = sales()
     (folder / "sales.csv").write_text(as_csv(columns))

@@ -80,9 +80,9 @@ class Columns:
                 raise DataError(f"{files.path}: no input columns left, expected one or more; drop fewer with --drop")
             raise DataError(f"{files.path}: only target columns, expected features as well; check --target")
         path = files.path if isinstance(files, FrameTable) else absolute(files.path)
-        columns = cls(files, schema, features, targets, path, ids, labelled=labelled, roles=roles)
-        if roles:
-            columns = columns._with_roles()
+        columns = cls(files, schema, features, targets, path, ids, labelled=labelled)
+        if roles and (labelled or not schema.of_model):  # a prediction does not ask for them
+            columns = replace(columns, roles=roles)._with_roles()
         if schema.of_model and schema.encoding is not None and not schema.encoding.plain:
             reads = tuple(encoder.reads for encoder in schema.encoding.encoders)
             one = (column for column, how in zip(features, schema.encoding.encoders, strict=True) if are_decimals(how))
