@@ -328,6 +328,13 @@ def test_every_name_is_defined_among_the_numbers_and_listed_in_the_contract(name
         assert [n for n in names if f"`{n}`" not in text] == [], document
 
 
+@pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "docs" / "numbers.md"], ids=name)
+def test_activations_with_initial_weights_by_he_are_named(document):
+    sentence = re.search(r"(?:he before|is `he` for layers with)([^;.]*)(?:else|lecun)", document.read_text())[1]
+    named = [n for n in nn_aux.ACTIVATIONS if re.search(rf"\b{n}\b", sentence)]
+    assert named == [n for n, known in nn_aux.ACTIVATIONS.items() if known.init == "he"]
+
+
 @pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "README.md"], ids=name)
 def test_every_layer_kind_is_listed(document):
     text = document.read_text().replace("\\|", "|")

@@ -14,8 +14,9 @@ from nn.nn import Network
 from nn.utils import UsageError
 
 STEP = 1e-5  # differences are then accurate to about STEP^2, and to the rounding 1e-16 / STEP
+WITH_A_CORNER = ("relu", "lrelu")  # at 0, where their derivative changes
 DRAW = (3, 1)  # seed and step, which decide what dropout sets to 0
-CORNER = 1e-3  # no value may come this close to where relu, lrelu or the choice of a maximum turns
+CORNER = 1e-3  # no value may come this close to where WITH_A_CORNER or the choice of a maximum turns
 
 CASES = [
     "5,4:sigmoid",
@@ -65,7 +66,7 @@ def near_a_corner(net, x):
         if (np.abs(x[:, k].reshape(-1, 1) - np.array(column.edges)) < CORNER).any():
             return True
     for index, layer in enumerate(net.layers):
-        if layer.activation in ("relu", "lrelu"):
+        if layer.activation in WITH_A_CORNER:
             linear = [*net.layers[:index], replace(layer, activation="linear")]
             z = plain_layers.forward(linear, net.parameters(), x, masks)[-1]
             if np.abs(z).min() < CORNER:

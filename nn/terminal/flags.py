@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -65,12 +65,17 @@ def _whole(low: int, high: int = LARGEST) -> Value:
     return Value(int, lambda value: low <= value <= high, f"a whole number from {low} to {high}")
 
 
+def _listed(names: Sequence[str], last: str) -> str:
+    """Return names with commas between them, and with the word `last` before the last one."""
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def _one_of(names: Iterable[str]) -> Value:
     names = tuple(names)
     return Value(
         lambda text: SCALING_ALIASES.get(text, text),
         lambda value: value in names,
-        " or ".join([", ".join(names[:-1]), names[-1]]),
+        _listed(names, "or"),
     )
 
 
@@ -148,7 +153,7 @@ WATCH, KEEP = "Watching a training", "Long trainings"
 _RATES, _DECAYS = (
     ", ".join(f"{value:g} for {name}" for name, value in values.items()) for values in (LEARNING_RATES, WEIGHT_DECAYS)
 )
-_HE_LAYERS = " and ".join(name for name, activation in ACTIVATIONS.items() if activation.init == "he")
+_HE_LAYERS = _listed([name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and")
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
 _TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
 _USUAL = {name: f"{value:g}" for name, value in DEFAULTS.items()}  # as the help has them
