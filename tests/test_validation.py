@@ -14,7 +14,7 @@ from nn.data.splits import split_rows
 from nn.data.stream import HELD_OUT, TRAINING, VALIDATION, Shares
 from nn.nn_aux import MONITORS
 from nn.train.validation import Monitor
-from nn.utils import DataError, Stopped, UsageError
+from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
 SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,1"}
@@ -44,6 +44,20 @@ class Parameters(Callback):
 
     def epoch(self, *_):
         self.after.append(self.net.engine.get("parameters"))
+
+
+# ---------------------------------------------------------------- losses that are no numbers
+
+
+@pytest.mark.parametrize(("flags", "name"), [({}, "held-out"), ({"validation": 0.3}, "validation")])
+@pytest.mark.parametrize("networks", [None, 2])
+def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(flags, name, networks):
+    """Its model file could not be written."""
+    ds = data("regression")
+    split = split_rows(ds, 0.2, flags.get("validation", 0.0), 3)
+    ds.x[split.validation if flags else split.holdout] *= np.float32(1e30)
+    with pytest.raises(NnError, match=f"^{name} loss is (inf|nan) at epoch 1: try a smaller --learning_rate"):
+        trained(ds, scaling="none", networks=networks, **flags)
 
 
 # ---------------------------------------------------------------- the best epoch

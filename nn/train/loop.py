@@ -358,14 +358,11 @@ class Training:
 
     def _finish_epoch(self, loss: float) -> Iterator[Ask]:
         at, epochs = self.at, self._last_epoch()
-        if not math.isfinite(loss):
-            refuse_gaps(self._data[0])
-            raise NotFinite(
-                f"loss is {loss} at epoch {at.epoch + 1}: try a smaller --learning_rate or --scaling standardization"
-            )
+        self._check_finite("loss", loss)
         val_loss = value = None
         if self.rows.judged_count:
             val_loss, value = yield from self._judge.judge(self.rows, self._await)
+            self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
             at.val_losses.append(val_loss)
         is_best = value is not None and self._is_best(value)
         if is_best:
@@ -385,6 +382,15 @@ class Training:
             raise Stopped(asked)
         if self.checkpoint.due(at.epoch, at.epoch if is_over else epochs):
             self.save()
+
+    def _check_finite(self, name: str, loss: float) -> None:
+        """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
+        if not math.isfinite(loss):
+            refuse_gaps(self._data[0])
+            raise NotFinite(
+                f"{name} is {loss} at epoch {self.at.epoch + 1}: "
+                "try a smaller --learning_rate or --scaling standardization"
+            )
 
     def _is_best(self, value: float) -> bool:
         return self.monitor.best([*self.at.val_metrics, value]) == len(self.at.val_metrics) + 1
