@@ -197,7 +197,8 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     damaged[-6] ^= 1
     assert "corrupt" in failure(write(bytes(damaged), "damaged.csv.gz"))
     assert "UTF-16" in failure(write("1,2,0\n".encode("utf-16")))
-    assert "expected CSV, NPZ" in failure(write(b"\x89PNG\r\n\x1a\n\0\0\0"))
+    png = write(b"\x89PNG\r\n\x1a\n\0\0\0")
+    assert "expected CSV, NPY, Parquet, Arrow, SQLite, NPZ, IDX or CIFAR-10 binary" in failure(png)
 
 
 @examples(150)
