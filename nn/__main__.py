@@ -13,6 +13,9 @@ def main() -> int:
     except (MemoryError, SystemError):  # as which Python too tells of memory that has ended
         sys.stderr.write("nn: out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)\n")
         return 1
+    except OSError as error:
+        sys.stderr.write(f"nn: nn cannot be loaded: {error.strerror}; raise the limit on open files (ulimit -n)\n")
+        return 1
     return cli.main()
 
 

@@ -1,5 +1,7 @@
 """Limits of the machine and signals: a line with its cause, the right exit code, nothing left over."""
 
+import builtins
+import errno
 import os
 import resource
 import signal
@@ -12,6 +14,7 @@ import warnings
 import pytest
 from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
+import nn.__main__
 from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
@@ -45,6 +48,28 @@ def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, me
     table = pytest.importorskip("pandas").read_csv("two.csv")
     getattr(table, f"to_{format}")("two.table")
     end_with_limit(megabytes, *ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2, "--quiet")
+
+
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (MemoryError(), "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)"),
+        (SystemError("error return without exception set"), "out of memory: nn cannot be loaded; raise the limit"),
+        (OSError(errno.EMFILE, "Too many open files"), "nn cannot be loaded: Too many open files; raise the limit on"),
+    ],
+)
+def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
+    usual = builtins.__import__
+
+    def failing(name, globals=None, locals=None, fromlist=(), level=0):
+        if fromlist and "cli" in fromlist:
+            raise error
+        return usual(name, globals, locals, fromlist, level)
+
+    monkeypatch.setattr(builtins, "__import__", failing)
+    assert nn.__main__.main() == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"nn: {told}") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("allowed", range(5))

@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -468,3 +469,14 @@ def test_large_data_make_no_large_pictures():
     pictures = plot_model.of_model(net, nn.Dataset(x, x, "regression"))
     assert [picture.name for picture in pictures] == ["predicted", "errors"]
     assert all(len(picture.svg) < 5_000_000 for picture in pictures)
+
+
+@pytest.mark.parametrize("path, told", [("pipe", "not a regular file"), ("/dev/zero", "not a regular file"),
+                                        ("zeros", "more than 256 MiB"), ("half", "more than 256 MiB")])  # fmt: skip
+def test_what_has_no_end_is_not_drawn(folder, path, told):
+    os.mkfifo("pipe")
+    for name, text in (("zeros", b""), ("half", b"entry,")):
+        (folder / name).write_bytes(text)
+        os.truncate(name, 1 << 40)  # takes no room on the disk
+    result = run("--plot", path, "-o", "pictures")
+    assert result.code == (65 if "MiB" in told else 66) and told in result.err and result.err.count("\n") == 1

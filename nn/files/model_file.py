@@ -343,6 +343,8 @@ def is_finite(array: np.ndarray) -> bool:
 
 def is_model(path: str | os.PathLike) -> bool:
     """Return True for a model, by its name or its first bytes (a safetensors header begins at byte 8)."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
             return is_text(path) or file.read(9)[8:] == b"{"

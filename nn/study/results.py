@@ -13,6 +13,7 @@ from pathlib import Path
 from ..backends import TRAITS
 from ..utils import DataError, InputNotFound, OutputError, os_reason
 
+MOST_BYTES = 256 << 20  # of a file of lines, each some hundred bytes
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
 OK = "ok"
 
@@ -31,11 +32,9 @@ def read_results(path: str) -> list[dict]:
     Raises InputNotFound, and DataError for a file that is none of `--sweep`.
     """
     try:
-        text = Path(path).read_bytes().decode()
+        text = small_file(path).decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not text, expected the CSV that --sweep writes") from error
-    except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     whole = text[: text.rfind("\n") + 1]
     if not text:
         return []
@@ -49,6 +48,18 @@ def read_results(path: str) -> list[dict]:
             )
         raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
     return [_row(path, number, line) for number, line in enumerate(lines, 1) if len(line) == len(COLUMNS)]
+
+
+def small_file(path: str) -> bytes:
+    """Return the bytes of a file of lines that nn has written. Raises InputNotFound, and DataError for a large one."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputNotFound(f"{path}: not a regular file; name a file")
+    try:
+        if os.path.getsize(path) > MOST_BYTES:
+            raise DataError(f"{path}: more than {MOST_BYTES >> 20} MiB, expected lines of results; name another file")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
 
 
 def csv_lines(path: str, text: str) -> list[list[str]]:

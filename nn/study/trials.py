@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ..core.metrics import METRICS
 from ..train.vary import SETTINGS
-from ..utils import DataError, InputNotFound, check_writable, os_reason
-from .results import append_lines, csv_lines, field
+from ..utils import DataError, check_writable
+from .results import MOST_BYTES, append_lines, csv_lines, field, small_file
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
@@ -64,9 +65,11 @@ def check_trials(path: str) -> None:
 
 def is_trials(path: str) -> bool:
     """Return whether the path is a file of trials, by its first line."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
-            return file.readline().decode(errors="replace").strip() == ",".join(COLUMNS)
+            return file.readline(MOST_BYTES).decode(errors="replace").strip() == ",".join(COLUMNS)
     except OSError:
         return False
 
@@ -76,10 +79,7 @@ def read_trials(path: str) -> list[dict]:
 
     Raises InputNotFound, and DataError for a file that is none of --trials.
     """
-    try:
-        text = Path(path).read_bytes().decode(errors="replace")
-    except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
+    text = small_file(path).decode(errors="replace")
     header, *lines = csv_lines(path, text[: text.rfind("\n") + 1]) or [[]]
     if tuple(header) != COLUMNS:
         raise DataError(f"{path}: its columns are not those that --trials writes; name another file")
