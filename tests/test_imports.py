@@ -187,7 +187,9 @@ def test_the_first_look_is_short():
 def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
     """About ten lines: a sentence, a line for each file, and the levels that it imports and that import it."""
     text = ast.get_docstring(ast.parse(modules()[folder].read_text())) or ""
-    files = [path.stem for path in modules()[folder].parent.glob("*.py") if path.stem != "__init__"]
+    own = modules()[folder].parent
+    files = [path.stem for path in own.glob("*.py") if path.stem != "__init__"]
+    files += [f"{path.parent.name}/" for path in own.glob("*/__init__.py")]
     complete = all(file in text for file in files) and "mport" in text and len(text.splitlines()) >= 5
     assert complete == (folder not in KNOWN_WITHOUT_PICTURE)
 

@@ -1,4 +1,4 @@
-"""The engines: what computes a network. No module above this folder knows a backend's name, except to list it.
+"""The engines, which compute networks. No module above this folder knows a backend's name, except to list it.
 
     engine.py   Engine and Pack: the interfaces; EpochSettings, PackJob, TimedStep
     cpu.py      seq and omp: the C core
@@ -9,8 +9,8 @@
     auto.py     which backend `auto` stands for
     TRAITS      facts of each backend that are known before it computes
 
-Imports: utils, nn_aux, core, cluster, layers. Imported by: nn, watch, train,
-terminal, study, cli.
+Imports: utils, nn_aux, core, cluster, layers. Imported by: nn, watch, train, terminal,
+study, cli.
 """
 
 from __future__ import annotations
