@@ -1,4 +1,4 @@
-"""The interface between a network and what computes it. Code above this folder calls these members only.
+"""The interface between a network and the engine that computes it. Code above this folder calls these members only.
 
 Shapes: `rows` of data, `inputs` and `outputs` of the network, `size` its number of parameters. A parameter vector has
 the layers' weights and biases one after the other (nn.h). Times are seconds of time.perf_counter.

@@ -384,7 +384,7 @@ def metrics_of(task: str) -> list[str]:
 
 
 def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
-    """Raise UsageError for a metric that is unknown or does not fit the task, with those that do."""
+    """Raise UsageError for a metric that is unknown or does not fit the task; the message lists the fitting ones."""
     if name not in metrics_of(task):
         found = f"does not fit a {task} task" if name in METRICS else "unknown"
         raise UsageError(f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}")

@@ -267,7 +267,7 @@ class CsvReader(_Lines):
 
     @property
     def taken(self) -> int:
-        """Return the number of rows that were read, those that were left out too."""
+        """Return the number of rows read, including rows that were left out."""
         return self._csv.taken
 
     @property

@@ -1,4 +1,4 @@
-"""The formats of data files: how each is recognised by its content, and what reads it.
+"""The formats of data files: how each is recognised by its content, and its reader.
 
 A new table format is a class like table_files.TableFiles and a line in FORMATS; a new format of images or arrays is a
 function (path, dtype, labelled) -> arrays.Arrays and a line in FORMATS.

@@ -45,7 +45,7 @@ def split_given(ds: Dataset, rows: np.ndarray, validation: float, seed: int) -> 
 
 
 class Fold(NamedTuple):
-    """Rows that a network of a cross-validation is trained on, and those by which it is tested: ascending indices."""
+    """The training rows and the test rows of one network of a cross-validation: ascending indices."""
 
     training: np.ndarray
     tested: np.ndarray
@@ -71,7 +71,7 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
 
 
 def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -> np.ndarray:
-    """Return the fold of each row: those of a class go to one fold after the other, those that are in none to -1."""
+    """Return the fold of each row, -1 for a row in none. The rows of a class are dealt to the folds in turn."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
     number = np.full(len(rows), -1, np.int64)
     if ds.classes is not None:

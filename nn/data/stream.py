@@ -163,7 +163,7 @@ TRAINING, VALIDATION, HELD_OUT = range(3)  # what a block is for
 
 @dataclass(frozen=True)
 class Shares:
-    """How blocks are divided: the share held out, that of the others that validates, the seed that draws them."""
+    """How blocks are divided: the share held out, the share of the others for validation, and the seed of the draw."""
 
     holdout: float
     validation: float = 0.0

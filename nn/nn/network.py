@@ -334,7 +334,7 @@ class Network:
 
     @property
     def engine(self):
-        """Return what computes this network, a backends.engine.Engine; made when it is first needed."""
+        """Return the engine of this network, a backends.engine.Engine; made when it is first needed."""
         if self._engine is None:
             loss = "reference" if self.reference else self.loss
             self._engine = backends.create(

@@ -15,8 +15,8 @@ _REACH = 3.0  # standard deviations from the mean in which the values of a colum
 
 
 def check_columns(net, path) -> None:
-    """Raise UsageError for a first layer that reads codes which no table's encoding tells the meaning of, and for
-    numbers and dates that are written in words."""
+    """Raise UsageError for a first layer whose codes no encoding explains, and for columns of numbers and dates in
+    words."""
     for member in net.members:
         for index, encoder in enumerate(member.encoding.encoders if member.encoding else ()):
             if encoder.kind not in EXPORTED:
