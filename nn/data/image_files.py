@@ -139,7 +139,7 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
 
 
 def _check_records(path: str, size: int) -> None:
-    """Raise DataError unless so many bytes are whole records."""
+    """Raise DataError unless the size is that of whole records."""
     if size % CIFAR_RECORD:
         raise DataError(
             f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD} (or CSV, NPZ or IDX); the file "

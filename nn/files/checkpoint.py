@@ -210,8 +210,8 @@ class Checkpoint:
     def read(self, fingerprint: Fingerprint) -> tuple[dict, dict[str, np.ndarray]] | None:
         """Return (facts, arrays) of the file to go on from; None to start afresh.
 
-        Raises DataError for a damaged file or another kind of file; UsageError for a checkpoint of another training, with
-        the flag or the data in which they differ.
+        Raises DataError for a damaged file or another kind of file; UsageError for a checkpoint of another training,
+        with the flag or the data in which they differ.
         """
         if self.source is None:
             if os.path.exists(self.path):

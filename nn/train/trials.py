@@ -27,8 +27,8 @@ class Trial:
 class Trials:
     """The trials of all networks, in their order.
 
-    vary: the value of --vary. chosen: the names of the drawn settings, and of settings that follow from these. keep: how
-    many of the networks are chosen at most, counted as often as they are.
+    vary: the value of --vary. chosen: the names of the drawn settings, and of settings that follow from these. keep:
+    how many of the networks are chosen at most, counted as often as they are.
     """
 
     each: list[Trial]
