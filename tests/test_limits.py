@@ -135,11 +135,11 @@ def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
 # ---------------------------------------------------------------- two at once
 
 
-@pytest.mark.parametrize("flag", ["--model", "--checkpoint"])
+@pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--history"])
 def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two, flag):
-    process = start(*TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck")
+    process = start(*TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck", "--history", "h.csv")
     read_until(process, "loss")
-    path = {"--model": "m.bin", "--checkpoint": "c.ck"}[flag]
+    path = {"--model": "m.bin", "--checkpoint": "c.ck", "--history": "h.csv"}[flag]
     (two.parent / "link").symlink_to(path)
     others = [] if flag == "--model" else ["--model", "other.bin"]
     for name in (path, "link"):
@@ -149,7 +149,7 @@ def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two
         assert second.err.splitlines()[-1] == f"nn: {expected}"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
-    assert sorted(os.listdir()) == ["c.ck", "link", "two.csv"]
+    assert sorted(os.listdir()) == ["c.ck", "h.csv", "link", "two.csv"]
     succeed(*TRAIN, "--epochs", 1)
 
 

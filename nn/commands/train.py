@@ -26,6 +26,7 @@ from ..utils import (
     StopRequest,
     UsageError,
     check_writable,
+    is_stream,
     release_locks,
     sole_writer,
 )
@@ -95,11 +96,12 @@ def _print(flags, result: dict) -> None:
 
 @contextlib.contextmanager
 def _sole_writer_of(flags) -> Iterator[None]:
-    """Let no other training write the model or the checkpoint meanwhile."""
+    """Let no other training write the model, the checkpoint or the history meanwhile."""
     with contextlib.ExitStack() as locks:
         if cluster.current().rank == 0:
-            for path in filter(None, (flags.model, flags.checkpoint)):
-                locks.enter_context(sole_writer(path))
+            for path in filter(None, (flags.model, flags.checkpoint, flags.history)):
+                if not is_stream(path):
+                    locks.enter_context(sole_writer(path))
         yield
 
 
