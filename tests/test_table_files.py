@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 import pytest
+from support.command_line import REPOSITORY
 
 import nn
 from nn.data import column_blocks, encoders, field_types, formats, table_files
@@ -16,6 +17,7 @@ from nn.data.field_types import ClassName, FieldType, Number, TargetNumber
 from nn.data.formats import FORMATS
 from nn.data.source import TABLE_SUFFIXES
 from nn.data.table_files import Fields, RowIndex
+from nn.terminal.flags import FLAGS
 from nn.utils import DataError
 
 TABLES = [known for known in FORMATS if known.table]
@@ -131,6 +133,14 @@ def test_the_message_for_an_unknown_file_lists_every_format_of_files(tmp_path):
     with pytest.raises(DataError) as refused:
         formats.recognise(str(tmp_path / "a"))
     assert [known.name for known in FORMATS if known.name not in str(refused.value)] == ["folder of class folders"]
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.name)
+def test_the_documents_list_every_format(known):
+    help_of_dataset = next(flag.help for flag in FLAGS if flag.name == "dataset")
+    guide = (REPOSITORY / "docs" / "using.md").read_text().split("## Data")[1].split("\n## ")[0]
+    for text in (help_of_dataset, nn.load.__doc__, guide):
+        assert known.name.split()[0] in text
 
 
 @pytest.mark.parametrize("known", TABLES, ids=lambda known: known.name)

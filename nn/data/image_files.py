@@ -142,7 +142,7 @@ def _check_records(path: str, size: int) -> None:
     """Raise DataError unless the size is that of whole records."""
     if size % CIFAR_RECORD:
         raise DataError(
-            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD} (or CSV, NPZ or IDX); the file "
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
             f"is cut or in another format"
         )
 
