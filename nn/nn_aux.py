@@ -47,6 +47,14 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
+class InputScaling:
+    """How inputs are scaled."""
+
+    formula: str
+    is_fitted: bool = False  # its constants are found in the training rows (data/scaling.py)
+
+
+@dataclass(frozen=True)
 class ThresholdRule:
     """A rule of --threshold: the cut-off that it looks for."""
 
@@ -116,10 +124,10 @@ DEFAULTS = {  # of the flags of a training whose default is one number
 
 DTYPES = ("float32", "float64")
 SCALINGS = {
-    "none": "values as they are",
-    "normalization": "(x - min) / (max - min)",
-    "standardization": "(x - mean) / standard deviation",
-    "pixel": "x / 255 for uint8 images, floats as they are",
+    "none": InputScaling("values as they are"),
+    "normalization": InputScaling("(x - min) / (max - min)", is_fitted=True),
+    "standardization": InputScaling("(x - mean) / standard deviation", is_fitted=True),
+    "pixel": InputScaling("x / 255 for uint8 images, floats as they are"),
 }
 SCALING_ALIASES = {"standarization": "standardization"}  # the original's spelling
 

@@ -319,13 +319,22 @@ def test_the_exit_codes_are_those_of_the_errors():
 
 @pytest.mark.parametrize(
     "names",
-    [nn_aux.ACTIVATIONS, nn_aux.LOSSES, nn_aux.OPTIMIZERS, nn_aux.INITIALIZERS, nn_aux.SCHEDULES],
-    ids=["activations", "losses", "optimizers", "initializers", "schedules"],
+    [nn_aux.ACTIVATIONS, nn_aux.LOSSES, nn_aux.OPTIMIZERS, nn_aux.INITIALIZERS, nn_aux.SCHEDULES, nn_aux.SCALINGS],
+    ids=["activations", "losses", "optimizers", "initializers", "schedules", "scalings"],
 )
 def test_every_name_is_defined_among_the_numbers_and_listed_in_the_contract(names):
     for document in (REPOSITORY / "docs" / "numbers.md", CONTRACT):
         text = document.read_text()
         assert [n for n in names if f"`{n}`" not in text] == [], document
+
+
+LISTED = [nn_aux.MONITORS, nn_aux.THRESHOLD_RULES, nn_aux.CALIBRATIONS, nn_aux.EFFORTS]
+
+
+@pytest.mark.parametrize("names", LISTED, ids=["monitors", "rules", "calibrations", "efforts"])
+def test_every_name_is_listed_in_the_contract(names):
+    text = CONTRACT.read_text()
+    assert [n for n in names if not re.search(rf"`{n}[`=]", text)] == []
 
 
 @pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "docs" / "numbers.md"], ids=name)

@@ -9,7 +9,23 @@ from hypothesis import strategies as st
 from support.effort import examples
 
 from nn.ds import Scaling
+from nn.nn_aux import SCALINGS
 from nn.utils import DataError, UsageError
+
+SCALED = {  # what a column of 1, 3, 8 becomes
+    "none": [1, 3, 8],
+    "pixel": [1, 3, 8],  # floats stay
+    "normalization": [0, 2 / 7, 1],
+    "standardization": [-3 / np.sqrt(26 / 3), -1 / np.sqrt(26 / 3), 4 / np.sqrt(26 / 3)],
+}
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_every_scaling_has_its_formula(kind):
+    x = np.array([[1.0], [3], [8]])
+    scaling = Scaling.fit(kind, x)
+    np.testing.assert_allclose(scaling.apply(x, "float64")[:, 0], SCALED[kind], rtol=1e-15)
+    assert bool(len(scaling.shift)) == SCALINGS[kind].is_fitted
 
 
 def test_scaling_constants_come_from_the_training_rows_alone():

@@ -15,6 +15,7 @@ import nn
 from nn.core.calibration import best_temperature, logits_of, tempered
 from nn.core.metrics import METRICS, confusion_counts, decide, log_loss, metric, precision_recall_f1
 from nn.core.thresholds import best_threshold, cut_offs
+from nn.nn_aux import THRESHOLD_RULES, threshold_rules
 from nn.train.decision import decide_by, decide_on
 from nn.train.options import Options, options_of
 from nn.utils import DataError, NnError, UsageError
@@ -77,6 +78,10 @@ rows_of_two = st.lists(
     min_size=1,
     max_size=40,
 ).filter(lambda rows: any(label and weight for label, _, weight in rows))
+
+
+def test_every_rule_has_a_goal():
+    assert {rule.partition("=")[0] for rule in GOALS} == set(THRESHOLD_RULES)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -170,7 +175,7 @@ BAD_RULES = ["f2", "fbeta", "fbeta=0", "fbeta=x", "precision=0", "precision=1.1"
 
 @pytest.mark.parametrize("text", BAD_RULES)
 def test_what_is_no_rule_is_refused_everywhere(two, text):
-    message = "expected a finite number, f1, fbeta=B, precision=P, recall=R, cost=FP:FN"
+    message = f"expected a finite number, {threshold_rules()}"
     if text:
         result = run(*ONE, "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}")
         assert result.code == 2 and f"--threshold {text}: {message}" in result.err

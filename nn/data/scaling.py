@@ -43,7 +43,7 @@ class Scaling:
         kind = SCALING_ALIASES.get(kind, kind)
         if kind not in SCALINGS:
             raise UsageError(f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}")
-        if kind in ("none", "pixel"):
+        if not SCALINGS[kind].is_fitted:
             return cls(kind)
         moments = Moments.of(x, rows, deviation=kind == "standardization")
         return cls.of_moments(kind, moments, columns=columns, strict=strict)
@@ -53,7 +53,7 @@ class Scaling:
         cls, kind: str, moments: Moments | StreamedMoments, *, columns: list[str] | None = None, strict: bool = False
     ) -> Scaling:
         """Like `fit`, from moments; with streamed moments equal up to rounding."""
-        if kind in ("none", "pixel"):
+        if not SCALINGS[kind].is_fitted:
             return cls(kind)
         low, high = moments.low, moments.high
         constant = low == high
@@ -152,19 +152,22 @@ class Scaling:
         return _beside(self.shift, x), _beside(self.scale, x)
 
 
+_CONSTANTS = {  # a fitted kind -> (shift, scale) of moments
+    "normalization": lambda moments: (moments.low, moments.high - moments.low),
+    "standardization": lambda moments: (moments.mean, moments.deviation),
+}
+
+
 def constants(
     kind: str, moments: Moments | StreamedMoments, name: Callable[[int], str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (shift, scale) of normalization or standardization; a feature of one value has that one as its shift.
+    """Return (shift, scale) of a fitted kind; a feature of one value has that one as its shift.
 
     name: of a feature in messages. Raises DataError for numbers that are too large, or differ by too little, for them.
     """
     low, high = moments.low, moments.high
     with np.errstate(over="ignore"):
-        if kind == "normalization":
-            shift, scale = low, high - low
-        else:
-            shift, scale = moments.mean, moments.deviation
+        shift, scale = _CONSTANTS[kind](moments)
     check_spread(low, high, shift, scale, name)
     return np.where(np.isfinite(shift), shift, low), scale
 

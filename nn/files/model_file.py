@@ -147,7 +147,7 @@ def _is_scaling(value) -> bool:
         and _is_numbers(value.get("scale"))
         and len(value["shift"]) == len(value["scale"])
         and min(value["scale"], default=0) >= 0
-        and bool(value["shift"]) == (value["kind"] in ("normalization", "standardization"))
+        and bool(value["shift"]) == SCALINGS[value["kind"]].is_fitted
         and ("low" in value) == ("high" in value)
         and all(_is_numbers(value[key]) and len(value[key]) == len(value["shift"]) for key in value.keys() & BOUNDS)
         and all(low <= high for low, high in zip(value.get("low", []), value.get("high", []), strict=True))
