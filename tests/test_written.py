@@ -7,6 +7,7 @@ import pytest
 from support.command_line import run, succeed
 
 import nn
+from nn.data import written
 from nn.data.encoding import Encoding
 from nn.data.written import date_of, number_of, way_of_dates, way_of_numbers
 
@@ -46,20 +47,24 @@ def test_other_words_are_no_numbers(words):
     assert way_of_numbers(words) is None and way_of_dates(words) is None
 
 
-@pytest.mark.parametrize(
-    "words, way, first",
-    [
-        (["12/31/2019", "1/2/2019", "3/4/2019 5:06 PM"], "month/day/year", (2019, 12, 31)),
-        (["31/12/2019", "1/2/19", "3/4/2019"], "day/month/year", (2019, 12, 31)),
-        (["01/02/2019", "03/04/2019", "05/06/2019"], "month/day/year", (2019, 1, 2)),
-        (["1.2.2019 14:30", "2.2.2019", "3.4.70"], "day.month.year", (2019, 2, 1, 14, 30)),
-        (["5-Jan-2019", "31 December 2020", "1-Sept-18"], "day month year", (2019, 1, 5)),
-        (["Jan 5, 2019 12:00 am", "May 1 2020", "February 28th, 2019"], "month day, year", (2019, 1, 5)),
-        (["Dec-2015", "January 2016", "May 1999"], "month year", (2015, 12, 1)),
-        (["17:24:30", "00:00:00", "5:06 pm"], "hour:minute", (1970, 1, 1, 17, 24, 30)),
-        (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
-    ],
-)
+DATES = [
+    (["12/31/2019", "1/2/2019", "3/4/2019 5:06 PM"], "month/day/year", (2019, 12, 31)),
+    (["31/12/2019", "1/2/19", "3/4/2019"], "day/month/year", (2019, 12, 31)),
+    (["01/02/2019", "03/04/2019", "05/06/2019"], "month/day/year", (2019, 1, 2)),
+    (["1.2.2019 14:30", "2.2.2019", "3.4.70"], "day.month.year", (2019, 2, 1, 14, 30)),
+    (["5-Jan-2019", "31 December 2020", "1-Sept-18"], "day month year", (2019, 1, 5)),
+    (["Jan 5, 2019 12:00 am", "May 1 2020", "February 28th, 2019"], "month day, year", (2019, 1, 5)),
+    (["Dec-2015", "January 2016", "May 1999"], "month year", (2015, 12, 1)),
+    (["17:24:30", "00:00:00", "5:06 pm"], "hour:minute", (1970, 1, 1, 17, 24, 30)),
+    (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
+]
+
+
+def test_every_way_to_write_dates_is_tried():
+    assert {way for _, way, _ in DATES} == set(written.DATES)
+
+
+@pytest.mark.parametrize("words, way, first", DATES)
 def test_dates_in_words(words, way, first):
     assert way_of_dates(words) == way
     seconds = date_of(words[0], way)
