@@ -1,21 +1,20 @@
 """The flags: their spellings, the help, the version."""
 
+import inspect
 import re
 import resource
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
-from support.command_line import (
-    ONE,
-    environment,
-    succeed,
-)
+from support.command_line import ONE, environment, succeed
 
 import nn
 from nn import backends, nn_aux
 from nn.data import scaling
 from nn.terminal import flags
+from nn.train.options import Options
 
 
 def test_dashes_and_underscores_mean_the_same(two):
@@ -106,3 +105,17 @@ def test_help_does_without_numpy():
 
 def test_version_is_that_of_the_package():
     assert succeed("--version").out == f"nn {nn.__version__}\n"
+
+
+TAKES = {"load": nn.load, "network": nn.Network, "engine": nn.Network, "train": nn.train, "checkpoint": nn.train}
+OF_SEVERAL = {"networks", "vary", "keep", "folds"}  # how many trainings there are, no options of one
+
+
+@pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.keyword_of], ids=lambda flag: flag.name)
+def test_a_flag_is_a_keyword_of_what_takes_it(flag):
+    assert flag.name in inspect.signature(TAKES[flag.keyword_of]).parameters
+
+
+def test_what_train_takes_is_an_option_of_a_training():
+    taken = {flag.name for flag in flags.FLAGS if flag.keyword_of == "train"}
+    assert taken - {option.name for option in fields(Options)} == OF_SEVERAL
