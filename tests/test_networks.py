@@ -102,16 +102,31 @@ def test_a_validation_file_judges_all_members():
     check_members_are_those_alone(net, lambda seed: network("binary", seed), ds, **flags)
 
 
-def test_members_on_a_mixed_table_share_its_encoding(folder):
-    path = folder / "people.csv"
-    path.write_text(as_csv(people()))
-    ds = nn.load(path)
-    make = lambda seed: Network(f"{ds.inputs},8,1", "binary", seed=seed, backend="omp")  # noqa: E731
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
+        {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
+        {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
+    ],
+    ids=lambda flags: " ".join(flags),
+)
+def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
+    """Gaps, words, dates, towns that are embedded, and weights of the rows."""
+    columns = people(600)
+    columns["times"] = [str(number % 3) for number in range(len(columns["rich"]))]
+    (folder / "people.csv").write_text(as_csv(columns))
+    ds, flags = nn.load(folder / "people.csv", weight="times", target="rich"), {"epochs": 6, **flags}
+    layers = f"{ds.inputs},8,dropout0.3,4,1"
+    make = lambda seed: Network(layers, "binary", seed=seed, backend=backend)  # noqa: E731
     net = make(SEED)
-    nn.train(net, ds, networks=COUNT, epochs=3)
-    check_members_are_those_alone(net, make, ds, epochs=3)
+    nn.train(net, ds, networks=COUNT, **flags)
+    assert any(encoder.kind == "category" and encoder.width for encoder in net.encoding.encoders)
+    check_members_are_those_alone(net, make, ds, **flags)
     net.export(folder / "people.bin")
-    again = Network.load(folder / "people.bin")
+    again = Network.load(folder / "people.bin", backend=backend)
     assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
     assert again.members[1].encoding is again.encoding
 
