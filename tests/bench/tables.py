@@ -1,11 +1,12 @@
 """`nn --train` with its defaults, less effort, and one network, beside other programs' defaults; mean ranks.
 
     python tests/bench/tables.py --install adult.csv.gz titanic.csv.gz:survived:-alive wine.csv.gz:-1:regression
+    python tests/bench/tables.py --install $(printf 'scikit-learn:%s ' wine iris diabetes friedman1)
 
 Each table is a CSV file, then what differs from «the last column is the target»: its name or index, columns to leave
-out (-name), regression. nn gets the raw rows; the others, which take numbers only, gaps filled by the median and words
-one-hot. The same rows, a fifth by seed, test all. --install gets the peers from PyPI; those that are not there are left
-out.
+out (-name), regression; or one that comes with scikit-learn, or that it generates (GENERATED). nn gets the raw rows;
+the others, which take numbers only, gaps filled by the median and words one-hot. The same rows, a fifth by seed, test
+all. --install gets the peers from PyPI; those that are not there are left out.
 """
 
 from __future__ import annotations
@@ -32,11 +33,19 @@ EFFORTS = {  # of nn -> flags
     "best": ["--effort", "best"],
 }
 PEERS = ("lightgbm", "xgboost", "scikit-learn", "pandas")
+GENERATED = {  # by make_NAME of scikit-learn -> arguments
+    "friedman1": {"n_samples": 1000, "noise": 1, "random_state": 0},
+    "friedman2": {"n_samples": 600, "noise": 100, "random_state": 1},
+    "classification": {"n_samples": 800, "n_informative": 6, "n_redundant": 4, "flip_y": 0.05, "random_state": 3},
+    "moons": {"n_samples": 400, "noise": 0.3, "random_state": 0},
+}
 
 
 def read(spec: str) -> tuple[str, pd.DataFrame, pd.Series, bool]:
     """Return (name, features, target, whether it is a regression) of a table."""
     path, *more = spec.split(":")
+    if path == "scikit-learn":
+        return of_scikit_learn(more[0])
     head = pd.read_csv(path, nrows=5, header=None, dtype=str)
     named = not head.iloc[0].str.fullmatch(r"\s*[-+.\deE]+\s*").any() and any(head.iloc[0] != head.iloc[1])
     target = next((word for word in more if word != "regression" and not word.startswith("-")), None)
@@ -46,6 +55,18 @@ def read(spec: str) -> tuple[str, pd.DataFrame, pd.Series, bool]:
     table.columns = [f"c{name}" for name in table.columns]
     y = table.pop(f"c{target}")
     return Path(path).name.split(".")[0], table, y, "regression" in more
+
+
+def of_scikit_learn(name: str) -> tuple[str, pd.DataFrame, pd.Series, bool]:
+    """Return what read does, of a table that scikit-learn has or makes; classes are words."""
+    from sklearn import datasets
+
+    arguments = GENERATED.get(name)
+    make = getattr(datasets, f"load_{name}" if arguments is None else f"make_{name}")
+    x, y = make(**({"return_X_y": True} if arguments is None else arguments))
+    regression = y.dtype.kind == "f"
+    table = pd.DataFrame(x, columns=[f"c{column}" for column in range(x.shape[1])])
+    return name, table, pd.Series(y if regression else [f"class {value}" for value in y]), regression
 
 
 def encoded(table: pd.DataFrame, training: np.ndarray) -> np.ndarray:
