@@ -109,12 +109,12 @@ class StopRequest:
 @contextlib.contextmanager
 def told_once(*loggers: logging.Logger) -> Iterator[None]:
     """Let each message be logged once, whoever repeats it."""
-    told = set()
+    seen = set()
 
     def is_new(record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        is_first = text not in told
-        told.add(text)
+        is_first = text not in seen
+        seen.add(text)
         return is_first
 
     with contextlib.ExitStack() as stack:

@@ -62,7 +62,7 @@ def choose(flags, effort: str, ds, stop: StopRequest, keep):
         net, result = chosen.run(lambda net, ds, **options: train(net, ds, **options, stop=stop))
     except Stopped as stopped:
         raise keep(chosen.net, stopped) from stopped
-    told = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(given)
+    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(given)
     for one in result["chosen"]:
-        one["flags"] += "".join(f" --{name} {value}" for name, value in told.items())
+        one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
     return net, ds, result, chosen.stopped

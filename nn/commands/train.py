@@ -107,9 +107,9 @@ def _sole_writer_of(flags) -> Iterator[None]:
 
 def _lost(flags, lost: list[NnError]) -> NnError:
     """Return the error that ends a training which went on without some of its outputs, or was stopped."""
-    told = OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
-    told.exit_code = lost[0].exit_code
-    return told
+    failure = OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
+    failure.exit_code = lost[0].exit_code
+    return failure
 
 
 @contextlib.contextmanager

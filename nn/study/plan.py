@@ -76,13 +76,13 @@ class Entry:
     def facts(self) -> dict:
         """Return the columns of the results that are known before the entry runs."""
         s = self.settings
-        told = {key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")}
-        told |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
-        told["gpus"] = _gpu_count(s.get("gpus"))
-        told |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
+        facts = {key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")}
+        facts |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
+        facts["gpus"] = _gpu_count(s.get("gpus"))
+        facts |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
         with contextlib.suppress(UsageError):
-            told |= network_facts(parse(s["layers"]))
-        return told
+            facts |= network_facts(parse(s["layers"]))
+        return facts
 
     def describe(self) -> str:
         """Return the entry in a few words."""

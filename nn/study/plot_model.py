@@ -89,8 +89,8 @@ def _monitored(net):
         axes.set(xlabel="epoch", ylabel=f"{name} of the validation rows")
         axes.set_xlim(0.5, len(values) + 0.5)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        told = f"mean of {len(net.members)} networks" if several else f"epoch {_best_epoch(net)} is the best"
-        axes.set_title(f"{name} while training; {told}")
+        subtitle = f"mean of {len(net.members)} networks" if several else f"epoch {_best_epoch(net)} is the best"
+        axes.set_title(f"{name} while training; {subtitle}")
 
     return draw_picture("metric", f"The {name} after each epoch.", draw, inches=INCHES)
 

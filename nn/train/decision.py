@@ -56,18 +56,18 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     Raises NnError for scores that are not finite, and what best_threshold raises.
     """
     by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULT_CALIBRATION
-    told: dict = {}
+    decided: dict = {}
     if by_rule or calibrated:
         _check_finite(scores)
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
-        told["calibration"] = {"temperature": net.temperature, **_both(truth, scores, after, weights)}
+        decided["calibration"] = {"temperature": net.temperature, **_both(truth, scores, after, weights)}
         scores = after
     if by_rule:
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
-        told["threshold"] = net.threshold
-    return told
+        decided["threshold"] = net.threshold
+    return decided
 
 
 def _check_finite(scores: np.ndarray) -> None:

@@ -271,13 +271,13 @@ class _File:
         lines = [
             f"{name} - a network written by nn: predictions in C99 (or C++), by this file and the C library alone",
             "",
-            *self._told_network(),
+            *self._network_lines(),
             "",
             f"Inputs, nn_real (a {double}):",
-            *self._told_inputs(),
+            *self._input_lines(),
             "",
             "Outputs, nn_real:",
-            *self._told_outputs(),
+            *self._output_lines(),
             "",
             f"Constants: {size} bytes, all of them const. Stack: at most {stack} bytes. No allocation, no state: any",
             "number of threads may call.",
@@ -286,34 +286,34 @@ class _File:
             f"  cc -std=c99 -O2 -ffp-contract=off -DNN_MAIN {name} -o predict -lm",
             "  ./predict < rows.csv > predictions.csv",
             "",
-            *self._told_numbers(),
+            *self._accuracy_lines(),
         ]
         return "\n".join([f"/* {lines[0]}", *(f" * {line}".rstrip() for line in lines[1:]), " */"])
 
-    def _told_network(self) -> list[str]:
+    def _network_lines(self) -> list[str]:
         net = self.net
         specs = [comment(member.spec) for member in net.members]
         several = f"the mean of {len(specs)} networks, " if len(specs) > 1 else ""
         count = sum(member.parameter_count for member in net.members)
-        told = [f"Network: {several}task {net.task}, {count} parameters"]
-        return told + [f"  {spec}" for spec in dict.fromkeys(specs)]
+        lines = [f"Network: {several}task {net.task}, {count} parameters"]
+        return lines + [f"  {spec}" for spec in dict.fromkeys(specs)]
 
-    def _told_inputs(self) -> list[str]:
+    def _input_lines(self) -> list[str]:
         if isinstance(self.shape, tuple):
-            told = "channels x rows x columns of pixels, channel by channel"
+            order = "channels x rows x columns of pixels, channel by channel"
             unit = "bytes, 0 to 255" if "BYTES" in self.features else "numbers"
-            return [f"  {' x '.join(map(str, self.shape))} {unit}: {told}"]
+            return [f"  {' x '.join(map(str, self.shape))} {unit}: {order}"]
         if not self.names and not self.encodings:
             return [f"  {self.inputs} numbers, in the order of training"]
         kinds = {"number": "number", "date": "date: seconds since 1970-01-01, in universal time"}
         width = max(len(str(self.inputs)), 2)
-        told = []
+        lines = []
         for place, (label, reads) in enumerate(zip(self.labels, self.reads, strict=True)):
             kind = kinds.get(reads) or f"word: one of {len(self.vocabularies[place].forms)}, by nn_code"
-            told.append(f"  {place:{width}}  {comment(label)}: {kind}")
-        return told
+            lines.append(f"  {place:{width}}  {comment(label)}: {kind}")
+        return lines
 
-    def _told_outputs(self) -> list[str]:
+    def _output_lines(self) -> list[str]:
         net = self.net
         if net.task == "regression":
             return [f"  {place}  {comment(name)}" for place, name in enumerate(prediction_names(net))]
@@ -321,17 +321,17 @@ class _File:
         what = "probability" if is_probability else "score"
         return [f"  {place}  {what} of class {comment(name)}" for place, name in enumerate(output_names(net))]
 
-    def _told_numbers(self) -> list[str]:
+    def _accuracy_lines(self) -> list[str]:
         if "FLOAT64" in self.features:
-            told = [
+            lines = [
                 "The outputs of layers are those of nn's backend seq, bit by bit, with the same C library and without",
                 "fused products (-ffp-contract=off).",
             ]
             if self.features & {"YEAR", "WEEK", "DAY", "TEMPERATURE"}:
-                told.append("Cycles of dates and temperatures agree but for the last digit.")
+                lines.append("Cycles of dates and temperatures agree but for the last digit.")
         else:
-            told = ["Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."]
-        return [*told, "An int has 32 bits or more. -ffast-math would lose NaN and infinity."]
+            lines = ["Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."]
+        return [*lines, "An int has 32 bits or more. -ffast-math would lose NaN and infinity."]
 
 
 def _places(net) -> tuple[list[int] | None, list[int]]:

@@ -67,8 +67,8 @@ class Constants:
         return name
 
     def _add(self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str) -> None:
-        told = f"/* {remark} */\n" if remark else ""
-        self._parts += [f"\n{told}static const {ctype} {name}[{size}] = {{\n", *lines, "};\n"]
+        heading = f"/* {remark} */\n" if remark else ""
+        self._parts += [f"\n{heading}static const {ctype} {name}[{size}] = {{\n", *lines, "};\n"]
 
 
 def numbers(array: np.ndarray) -> list[str]:
