@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, run, succeed, write_two_classes
 from support.networks import flattened
 
 import nn
@@ -317,6 +317,14 @@ BAD = [
     (["--class_weight", "balanced", "--reference", "--layers", "6,5,1"], "--class_weight balanced: --reference"),
     (["--split_seed", 2, "--reference", "--layers", "6,5,1"], "--split_seed 2: --reference has no such thing"),
 ]
+
+
+def test_a_share_of_less_than_a_block_of_streamed_rows_is_explained(folder):
+    write_two_classes(folder / "two.csv", rows=1500)
+    flags = ("--dataset", "two.csv", "--model", "m.bin", "--window", 500, "--holdout", 0, "--validation", 0.1)
+    result = run(*ONE, *flags)
+    assert result.code == 65
+    assert "takes none of the 1500 rows, of which windows take whole blocks of 1024; give a larger share" in result.err
 
 
 @pytest.fixture(scope="module")

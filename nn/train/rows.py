@@ -211,13 +211,21 @@ def split_of(ds: Dataset | StreamedDataset, options: Options, seed: int, remark:
         split = Split(*(range(blocks.rows) for blocks in (ds.training, ds.validation, ds.holdout)))
     shares = {"holdout": (options.holdout, split.holdout), "validation": (options.validation_share, split.validation)}
     if options.validation_share and not len(split.validation):
-        raise DataError(f"--validation {options.validation:g}: takes none of the {len(split.training)} rows; give more")
+        raise _no_validation_rows(ds, options.validation, len(split.training))
     for flag, (share, rows) in shares.items():
         if remark and share and not len(rows):
             log.warning("the data is too small for --%s %g: training on all %d rows", flag, share, len(split.training))
     if remark and isinstance(ds, Dataset):
         remark_on_rare_classes(ds, split)
     return split
+
+
+def _no_validation_rows(ds: Dataset | StreamedDataset, share: float, rows: int) -> DataError:
+    found = f"--validation {share:g}: takes none of the {rows} rows"
+    if isinstance(ds, Dataset):
+        return DataError(f"{found}; give a larger share")
+    blocks = f"of which windows take whole blocks of {ds.training.block_rows}"
+    return DataError(f"{found}, {blocks}; give a larger share, or leave out --window and --memory")
 
 
 def _class_weights(options: Options, ds: Dataset | StreamedDataset, training) -> np.ndarray | None:
