@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.command_line import environment, run, succeed, write_two_classes
+from support.command_line import ONE, environment, run, succeed, write_two_classes
 from support.effort import EFFORT
 
 import nn
@@ -208,3 +208,18 @@ def test_a_signal_is_no_failure_of_the_file_that_is_read(prepared, monkeypatch):
 
     monkeypatch.setattr(nn.Network, "__init__", interrupted)
     assert run("--info", "--model", "old.bin") == (143, "", "nn: stopped by SIGTERM\n")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum):
+    """Python ends a module's process by SIGINT once KeyboardInterrupt has left code that it made of a text."""
+    (prepared / "hit.py").write_text(
+        "import os, signal, sys, nn.cli, nn.ds\n"
+        f"def load(*_, **__): exec('os.kill(os.getpid(), {int(signum)})', {{'os': os}})\n"
+        "nn.ds.load = load\n"
+        "sys.exit(nn.cli.main(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-m", "hit", *map(str, ONE), "--dataset", "two.csv", "--model", "new.bin"]
+    done = subprocess.run(command, cwd=prepared, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.stderr.startswith(f"nn: stopped by {signum.name}: training had not begun")
+    assert done.returncode == 143

@@ -19,6 +19,7 @@ from ..terminal.progress import make_progress
 from ..utils import (
     LONGEST_KEPT_NAME,
     DataError,
+    Interrupted,
     NnError,
     OutputError,
     SideFileError,
@@ -48,7 +49,7 @@ def train_command(flags) -> None:
             if cluster.current().rank == 0 and flags.model is not None:
                 net.export(flags.model)
                 result["model"] = flags.model
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         if stop.signum is None:
             raise
         raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
@@ -259,7 +260,7 @@ def _signals_to(stop) -> Iterator[None]:
             os._exit(_signal_code(signum))
         stop.request(signum)
         if not stop.answered:  # nobody looks at it while the data is read, and nothing is lost by leaving
-            raise KeyboardInterrupt
+            raise Interrupted(signum)  # KeyboardInterrupt may end `python -m nn` by SIGINT, although it is caught
 
     signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
     heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]  # the caller may not want them
