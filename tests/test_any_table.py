@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
-from support.people import ROWS, as_csv, people
+from support.people import ROWS, as_csv, people, train_on_people
 
 import nn
 from nn.data.model_data import load_for
@@ -14,9 +14,8 @@ from nn.watch.callbacks import Callback
 
 
 @pytest.fixture
-def trained(folder) -> str:
-    (folder / "people.csv").write_text(as_csv(people()))
-    return succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 3, "--json").json
+def trained(folder) -> dict:
+    return train_on_people(folder)
 
 
 def test_each_column_is_of_its_kind(trained, folder):

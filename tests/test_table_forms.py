@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from support.command_line import ONE, succeed
-from support.people import as_csv, people
+from support.command_line import succeed
+from support.people import as_csv, people, train_on_people
 
 import nn
 
 
 @pytest.fixture
-def trained(folder) -> str:
-    (folder / "people.csv").write_text(as_csv(people()))
-    return succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 3, "--json").json
+def trained(folder) -> dict:
+    return train_on_people(folder)
 
 
 def frame_of(columns: dict[str, list[str]]):

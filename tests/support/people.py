@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from support.command_line import ONE, succeed
+
 ROWS = 240
 
 
@@ -26,3 +28,9 @@ def people(count: int = ROWS, seed: int = 0) -> dict[str, list[str]]:
 def as_csv(columns: dict[str, list[str]], names=None) -> str:
     names = list(columns) if names is None else names
     return "\n".join([",".join(names), *map(",".join, zip(*(columns[name] for name in names), strict=True))]) + "\n"
+
+
+def train_on_people(folder) -> dict:
+    """Write people.csv and train m.bin on it, both in the current folder; returns the figures of --json."""
+    (folder / "people.csv").write_text(as_csv(people()))
+    return succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 3, "--json").json
