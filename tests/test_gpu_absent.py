@@ -1,5 +1,6 @@
 """What happens where there is no GPU, or not all that it takes: one line that says what to do."""
 
+import ctypes.util
 import importlib.util
 import logging
 import subprocess
@@ -21,6 +22,19 @@ SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
 @pytest.fixture
 def no_driver(monkeypatch):
     monkeypatch.setattr(device, "_driver_version", lambda: None)
+
+
+def test_no_process_is_started_to_look_for_a_driver(monkeypatch):
+    def asked(name):
+        raise AssertionError(f"gcc and ld are asked for {name}")
+
+    monkeypatch.setattr(ctypes.util, "find_library", asked)
+    ffi = cffi.FFI()
+    with pytest.raises(OSError, match="libnone.so.1"):
+        device._opened(ffi, "libnone.so.1")
+    device.driver.cache_clear()
+    device._driver_version.cache_clear()
+    device._driver_version()  # whether there is one or not
 
 
 def cupy_is(there, monkeypatch):

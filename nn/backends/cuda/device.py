@@ -28,7 +28,16 @@ def driver():
 
     ffi = cffi.FFI()
     ffi.cdef(DRIVER)
-    return ffi, ffi.dlopen("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    return ffi, _opened(ffi, "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def _opened(ffi, name: str):
+    """Return a library as ffi.dlopen does. Raise OSError where there is none, of which cffi would ask gcc and ld too:
+    for a tenth of a second, and for 15 where no process can be started."""
+    import ctypes
+
+    ctypes.CDLL(name)
+    return ffi.dlopen(name)
 
 
 DRIVER = """
@@ -140,7 +149,7 @@ def load_library(declarations: str, name: str, package: str, others: list[str], 
     ffi.cdef(declarations)
     for path in [*_library_paths(name, package), *others]:
         try:
-            return ffi, ffi.dlopen(path), path
+            return ffi, _opened(ffi, path), path
         except OSError:
             continue
     raise UsageError(missing)
