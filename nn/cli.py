@@ -149,6 +149,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return f"no more threads: {MORE_THREADS}", NnError.exit_code
     if isinstance(error, ImportError):
         return _explain_import(error), NnError.exit_code
+    if isinstance(error, BlockingIOError) and error.filename is None:
+        return f"no more processes: {MORE_THREADS}", NnError.exit_code
     if isinstance(error, OSError):
         kind = OutputError if error.errno in CANNOT_WRITE else NnError
         return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code

@@ -90,6 +90,18 @@ def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
     assert "more threads" in result.err and "ulimit -u" in result.err
 
 
+def test_no_more_processes_is_one_line(two, monkeypatch):
+    (two.parent / "plan.json").write_text('{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1}')
+
+    def failing(*_, **__):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "run", failing)
+    result = run("--sweep", "plan.json", "-o", "results.csv", "--quiet")
+    assert result.code == 1 and result.err.startswith("nn: no more processes: raise the limit on processes (ulimit -u)")
+    assert not os.path.exists("results.csv")
+
+
 # ---------------------------------------------------------------- signals
 
 
