@@ -1,9 +1,11 @@
 """--networks: several networks trained together are those trained alone, and predict together."""
 
 import csv
+import gc
 import io
 import json
 import signal
+import weakref
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from nn.files.pack_checkpoint import PackCheckpoint
 from nn.nn import Network, model
 from nn.train import pack_limits, pack_rows
 from nn.train.loop import NotFinite, Training
+from nn.train.pack import PackTraining
 from nn.train.pack_members import mean_of
 from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
@@ -367,6 +370,27 @@ def test_on_windows_of_rows_the_state_is_saved_from_the_first_network_on(monkeyp
     net = Network("2,8,1", "binary", seed=SEED, backend="omp")
     nn.train(net, nn.load(path, window=640, seed=SEED), networks=COUNT, epochs=3, checkpoint=folder / "state.nn")
     assert {*begun} == {1, 2, 3} and begun == sorted(begun)
+
+
+@pytest.mark.parametrize("saving", [False, True])
+def test_on_windows_of_rows_a_trained_network_frees_engine_and_rows(saving, monkeypatch, folder):
+    """Else the limit of --memory would hold for the first network only."""
+    path, engines, usual = write_two_classes(folder / "two.csv", 3000), [], PackTraining._begin
+
+    def begin(self, number):
+        gc.collect()
+        assert [engine() for engine in engines] == [None] * number
+        rows = [training.rows for training in self.members.trainings.values()]
+        assert all(own.loaded is None and own.windows._buffers == [None, None] for own in rows)
+        usual(self, number)
+        engines.append(weakref.ref(self.members.trainings[number].engine))
+
+    monkeypatch.setattr(PackTraining, "_begin", begin)
+    net = Network("2,8,1", "binary", seed=SEED, backend="omp")
+    flags = {"checkpoint": folder / "state.nn"} if saving else {}
+    nn.train(net, nn.load(path, window=640, seed=SEED, validation=0.3), networks=COUNT, epochs=2, **flags,
+             validation=0.3, refit=True)  # fmt: skip
+    assert len(engines) == COUNT
 
 
 def test_epochs_are_told_once_with_the_mean_losses():

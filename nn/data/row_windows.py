@@ -92,9 +92,10 @@ class RowWindows:
         return window
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading, and free the memory of what was read."""
         self._closed.set()
         self._worker.shutdown()
+        self._coming, self._buffers = None, [None, None]
 
     def _read_next(self) -> Future | None:
         planned = next(self._planned, None)

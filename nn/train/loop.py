@@ -80,7 +80,7 @@ class Training:
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._data = ds, window
         self.engine = net.engine  # made here at the latest
-        self.rank_group = self.engine.rank_group
+        self.rank_group, self._threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
         self._rows_of, self._is_member = rows_of or self._own_rows, rows_of is not None
         self.monitor = options.monitored
         self._validation_count = 0
@@ -405,6 +405,10 @@ class Training:
                 return
             self.checkpoint.save(self.fingerprint, self.at, vectors)
 
+    def release(self) -> None:
+        """Free what training needs, when it is over; the figures stay."""
+        self.engine = self._start = None
+
     # ---- figures
 
     def losses(self) -> dict:
@@ -421,7 +425,7 @@ class Training:
         return {
             **asdict(self.options),
             "backend": self.engine.describe(),
-            "threads": self.engine.threads_for(self.options.batch_number),
+            "threads": self._threads,
             "dtype": net.dtype,
             "seed": net.seed,
             "parameters": net.parameter_count,
@@ -467,7 +471,7 @@ class Training:
             "backend": net.backend,
             **ranks,
             "dtype": net.dtype,
-            "threads": self.engine.threads_for(self.options.batch_number),
+            "threads": self._threads,
             "rows": self.rows.count,
             "holdout": self.rows.holdout_count,
             "parameters": net.parameter_count,

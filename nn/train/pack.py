@@ -163,6 +163,8 @@ class PackTraining:
                         if number not in self.members.trainings:
                             self._begin(number)
                     self._train(worker, group)
+                    if group is not groups[-1]:
+                        self._release(group)
                     for number in group:
                         self._networks[number].compute_with(None)
         except Stopped:
@@ -320,10 +322,23 @@ class PackTraining:
             return False
         return self._ranks.group.gather(self.checkpoint.due(done, self.options.epochs))[0]
 
-    def _save(self) -> None:
+    def _release(self, group: Sequence[int]) -> None:
+        """Free the engines of networks that are trained, while others are to come; the checkpoint has their states."""
+        self._keep_states()
+        self._ranks.forget_engines()
+        for number in group:
+            self._engines.forget(number)
+            self.members.trainings[number].release()
+
+    def _keep_states(self) -> None:
+        """Keep the states of the networks that are trained now for the checkpoint; it has those of the others."""
         with self._ranks.telling():
             for training in self.members.left().values():
-                training.save()
+                if training.engine is not None:
+                    training.save()
+
+    def _save(self) -> None:
+        self._keep_states()
         if self._ranks.group.rank == 0:
             self.checkpoint.write()
 

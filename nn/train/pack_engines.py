@@ -107,6 +107,10 @@ class EnginesInTurn:
         self._engines[number] = self._networks[number].engine
         return self._engines[number]
 
+    def forget(self, number: int) -> None:
+        """Free the engine of a network that is trained."""
+        self._engines.pop(number, None)
+
     def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
         """Return what trainings ask for, each of another place, in the order of the asks."""
 

@@ -60,6 +60,10 @@ class PackRanks:
         self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
         return self._members[-1]
 
+    def forget_engines(self) -> None:
+        """Free the engines that engine_of has returned, whose networks are trained."""
+        self._members.clear()
+
     def windows_of(self, number: int, windows: RowWindows) -> RowWindows | RankWindows:
         """Return the windows of a network's training as all ranks see them."""
         if self.size == 1:

@@ -134,9 +134,10 @@ class TrainingRows:
             self.windows.start(at.epoch, at.row, epochs)
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading, and free the memory of windows; rows that are all loaded may be those of other trainings."""
         if self.windows:
             self.windows.close()
+            self.loaded = self._engine = self._file_loaded = self._file_arrays = None
 
     def stretches(
         self, at: Position, order, epoch_rows: int, wait, later: bool = False
