@@ -43,7 +43,8 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
     killed = advanced = 0
-    while killed < KILLS:
+    while killed < KILLS or advanced < 2:  # a busy machine may get nowhere before some kills
+        assert killed < 10 * KILLS
         before = position("c.ck") if os.path.exists("c.ck") else None
         process = start_saving_each_epoch(*given)
         try:
@@ -60,7 +61,6 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
         assert process.returncode == -signal.SIGKILL
         killed += 1
         advanced += before is not None and position("c.ck")["epoch"] > before["epoch"]
-    assert advanced >= 2  # the kills were no mere restarts
     code, err = wait_for(start_saving_each_epoch(*given))
     assert code == 0, err
     assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
