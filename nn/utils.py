@@ -94,6 +94,19 @@ class Interrupted(BaseException):
         self.exit_code = 128 + signum
 
 
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Let signals wait until the block ends: what a handler raises while C++ makes its classes may end the process."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class StopRequest:
     """Asks a running training to end after the batch at hand; `request` may be called in a signal handler."""
 

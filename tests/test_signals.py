@@ -3,6 +3,7 @@
 Each command is run once in peace, then again and again, with a signal at a moment drawn from the time that it took.
 """
 
+import builtins
 import contextlib
 import os
 import random
@@ -223,3 +224,27 @@ def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum
     done = subprocess.run(command, cwd=prepared, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.stderr.startswith(f"nn: stopped by {signum.name}: training had not begun")
     assert done.returncode == 143
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_waits_while_onnx_is_imported(prepared, monkeypatch, signum):
+    """What is raised in the code of C++ that makes its classes would end the process with SIGABRT."""
+    pytest.importorskip("onnx")
+    usual, passed = builtins.__import__, []
+
+    def importing(name, *arguments):
+        if name == "onnx" and not passed:
+            os.kill(os.getpid(), signum)
+            time.sleep(0.001)
+            passed.append(name)
+        return usual(name, *arguments)
+
+    before = signal.signal(signum, signal.SIG_DFL)
+    monkeypatch.chdir(prepared)
+    monkeypatch.setattr(builtins, "__import__", importing)
+    try:
+        result = run("--export", "--model", "old.bin", "-o", "new.onnx")
+    finally:
+        signal.signal(signum, before)
+    assert passed and result.code == 128 + signum and result.err == f"nn: stopped by {signum.name}\n"
+    assert not os.path.exists("new.onnx")

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...utils import UsageError
+from ...utils import UsageError, signals_held
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # onnxruntime reads them from 1.12 on
 
@@ -14,9 +14,10 @@ OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # onnxruntime reads them from 1.12 on
 def onnx_package() -> ModuleType:
     """Return the package onnx. Raises UsageError if it is not installed."""
     try:
-        import onnx
-        import onnx.helper
-        import onnx.numpy_helper
+        with signals_held():
+            import onnx
+            import onnx.helper
+            import onnx.numpy_helper
     except ModuleNotFoundError:
         raise UsageError('.onnx needs the package onnx: pip install "nn-trainer[onnx]"') from None
     return onnx
