@@ -96,7 +96,8 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Let signals wait until the block ends: what a handler raises while C++ makes its classes may end the process."""
+    """Let signals wait until the block ends: what a handler raises while C++ makes its classes may end the process, and
+    a file that is made at that moment would be left behind."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -269,24 +270,26 @@ def sole_writer(path: str | os.PathLike) -> Iterator[None]:
     """
     target = Path(os.path.realpath(path))
     lock = str(target.parent / f"{_prefix_beside(target)}lock")
-    handle = _locked(path, lock)
-    if handle is None:
-        yield
-        return
-    _locks.add(lock)
+    handle = None
     try:
+        with signals_held():  # between the file and the note of it
+            handle = _locked(path, lock)
+            if handle is not None:
+                _locks.add(lock)
         yield
     finally:
-        release_locks([lock])
-        os.close(handle)
+        if handle is not None:
+            with signals_held():
+                release_locks([lock])
+                os.close(handle)
 
 
 def release_locks(locks: Iterable[str] | None = None) -> None:
     """Remove the files of locks, by default of all that this process holds; for a signal that ends it at once."""
     for lock in list(_locks if locks is None else locks):
-        _locks.discard(lock)
         with contextlib.suppress(OSError):
             os.unlink(lock)
+        _locks.discard(lock)
 
 
 def _locked(path: str | os.PathLike, lock: str) -> int | None:

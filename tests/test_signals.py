@@ -22,6 +22,7 @@ from support.effort import EFFORT
 
 import nn
 import nn.commands.use
+import nn.utils
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
 
@@ -224,6 +225,21 @@ def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum
     done = subprocess.run(command, cwd=prepared, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.stderr.startswith(f"nn: stopped by {signum.name}: training had not begun")
     assert done.returncode == 143
+
+
+@pytest.mark.parametrize("module, call", [(nn.utils.fcntl, "flock"), (os, "unlink")], ids=["taken", "given back"])
+def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, monkeypatch, module, call):
+    usual = getattr(module, call)
+
+    def signalled(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.001)
+        return usual(*arguments)
+
+    monkeypatch.setattr(module, call, signalled)
+    with pytest.raises(KeyboardInterrupt), nn.utils.sole_writer(tmp_path / "m.bin"):
+        assert call == "unlink"
+    assert list(tmp_path.iterdir()) == [] and not nn.utils._locks
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
