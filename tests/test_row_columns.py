@@ -102,6 +102,21 @@ def test_the_reference_has_no_such_flags(folder, flag):
     assert failed.code == 2 and f"{flag}: --reference has no such thing" in failed.err
 
 
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (("--target", "dear", "--id", "dear"), "--id: column dear is that of --target too"),
+        (("--target", "dear", "--group", "-1"), "--group: column dear is that of --target too"),
+        (("--id", "seller", "--group", "seller"), "--group: column seller is that of --id too"),
+        (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),
+    ],
+)
+def test_a_column_has_one_use(folder, flags, told):
+    (folder / "sales.csv").write_text(as_csv(sales()))
+    failed = run(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
+    assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1
+
+
 def test_weights_that_cannot_be_are_named(folder):
     columns = sales()
     columns["count"][3] = "-1"

@@ -96,6 +96,17 @@ def role_columns(files: TableFiles, schema: Schema) -> tuple[tuple[str, int], ..
     return tuple(found)
 
 
+def check_one_use(files: TableFiles, uses: list[tuple[str, int]]) -> None:
+    """Raise UsageError for a column of two uses, (flag, column) each: a column is read in one way."""
+    flags: dict[int, str] = {}
+    for flag, column in uses:
+        if flags.setdefault(column, flag) != flag:
+            raise UsageError(
+                f"{files.path}: --{flag}: {files.column(column)} is that of --{flags[column]} too, expected one use; "
+                "name another, or write it into the table twice"
+            )
+
+
 def _is_index(text: str) -> bool:
     return text.lstrip("-").isdigit()
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..utils import DataError, UsageError
 from .column_lookup import (
     GLANCE_ROWS,
+    check_one_use,
     column_mismatch,
     columns_asked_for,
     feature_columns,
@@ -71,6 +72,7 @@ class Columns:
         dropped = set(columns_asked_for(files, "drop", choices.drop))
         ids = tuple(columns_asked_for(files, "id", choices.id))
         roles = role_columns(files, schema)
+        check_one_use(files, [*(("target", c) for c in targets), *(("id", c) for c in ids), *roles])
         features = feature_columns(files, targets, schema, dropped | set(ids) | {column for _, column in roles})
         known = schema.of_model or schema.pixels
         if known and schema.width is not None and len(features) != schema.width:

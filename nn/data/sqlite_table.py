@@ -68,7 +68,8 @@ class _Database:
 
     def _choose(self, connection: sqlite3.Connection, asked: str | None) -> str:
         query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-        tables = sorted(name for (name,) in connection.execute(query) if not name.startswith("sqlite_"))
+        names = [name for (name,) in connection.execute(query) if isinstance(name, str)]  # a damaged one may be bytes
+        tables = sorted(name for name in names if not name.startswith("sqlite_"))
         if asked in tables:
             return asked
         there = f"the tables are {listed(tables)}" if tables else "there is none"
