@@ -169,8 +169,10 @@ def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
     case, moments = CASES[mode], random.Random(mode)
     peace = ended(case, prepared)
     assert peace.code == 0 and not peace.err, peace.err
-    stopped = 0
-    for signum in EFFORT * SIGNALS:
+    stopped, least = 0, EFFORT * len(SIGNALS)
+    for number, signum in enumerate(10 * EFFORT * SIGNALS):
+        if number >= least and stopped:  # on a busy machine the time in peace may be longer than those that follow
+            break
         moment = moments.uniform(0, peace.seconds)
         hit = ended(case, prepared, signum, moment)
         assert not wrong(case, peace, hit, signum), (wrong(case, peace, hit, signum), moment, hit.code, hit.err)
@@ -237,8 +239,12 @@ def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, m
         return usual(*arguments)
 
     monkeypatch.setattr(module, call, signalled)
-    with pytest.raises(KeyboardInterrupt), nn.utils.sole_writer(tmp_path / "m.bin"):
-        assert call == "unlink"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), nn.utils.sole_writer(tmp_path / "m.bin"):
+            assert call == "unlink"
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert list(tmp_path.iterdir()) == [] and not nn.utils._locks
 
 
