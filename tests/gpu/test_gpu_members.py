@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_two_classes
+from support.command_line import succeed, write_two_classes
 from support.launches import SECONDS, ours, rank_process
 from support.networks import require
 
@@ -28,6 +28,8 @@ WAYS = {
     "folds": ["--folds", 4, "--layers", DENSE, *EARLY, "--threshold", "f1"],
     "keep": ["--networks", 9, "--layers", DENSE, *EARLY, "--keep", 2,
              "--vary", "hidden=7|60-10,learning_rate=1e-3..1e-2"],
+    "windows": ["--networks", 5, "--layers", DENSE, *EARLY, "--validation", 0.5, "--refit",
+                "--window", 1000],
 }  # fmt: skip
 TIMES = ("seconds", "us_per_batch", "ranks", "model")
 
@@ -91,6 +93,18 @@ def test_networks_of_images_on_several_gpus_have_the_bytes_of_one(name, gpus, tm
         models.append((tmp_path / "m.bin").read_bytes())
     assert models[0] == models[1]
     assert len({member.gpus for member in net.members}) == gpus
+
+
+def test_each_gpu_reads_windows_of_rows_for_its_own_networks(gpus, tmp_path):
+    ds = nn.load(write_two_classes(tmp_path / "two.csv", 20_000), window=4000)
+    models = []
+    for several in ((), gpus):
+        net = nn.Network("2,8,1", ds.task, backend="cuda", gpus=several)
+        nn.train(net, ds, epochs=2, networks=5)
+        net.export(tmp_path / "m.bin")
+        models.append((tmp_path / "m.bin").read_bytes())
+    assert models[0] == models[1]
+    assert [member.gpus for member in net.members] == [(number % gpus,) for number in range(5)]
 
 
 def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):
@@ -166,10 +180,3 @@ def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
         _, err = launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75 and "stopped by SIGTERM: the state is saved" in err
     assert not (tmp_path / "m.bin").exists()
-
-
-def test_windows_of_rows_are_for_one_gpu(gpus, tmp_path):
-    path = write_two_classes(tmp_path / "two.csv", 20_000)
-    command = ["--train", "--dataset", path, "--model", tmp_path / "m.bin", "--layers", "2,8,1", "--backend", "cuda"]
-    result = run(*command, "--networks", 2, "--window", 4000, "--epochs", 1, "--gpus", gpus)
-    assert result.code == 2 and "leave out --gpus, or name one" in result.err
