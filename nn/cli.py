@@ -33,6 +33,7 @@ from .utils import (
     OutputError,
     UsageError,
     check_room_to_load,
+    has_address_limit,
     is_for_want_of_memory,
     spare_addresses,
 )
@@ -140,7 +141,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT", 128 + signal.SIGINT
-    if isinstance(error, MemoryError):
+    if _is_want_of_memory(error):
         return (
             "out of memory: use smaller --layers, a smaller --batch_number or fewer rows",
             NnError.exit_code,
@@ -155,6 +156,13 @@ def _explain(error: BaseException) -> tuple[str, int]:
         kind = OutputError if error.errno in CANNOT_WRITE else NnError
         return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code
     return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug", 1
+
+
+def _is_want_of_memory(error: BaseException) -> bool:
+    """Return whether memory has ended, of which Python tells in several ways."""
+    if isinstance(error, SystemError):  # "error return without exception set"
+        return has_address_limit()
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _explain_import(error: ImportError) -> str:

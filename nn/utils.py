@@ -34,6 +34,7 @@ FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so lo
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
 NO_ROOM_TO_LOAD = "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
 M_ARENA_MAX = -8  # of glibc's malloc.h
+ROOM_FOR_MATRICES = 36 << 20  # bytes of addresses: the buffer of OpenBLAS, and a little
 LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
 LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
 
@@ -208,6 +209,17 @@ def check_room_to_load(size: int) -> None:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ).close()
     except OSError as error:
         raise NnError(NO_ROOM_TO_LOAD) from error
+
+
+@cache
+def make_room_for_matrices() -> None:
+    """Where addresses are limited, let NumPy's library of matrices take its buffer now. It takes one at the first
+    product or inverse, matplotlib's too, and ends the process if there is no room. Raises NnError."""
+    if has_address_limit():
+        check_room_to_load(ROOM_FOR_MATRICES)
+        import numpy as np
+
+        np.linalg.inv(np.eye(2))
 
 
 def atomic_write(path: str | os.PathLike, data: bytes) -> None:

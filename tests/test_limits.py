@@ -15,9 +15,15 @@ import pytest
 from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
 import nn.__main__
+import nn.cli
+import nn.commands.use
+from nn.study.plot import draw_picture
 from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
+
+
+NOT_OURS = ("internal error", "PLEASE READ", "SIGINT", "not built", "pip install", "codec")
 
 
 # ---------------------------------------------------------------- memory and threads
@@ -34,7 +40,7 @@ def end_with_limit(megabytes, *arguments):
     assert process.returncode in (0, 1)
     assert len(err.splitlines()) == process.returncode, err
     assert all(line.startswith("nn: ") for line in err.splitlines()), err
-    assert not any(word in err for word in ("internal error", "PLEASE READ", "SIGINT", "not built", "pip install")), err
+    assert not any(word in err for word in NOT_OURS), err
 
 
 @pytest.mark.parametrize("megabytes", [16, 60, 80, 100, 110, 120, 140, 160, 190, 240])
@@ -48,6 +54,41 @@ def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, me
     table = pytest.importorskip("pandas").read_csv("two.csv")
     getattr(table, f"to_{format}")("two.table")
     end_with_limit(megabytes, *ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2, "--quiet")
+
+
+@pytest.mark.parametrize("megabytes", [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205])
+def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, megabytes):
+    pytest.importorskip("matplotlib")
+    end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
+        SystemError("error return without exception set"),  # of Python itself, under a limit
+    ],
+)
+def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
+    def failing(flags):
+        raise error
+
+    monkeypatch.setattr(nn.cli, "has_address_limit", lambda: True)
+    monkeypatch.setattr(nn.commands.use, "load_network", failing)
+    result = run("--info", "--model", "m.bin")
+    assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
+
+
+def test_want_of_memory_of_a_picture_is_told_as_such(monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+
+    def failing(*_, **__):
+        raise OSError("codec configuration error when writing image file")  # Pillow's words
+
+    monkeypatch.setattr(figure.Figure, "savefig", failing)
+    with pytest.raises(MemoryError):
+        draw_picture("name", "caption", lambda axes: None)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +227,6 @@ def test_a_lock_is_for_one_file(folder):
 
 
 def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):
-    import nn.commands.use
-
     usual = nn.commands.use.load_network
 
     def warning(flags):

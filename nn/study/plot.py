@@ -5,12 +5,13 @@ Colours are those of Okabe and Ito, which the colour-blind tell apart; every lin
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..utils import OutputError, UsageError, atomic_write, os_reason
+from ..utils import OutputError, UsageError, atomic_write, make_room_for_matrices, os_reason
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
@@ -43,7 +44,8 @@ class Picture:
 
 
 def check_matplotlib() -> None:
-    """Raise UsageError with the remedy where matplotlib is missing."""
+    """Raise UsageError with the remedy where matplotlib is missing, NnError where there is no room for its matrices."""
+    make_room_for_matrices()
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
@@ -86,9 +88,21 @@ def draw_picture(
         draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
         _legend(figure)
         svg, png = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        figure.savefig(png, format="png", dpi=150)
+        with _want_of_memory():
+            figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+            figure.savefig(png, format="png", dpi=150)
     return Picture(name, caption, svg.getvalue(), png.getvalue())
+
+
+@contextlib.contextmanager
+def _want_of_memory() -> Iterator[None]:
+    """Raise MemoryError where Pillow, which writes to memory here, tells of its want as an OSError without a number."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise MemoryError from error
 
 
 def styles_of(names: Iterable[str]) -> dict[str, dict]:
