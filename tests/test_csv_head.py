@@ -120,8 +120,30 @@ def test_comments_above_a_table_are_none_of_its_rows(write):
     assert ds.columns == ["#a"] and ds.rows == 2
     with pytest.raises(DataError, match="row 5, column x"):
         load(write("# made\n\nx,y\n1,2.5\ninf,3.5\n3,0.5\n"))
+    with pytest.raises(DataError, match="the first 3 lines are blank or comments, which begin with #, expected rows"):
+        load(write("# a\n# b\n\n"))
+
+
+@pytest.mark.parametrize(
+    "lines, length", [(3, 60_000), (999, 200), (1000, 10), (1001, 10), (40_000, 10), (2_000, 2_000)]
+)
+def test_comments_above_a_table_may_be_many_and_long(write, lines, length):
+    table = "x,y\n1,2.5\n2,3.5\n3,0.5\n"
+    comments = ("# " + "c" * (length - 3) + "\n") * lines
+    assert load(write(comments + table)).columns == ["x"]
+    assert load(write(comments + "#" + table)).columns == ["#x"]
+    assert load(write("\ufeff" + comments + table)).rows == 3
+    with pytest.raises(DataError, match=f"row {lines + 3}, column x"):
+        load(write(comments + table.replace("2,", "inf,")))
+
+
+def test_a_file_of_comments_alone_is_not_called_empty(write):
+    with pytest.raises(DataError, match=r"the first \d+ lines are blank or comments, which begin with #"):
+        load(write("# and so on\n" * 5_000_000 + "x,y\n1,2\n3,4\n"))
+    with pytest.raises(DataError, match=r"the first \d+ bytes are blank lines, expected rows"):
+        load(write("\n" * 40_000_000 + "x,y\n1,2\n3,4\n"))
     with pytest.raises(DataError, match="the file is empty"):
-        load(write("# a\n# b\n"))
+        load(write("\n" * 10))
 
 
 @pytest.mark.parametrize("header", ["x,y,", ""])

@@ -27,10 +27,10 @@ _SEPARATORS = (",", ";", "\t", "|")
 _OTHER_SEPARATORS = (" ", ":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _HEAD_BYTES = 1 << 16  # read at first
 _HEAD_ROWS, _HEAD_FIELDS = 300, 30_000  # looked at, to tell a header
-_MOST_COMMENTS = 1000  # lines above a table
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _POINT_BYTES = 1 << 24  # looked at, to tell a decimal comma
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
+_NO_COMMENT = re.compile(rb"\n(?!#)")
 _UNLIKELY = math.log(0.01)
 _MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
 
@@ -68,9 +68,10 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    text = _without_comments(_first_text(path))
+    begins = _first_text(path)
+    text = _without_comments(begins)
     if not text.strip():
-        raise DataError(f"{path}: the file is empty, expected rows of numbers separated by commas")
+        raise _no_rows(path, begins)
     if b"\r" in text.strip() and b"\n" not in text.strip():
         raise DataError(f"{path}: lines end in CR alone, expected LF or CR LF; convert them: tr '\\r' '\\n' <FILE >NEW")
     separator = _separator(path, text, options)
@@ -92,18 +93,34 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     return head
 
 
+def _no_rows(path: str, text: bytes) -> DataError:
+    """Return the error for a file that begins with such a text, in which there is no row."""
+    found = "the file is empty" if len(text) <= LONGEST_LINE else f"the first {len(text)} bytes are blank lines"
+    if text.strip():
+        lines = text.count(b"\n") + (not text.endswith(b"\n"))
+        found = f"the first {lines} lines are blank or comments, which begin with #"
+    return DataError(f"{path}: {found}, expected rows of numbers separated by commas")
+
+
 def _without_comments(text: bytes) -> bytes:
     """Return the text with blank lines instead of the comments above it, which begin with #.
 
     The last of these lines is none if it has as many fields as the one below: `#name` may begin a header.
     """
-    lines = text.split(b"\n", _MOST_COMMENTS)
-    count = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), len(lines))
-    if 0 < count < len(lines):
-        last, below = lines[count - 1], lines[count]
-        marks = [separator.encode() for separator in _SEPARATORS]
-        count -= any(last.count(mark) == below.count(mark) > 0 for mark in marks)
-    return b"\n".join([*[b""] * count, *lines[count:]])
+    end = _end_of_comments(text)
+    last, below = text[text.rfind(b"\n", 0, max(0, end - 1)) + 1 : end], text[end:].partition(b"\n")[0]
+    marks = [separator.encode() for separator in _SEPARATORS]
+    if below and any(last.count(mark) == below.count(mark) > 0 for mark in marks):
+        end -= len(last)
+    return b"\n" * text.count(b"\n", 0, end) + text[end:]
+
+
+def _end_of_comments(text: bytes) -> int:
+    """Return where the lines end that a text begins with and that begin with #."""
+    if not text.startswith(b"#"):
+        return 0
+    found = _NO_COMMENT.search(text)
+    return found.end() if found else len(text)
 
 
 def _check_width(path: str, text: bytes, separator: str) -> None:
@@ -146,14 +163,15 @@ class _Row(NamedTuple):
 
 
 def _first_text(path: str) -> bytes:
-    """Return lines from the front, at least two that are not blank."""
+    """Return lines from the front, at least two that are neither blank nor comments above the table."""
     text = b""
     with Source(path) as source:
         while block := source.read(max(_HEAD_BYTES, len(text))):
             text += block
             if len(text) > LONGEST_LINE and text.find(b"\n", len(text) - LONGEST_LINE) < 0:
                 raise too_long(path)
-            filled = sum(1 for line in text.split(b"\n", 64)[:-1] if line.strip())
+            start = _end_of_comments(text.removeprefix(BYTE_ORDER_MARK))
+            filled = sum(1 for line in text[start:].split(b"\n", 64)[:-1] if line.strip())
             if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
                 return text[: text.rfind(b"\n") + 1].removeprefix(BYTE_ORDER_MARK)
     return text.removeprefix(BYTE_ORDER_MARK)
