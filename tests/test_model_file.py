@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.command_line import run
 from support.effort import examples
 
 from nn.files import model_file, tensor_file, text_model
@@ -471,3 +472,21 @@ def test_every_cut_of_a_text_is_refused(text):
 )
 def test_a_text_that_is_not_as_it_says_is_refused_by_line(tmp_path, content, words):
     assert words in text_refused(tmp_path / "x.m", content)
+
+
+@pytest.mark.parametrize("name, flags", [("m.bin", ()), ("m.m", ()), ("c.ck", ("--resume", "c.ck"))])
+def test_a_file_of_a_terabyte_that_is_no_model_is_told_as_that(two, name, flags):
+    with open(name, "wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    use = ["--train", "--model", "new.bin", *flags] if flags else ["--test", "--model", name]
+    result = run(*use, "--dataset", "two.csv")
+    assert result.code == 65 and result.err.startswith(f"nn: {name}: not a ") and "expected a" in result.err
+
+
+@pytest.mark.parametrize("name, beginning", [("m.bin", b"\0\0\0\1\0\0\0\0{"), ("m.m", b"3\n2 3 1\n")])
+def test_a_model_of_a_terabyte_does_not_fit_in_memory(two, name, beginning):
+    with open(name, "wb") as file:
+        file.write(beginning)
+        file.truncate(1 << 40)
+    result = run("--test", "--model", name, "--dataset", "two.csv")
+    assert result.code == 1 and result.err.startswith(f"nn: {name}: a model file of 1048576 MiB, but only ")

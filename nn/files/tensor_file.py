@@ -7,6 +7,7 @@ it claims is believed before the bytes are there, and any changed bit is noticed
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, OutputError, atomic_file, os_reason
+from ..utils import DataError, InputNotFound, NnError, OutputError, atomic_file, memory_left, os_reason
 
 _NO_DIGEST = "0" * 64
+_SAFETENSORS = re.compile(rb".{8}\{", re.DOTALL)  # the header's length, and JSON
 _TYPES = ("float16", "uint32", "float32", "float64", "int64")  # of arrays that are written, in the order of safetensors
 
 
@@ -31,6 +33,7 @@ class TensorFile:
     expected: str  # what a file should have been
     remedy: str  # what to do about a damaged one
     missing: str  # what to do where there is none
+    beginning: re.Pattern[bytes] = _SAFETENSORS  # of every such file
 
     def save(self, path: str | os.PathLike, tensors: dict[str, np.ndarray], facts: dict) -> None:
         """Write a file, replacing `path` only once it is complete; `sha256` is added to the facts here.
@@ -58,12 +61,15 @@ class TensorFile:
         return [header[:at], digest.hexdigest().encode(), header[at + 64 :], *arrays]
 
     def read(self, path: str | os.PathLike) -> bytes:
-        """Return a file's bytes, unchecked. Raises InputNotFound, and DataError for an empty file or a folder."""
+        """Return a file's bytes, unchecked. Raises InputNotFound, DataError for an empty file, a folder or one that
+        begins like no such file, and NnError where there is no memory for it."""
         try:
             with open(path, "rb") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):  # a device such as /dev/zero has no end
                     raise DataError(f"{path}: not a file, expected {self.expected}")
+                if stat.S_ISREG(mode):
+                    self._check_size(path, file)
                 data = file.read()
         except FileNotFoundError as error:
             raise InputNotFound(f"{path}: no such {self.noun}; {self.missing}") from error
@@ -74,6 +80,21 @@ class TensorFile:
         if not data:
             raise DataError(f"{path}: the {self.noun} is empty; {self.remedy}")
         return data
+
+    def _check_size(self, path, file: io.BufferedReader) -> None:
+        """Raise NnError for a file that the memory cannot hold, and DataError if it would be for nothing."""
+        size, left = os.fstat(file.fileno()).st_size, memory_left()
+        begins = file.peek(16)
+        if begins and not self.beginning.match(begins):
+            raise self._foreign(path)
+        if left is not None and size > left:
+            raise NnError(
+                f"{path}: a {self.noun} of {size >> 20} MiB, but only {left >> 20} MiB of memory are left; "
+                "use a machine with more"
+            )
+
+    def _foreign(self, path) -> DataError:
+        return DataError(f"{path}: not a {self.noun} of nn; expected {self.expected}")
 
     def damaged(self, path, reason: str) -> DataError:
         """Return the error for a damaged file."""
@@ -97,7 +118,7 @@ class TensorFile:
         """Return the header: 8 bytes of length (little endian), then that many bytes of JSON."""
         length = int.from_bytes(data[:8], "little")
         if len(data) < 8 or data[8:9] != b"{":
-            raise DataError(f"{path}: not a {self.noun} of nn; expected {self.expected}")
+            raise self._foreign(path)
         if length > len(data) - 8:
             raise DataError(
                 f"{path}: cut or damaged {self.noun}: its header should have {length} bytes, but "

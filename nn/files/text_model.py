@@ -17,7 +17,14 @@ from .tensor_file import TensorFile, shortened
 
 TEXT_SUFFIX = ".m"
 RETRAIN = "copy it again or train again"
-_FILE = TensorFile("nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`")
+_FILE = TensorFile(
+    "nn",
+    "model file",
+    "a model that `nn --train` wrote, with the number of its layers in line 1",
+    RETRAIN,
+    "write one with `nn --train`",
+    beginning=re.compile(rb"[^\0]"),
+)
 
 
 def is_text(path: str | os.PathLike) -> bool:
