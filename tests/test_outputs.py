@@ -217,3 +217,12 @@ def test_no_page_replaces_the_results_that_it_shows(folder):
 def test_a_folder_within_thousands_is_one_line(two):
     result = run(*TRAIN, "--model", "m.bin", "--logdir", "a/" * 2500)
     assert result.code == 73 and result.err.endswith("cannot write: too many folders one in another\n")
+
+
+@pytest.mark.parametrize("flag", ["--history", "--trace", "--checkpoint", "--dataset", "--config"])
+def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
+    text = two.read_bytes() if flag == "--dataset" else b"{}"
+    (two.parent / "m.bin.part").write_bytes(text)
+    result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
+    assert result.code == 2 and "m.bin.part" in result.err and "; choose another" in result.err
+    assert sorted(os.listdir()) == ["m.bin.part", "two.csv"] and (two.parent / "m.bin.part").read_bytes() == text

@@ -150,6 +150,20 @@ def _check_written(flags) -> None:
         other = written.setdefault(os.path.realpath(path), name)
         if other != name:
             raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
+    _check_part(flags, written)
+
+
+def _check_part(flags, written: dict[str, str]) -> None:
+    """Raise UsageError if the unfinished network of a training that is stopped would replace another file of it."""
+    if flags.model is None:
+        return
+    part = _part_of(flags.model)
+    if name := written.get(os.path.realpath(part)):
+        raise UsageError(
+            f"--{name} {getattr(flags, name)}: --train writes a network there that a signal stops; choose another file"
+        )
+    for read in filter(None, (flags.dataset, _validation_file(flags), flags.config)):
+        check_apart(read, part)
 
 
 def _validation_file(flags) -> str | None:
