@@ -484,15 +484,16 @@ def _cgroup_quota() -> int | None:
 def available_memory() -> int | None:
     """Return the free memory in bytes, None where the system does not say.
 
-    The smaller of what the system has free and the control group's limit; the group's use counts caches too, which
-    the system would give up.
+    The smallest of what the system has free, the limits of the control groups, and the addresses that the process may
+    still take; a group's use counts caches too, which the system would give up.
     """
-    return min([*_free_memory(), *_group_memory()], default=None)
+    return min([*_free_memory(), *_group_memory(), *_free_addresses()], default=None)
 
 
 def memory_left() -> int | None:
     """Return the bytes that this process may still take, None where the system does not say."""
-    return min([*_free_memory(), *(max(0, limit - resident_bytes()) for limit in _group_memory())], default=None)
+    of_groups = (max(0, limit - resident_bytes()) for limit in _group_memory())
+    return min([*_free_memory(), *of_groups, *_free_addresses()], default=None)
 
 
 def _free_memory() -> list[int]:
@@ -504,21 +505,48 @@ def _free_memory() -> list[int]:
         return []
 
 
+def _free_addresses() -> list[int]:
+    """Return the bytes of addresses that a limit (ulimit -v) leaves the process, where there is one."""
+    if not has_address_limit():
+        return []
+    return [max(0, resource.getrlimit(resource.RLIMIT_AS)[0] - _process_bytes(0))]
+
+
 def _group_memory() -> list[int]:
-    """Return the limits of the control group, where there are some."""
+    """Return the limits of the control group of this process and of those above it, where there are some."""
     limits = []
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+    for file in _group_files():
         try:
-            limits.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
+            limits.append(int(file.read_text()))
         except (OSError, ValueError):  # "max": no limit
             continue
     return limits
 
 
+def _group_files(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
+    """Return the files that may hold limits of memory, of version 2 and of version 1 of control groups. In a container
+    the root is the container's own group."""
+    try:
+        known = [line.split(":", 2) for line in groups.read_text().splitlines()]  # number, controllers, path
+    except (OSError, ValueError):
+        known = []
+    files = []
+    for controller, folder, name in (("", root, "memory.max"), ("memory", root / "memory", "memory.limit_in_bytes")):
+        paths = [path.lstrip("/") for _, controllers, path in known if controller in controllers.split(",")]
+        for own in map(folder.joinpath, paths or [""]):
+            files += [group / name for group in (own, *own.parents) if group.is_relative_to(folder)]
+    return files
+
+
 def resident_bytes() -> int:
     """Return the memory that the process has now; 0 where the system does not say."""
+    return _process_bytes(1)
+
+
+def _process_bytes(field: int) -> int:
+    """Return a field of what the system tells of the process's memory: 0, its addresses; 1, what is resident."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
 

@@ -3,6 +3,7 @@
 import builtins
 import errno
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import nn.__main__
 import nn.cli
 import nn.commands.use
 from nn.study.plot import draw_picture
-from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
+from nn.utils import LONGEST_LINE, OutputError, _group_files, check_threads, sole_writer
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
 
@@ -89,6 +90,50 @@ def test_want_of_memory_of_a_picture_is_told_as_such(monkeypatch):
     monkeypatch.setattr(figure.Figure, "savefig", failing)
     with pytest.raises(MemoryError):
         draw_picture("name", "caption", lambda axes: None)
+
+
+NETWORKS = ["--train", "--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]
+
+
+def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(two):
+    """4 MB a vector, 4 vectors a network."""
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    process = start(*NETWORKS, "--model", "m.bin", "--networks", 200, preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and err.startswith("nn: --networks 200: 200 networks need 3.2 GB, but only"), err
+    assert 1 < int(re.search(r"--networks (\d+) fits", err)[1]) < 60
+
+
+def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
+    code = "from nn.utils import available_memory, memory_left; print(available_memory(), memory_left())"
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    told = subprocess.run([sys.executable, "-c", code], env=environment(), preexec_fn=limited, capture_output=True)
+    assert all(0 < int(size) < 1 << 30 for size in told.stdout.split()) and len(told.stdout.split()) == 2
+
+
+@pytest.mark.parametrize(
+    "own, files",
+    [
+        ("0::/jobs/7", {"jobs/7/memory.max": 700, "jobs/memory.max": "max", "memory.max": 900}),
+        ("9:name=systemd:/\n4:cpu,memory:/jobs/7", {"memory/jobs/7/memory.limit_in_bytes": 700}),
+        ("4:memory:/not/seen/here", {"memory/memory.limit_in_bytes": 700}),
+        (None, {"memory.max": 700}),
+    ],
+)
+def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, files):
+    for name, limit in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{limit}\n")
+    if own:
+        (tmp_path / "groups").write_text(own + "\n")
+    found = [path for path in _group_files(tmp_path / "groups", tmp_path) if path.exists()]
+    assert {str(path.relative_to(tmp_path)) for path in found} == set(files)
 
 
 @pytest.mark.parametrize(
