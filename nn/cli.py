@@ -34,6 +34,7 @@ from .utils import (
     UsageError,
     check_room_to_load,
     has_address_limit,
+    interruption,
     is_for_want_of_memory,
     spare_addresses,
 )
@@ -73,7 +74,7 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
             traceback.print_exc()
-        line, code = _explain(error)
+        line, code = _explain(interruption(error) or error)
         return code, line
 
 
@@ -126,7 +127,12 @@ def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
 
 
 def _mend_streams() -> None:
-    """Make sure that stdout and stderr exist and can print any character."""
+    """Make sure that stdout and stderr exist and can print any character, and that no file gets their numbers."""
+    for number in range(3):  # what a C library says on 2 would stand in a file that is opened as 2
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, as in `nn ... 2>&-`

@@ -95,6 +95,13 @@ class Interrupted(BaseException):
         self.exit_code = 128 + signum
 
 
+def interruption(error: BaseException) -> BaseException | None:
+    """Return what a signal has raised, None for another error. Before Python 3.12 a RuntimeError hides what is raised
+    while a class names its attributes."""
+    found = error.__cause__ if isinstance(error, RuntimeError) else error
+    return found if isinstance(found, (Interrupted, KeyboardInterrupt)) else None
+
+
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
     """Let signals wait until the block ends: what a handler raises while C++ makes its classes may end the process, and
@@ -259,8 +266,13 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 def _prefix_beside(target: Path) -> str:
     """Return how the names of a file's temporary files begin."""
-    kept = os.fsencode(target.name)[:LONGEST_KEPT_NAME].decode(errors="ignore")
-    return f".{kept}."
+    return f".{cut_name(target.name)}."
+
+
+def cut_name(name: str) -> str:
+    """Return the beginning of a file's name, to which the system lets some bytes be added."""
+    kept = os.fsencode(name)[:LONGEST_KEPT_NAME].decode(sys.getfilesystemencoding(), "ignore")
+    return kept if len(os.fsencode(name)) > LONGEST_KEPT_NAME else name
 
 
 def _check_replaceable(path: str | os.PathLike) -> None:

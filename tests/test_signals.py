@@ -22,6 +22,7 @@ from support.effort import EFFORT
 
 import nn
 import nn.commands.use
+import nn.ds
 import nn.utils
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
@@ -227,6 +228,27 @@ def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum
     done = subprocess.run(command, cwd=prepared, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.stderr.startswith(f"nn: stopped by {signum.name}: training had not begun")
     assert done.returncode == 143
+
+
+@pytest.mark.parametrize("mode, told", [("train", ": training had not begun"), ("info", "")])
+def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(prepared, monkeypatch, mode, told):
+    """Before Python 3.12 a RuntimeError hides what is raised there, as in a dataclass that is imported."""
+
+    class Named:
+        def __set_name__(self, *_):
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(0.001)
+
+    def interrupted(*_, **__):
+        type("Made", (), {"named": Named()})
+        raise AssertionError("the signal was lost")
+
+    monkeypatch.setattr(nn.ds, "load", interrupted)
+    monkeypatch.setattr(nn.Network, "load", interrupted)
+    flags = ["--dataset", "two.csv", "--model", "new.bin"] if mode == "train" else ["--model", "old.bin"]
+    result = run(f"--{mode}", *flags)
+    assert result.code == 143 and result.err.startswith(f"nn: stopped by SIGTERM{told}")
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("module, call", [(nn.utils.fcntl, "flock"), (os, "unlink")], ids=["taken", "given back"])

@@ -17,7 +17,6 @@ from ..terminal import console, tables
 from ..terminal.flags import given_values, keywords
 from ..terminal.progress import make_progress
 from ..utils import (
-    LONGEST_KEPT_NAME,
     DataError,
     Interrupted,
     NnError,
@@ -27,6 +26,8 @@ from ..utils import (
     StopRequest,
     UsageError,
     check_writable,
+    cut_name,
+    interruption,
     is_stream,
     release_locks,
     sole_writer,
@@ -49,8 +50,8 @@ def train_command(flags) -> None:
             if cluster.current().rank == 0 and flags.model is not None:
                 net.export(flags.model)
                 result["model"] = flags.model
-    except (KeyboardInterrupt, Interrupted):
-        if stop.signum is None:
+    except (KeyboardInterrupt, Interrupted, RuntimeError) as error:
+        if stop.signum is None or interruption(error) is None:
             raise
         raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
     with _kept_in(lost):
@@ -304,7 +305,7 @@ def _keep_part(net, model: str) -> str:
 def _part_of(model: str) -> str:
     """Return the name of an unfinished network's file, cut where the system would not take one so long."""
     folder, name = os.path.split(model)
-    return os.path.join(folder, os.fsencode(name)[:LONGEST_KEPT_NAME].decode(errors="ignore") + ".part")
+    return os.path.join(folder, cut_name(name) + ".part")
 
 
 def _best_so_far(stopped: Stopped, tried: int) -> NnError:
