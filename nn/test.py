@@ -41,6 +41,7 @@ from .core.metrics import (
     row_log_losses,
     total,
 )
+from .data.dataset import name_of
 from .data.frame_table import open_frame
 from .data.model_data import load_for
 from .data.stream import StreamedDataset
@@ -87,7 +88,7 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
             raise UsageError("--intervals needs all rows in memory; leave out --memory and --window")
         return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
-        raise DataError(f"{_name(ds)}: found no rows to test, expected at least one")
+        raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
     return figures_of(net, ds, net.predict(ds.x), threshold=threshold, intervals=intervals)
 
 
@@ -297,7 +298,7 @@ def _truth(net, ds) -> np.ndarray:
     """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression."""
     if (net.task == "regression") != (ds.task == "regression"):
         raise UsageError(
-            f"{_name(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
+            f"{name_of(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
             f" load them with task={net.task!r}"
         )
     if net.task == "regression":
@@ -315,7 +316,7 @@ def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
     unknown = np.flatnonzero(truth < 0)
     if unknown.size:
         found = ds.classes[ds.y[unknown[0]]]
-        raise DataError(f"{_name(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}")
+        raise DataError(f"{name_of(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}")
     return truth
 
 
@@ -324,7 +325,7 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
     if net.task == "regression":
         if truth.shape[1] != outputs:
             raise DataError(
-                f"{_name(ds)}: found {truth.shape[1]} target columns, expected {outputs},"
+                f"{name_of(ds)}: found {truth.shape[1]} target columns, expected {outputs},"
                 " one for each output of the network"
             )
         return
@@ -336,7 +337,7 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
     unknown = truth[(truth < 0) | (truth >= classes)]
     if unknown.size:
         raise DataError(
-            f"{_name(ds)}: found class number {unknown[0]}, expected 0 to {classes - 1}:"
+            f"{name_of(ds)}: found class number {unknown[0]}, expected 0 to {classes - 1}:"
             " the network has no output for more"
         )
 
@@ -345,13 +346,9 @@ def _check_finite(ds, scores: np.ndarray) -> None:
     bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
     if bad:
         raise NnError(
-            f"{_name(ds)}: the network's output is not finite for {bad} of {len(scores)} rows:"
+            f"{name_of(ds)}: the network's output is not finite for {bad} of {len(scores)} rows:"
             " train it again with a smaller learning rate or with scaling"
         )
-
-
-def _name(ds) -> str:
-    return str(ds.path or "data set")
 
 
 # -------------------------------------------------------------------------------- warnings

@@ -376,6 +376,7 @@ class Columns:
             "columns": self.names(self.features),
             "targets": self.names(self.targets),
             "path": self.path,
+            "given": self.files.path,
             "places": tuple(self.features),
             "left_out": {self._plain_name(column): why for column, why in self.left_out},
             "left_out_places": tuple(column for column in range(self.files.columns) if column not in kept),

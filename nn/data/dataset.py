@@ -108,6 +108,7 @@ class Dataset:
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
+    path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap. ids: of the --id column, the text of each row.
     """
@@ -134,6 +135,7 @@ class Dataset:
     kept_choices: dict[str, str] = field(default_factory=dict)  # see ColumnChoices.kept
     unlabelled: int = 0
     ids: list[str] | None = None
+    given: str | None = None
 
     def __post_init__(self):
         self._take_arrays()
@@ -222,7 +224,7 @@ class Dataset:
 def _check_one_each(ds: Dataset, name: str) -> None:
     values = getattr(ds, name)
     if values.shape != (ds.rows,):
-        raise DataError(f"{ds.path or 'the data'}: {values.size} {name} for {ds.rows} rows, expected one for each")
+        raise DataError(f"{name_of(ds)}: {values.size} {name} for {ds.rows} rows, expected one for each")
 
 
 def _numbers_each(ds: Dataset, name: str, holds: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -233,10 +235,14 @@ def _numbers_each(ds: Dataset, name: str, holds: Callable[[np.ndarray], np.ndarr
     if bad.size:
         expected = "a finite number" + (", 0 or above" if name == "weights" else "; remove the row")
         raise DataError(
-            f"{ds.path or 'the data'}: --{name.removesuffix('s')}: row {bad[0]}: found {values[bad[0]]:g}, "
-            f"expected {expected}"
+            f"{name_of(ds)}: --{name.removesuffix('s')}: row {bad[0]}: found {values[bad[0]]:g}, expected {expected}"
         )
     return values
+
+
+def name_of(ds) -> str:
+    """Return how messages call a data set (Dataset, StreamedDataset): by the path that was given."""
+    return str(ds.given or ds.path or "the data")
 
 
 def outputs_needed(task: str, classes: list[str] | None, targets: int) -> int:
@@ -255,6 +261,6 @@ def check_trainable(ds: Dataset) -> None:
     if len(present) == 1:
         column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
         raise DataError(
-            f"{ds.path or 'the data'}{column}: only class {present[0]} ({ds.rows} rows), expected at "
+            f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), expected at "
             f"least two classes to train on; add rows of another class or choose the target with --target"
         )

@@ -117,7 +117,8 @@ def _load_arrays(known: Format, path: str, schema: Schema, labelled: bool, strea
         raise UsageError(f"{path}: --memory and --window are for {' and '.join(tables)} tables; leave them out")
     found = known.arrays(path, schema.dtype, labelled)
     x = _shaped(path, found.x, schema)
-    return dataset_of(x, found.targets, schema, now=found.now, path=absolute(path), sha256=found.sha256)
+    facts = {"path": absolute(path), "given": path, "sha256": found.sha256}
+    return dataset_of(x, found.targets, schema, now=found.now, **facts)
 
 
 def _shaped(path: str, x, schema: Schema):

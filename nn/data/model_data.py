@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, UsageError, log
 from . import loading
-from .dataset import Dataset, Schema
+from .dataset import Dataset, Schema, name_of
 from .memory import PREDICTED_ROWS, block_rows, check_memory, program_bytes, whole_bytes
 from .source import are_there
 from .splits import split_holdout
@@ -180,7 +180,7 @@ def _check_any_held_out(net, model, whole: bool) -> None:
 def _check_same(net, ds: Dataset | StreamedDataset, model, force: bool) -> None:
     if ds.sha256 == net.dataset["sha256"]:
         return
-    changed = f"{ds.path} has changed since {model} was trained on it"
+    changed = f"{name_of(ds)} has changed since {model} was trained on it"
     if not force:
         raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
     log.warning("%s; used anyway because of --force", changed)

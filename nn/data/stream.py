@@ -251,7 +251,8 @@ class StreamedDataset:
     def _set_facts(self, columns: Columns) -> None:
         """Set the facts known before any row is read, under Dataset's names; weights: the column of weights."""
         facts = columns.dataset_facts()
-        self.columns, self.targets, self.path = facts["columns"], facts["targets"], facts["path"]
+        self.columns, self.targets = facts["columns"], facts["targets"]
+        self.path, self.given = facts["path"], facts["given"]
         self.places, self.categories, self.decimals = facts["places"], facts["categories"], facts["decimals"]
         self.left_out, self.left_out_places = facts["left_out"], facts["left_out_places"]
         self.kept_choices, self.target = facts["kept_choices"], columns.schema.target

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends.engine import Engine
 from ..cluster import RankGroup
+from ..data.dataset import name_of
 from ..data.encoding import Encoding, TableStatistics
 from ..data.memory import window_rows
 from ..data.model_data import load_for
@@ -294,7 +295,7 @@ def refuse_gaps(ds: Dataset | StreamedDataset) -> None:
         if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isnan(values).any():
             row, column = np.argwhere(np.isnan(values.reshape(len(values), -1)))[0].tolist()
             raise DataError(
-                f"{ds.path or 'the data'}, row {row}, column {column} of {name}: found nan, expected a number; "
+                f"{name_of(ds)}, row {row}, column {column} of {name}: found nan, expected a number; "
                 "nn.load(x, y=y) reads arrays and data frames with gaps"
             )
 
@@ -380,7 +381,7 @@ def within_range(scaling: Scaling, y: Moments | StreamedMoments) -> Scaling:
 
 def check_fit(net: Network, ds: Dataset | StreamedDataset, only_rows: bool = False) -> None:
     """Raise DataError or UsageError if this network cannot learn from this data set; only_rows: be judged by it."""
-    where = ds.path or "the data"
+    where = name_of(ds)
     if net.task != ds.task:
         raise UsageError(f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers")
     if net.reference and getattr(ds, "weights", None) is not None:
