@@ -1,6 +1,7 @@
 """Where results are written: files, links, devices and pipes; what is in the way of it is said before the work."""
 
 import contextlib
+import importlib.util
 import os
 import sqlite3
 import stat
@@ -8,10 +9,12 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
-from support.command_line import ONE, environment, run, succeed
+from support.command_line import ONE, environment, run, start, succeed, write_two_classes
 
 import nn
+from nn.commands.train import _part_of
 from nn.utils import OutputError, SideFileError, atomic_write, check_writable
 from nn.watch.callbacks import CsvHistory
 
@@ -226,3 +229,65 @@ def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
     assert result.code == 2 and "m.bin.part" in result.err and "; choose another" in result.err
     assert sorted(os.listdir()) == ["m.bin.part", "two.csv"] and (two.parent / "m.bin.part").read_bytes() == text
+
+
+# ---------------------------------------------------------------- odd surroundings
+
+
+def test_no_file_gets_the_number_of_a_stream_that_is_closed():
+    """A C library writes what it has to say to 2, whatever that is."""
+    script = "import os; os.closerange(0, 3); import nn.cli; nn.cli._mend_streams(); os._exit(os.open('/dev/null', 0))"
+    done = subprocess.run([sys.executable, "-c", script], env=environment())
+    assert done.returncode > 2
+
+
+def test_files_whose_names_are_no_characters_are_read_and_written(folder):
+    two = write_two_classes(folder / "o\udcff.csv")
+    plan = '{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1, "batches": 2}'
+    (folder / "o\udcff.json").write_text(plan)
+    (folder / "two.csv").write_bytes(two.read_bytes())
+    several = ["--train", "--networks", 2, "--vary", "epochs=1|2", "--dataset", "o\udcff.csv", "--trials", "o\udcff.t"]
+    for _ in range(2):
+        succeed(*several, "--model", "o\udcff.bin", "--history", "o\udcff.h", "-q")
+    assert len((folder / "o\udcff.t").read_text().splitlines()) == 3  # a line is not added again
+    assert _part_of("a/o\udcff.bin") == "a/o\udcff.bin.part"
+    page = importlib.util.find_spec("matplotlib") is not None
+    succeed("--sweep", "o\udcff.json", "-o", "o\udcff.r", *(["--report", "s\udcff.html"] * page), "-q", "--index", 0)
+    if page:
+        succeed("--test", "--model", "o\udcff.bin", "--report", "o\udcff.html", "-q")
+        succeed("--plot", "o\udcff.t", "-o", "o\udcff.d", "-q")
+        assert b"o\\udcff.bin" in (folder / "o\udcff.html").read_bytes()
+
+
+def test_names_are_kept_where_the_locale_knows_ascii_alone(folder):
+    write_two_classes(folder / "é.csv")
+    plain = environment(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    use = ["--dataset", "é.csv", "--model", "é.bin"]
+    for command in ([*ONE, *use, "--epochs", 1, "--history", "é.h"], ["--test", *use]):
+        done = start(*command, "-q", env=plain)
+        assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+    assert sorted(os.listdir()) == ["é.bin", "é.csv", "é.h"]
+
+
+def test_pictures_without_a_home_are_no_matter_for_warnings(trained):
+    """matplotlib would keep its cache there."""
+    pytest.importorskip("matplotlib")
+    done = start("--plot", "m.bin", "-o", "pictures", env=environment(HOME=os.path.abspath("two.csv"), MPLCONFIGDIR=""))
+    assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+
+
+# ---------------------------------------------------------------- the names of files in messages
+
+
+@pytest.mark.parametrize("format", ["csv", "npz"])
+@pytest.mark.parametrize("flags", [(), ("--memory", "200M"), ("--layers", "9,3,1")])
+def test_a_message_calls_a_file_as_it_was_given(folder, format, flags):
+    os.mkdir("sub")
+    if format == "csv":
+        (folder / "sub" / "one.csv").write_text("a,b,y\n" + "1,2,0\n3,1,0\n" * 20)
+    else:
+        np.savez("sub/one.npz", x=np.ones((40, 2)), y=np.zeros(40, int))
+    for path in (f"sub/one.{format}", f"./sub/../sub/one.{format}", str(folder / "sub" / f"one.{format}")):
+        result = run(*ONE, "--dataset", path, "--model", "m.bin", *flags, "-q", "--task", "binary")
+        assert result.code in (2, 65) and path in result.err
+        assert path.startswith("/") or str(folder) not in result.err

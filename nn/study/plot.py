@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,9 @@ class Picture:
 def check_matplotlib() -> None:
     """Raise UsageError with the remedy where matplotlib is missing, NnError where there is no room for its matrices."""
     make_room_for_matrices()
+    log = logging.getLogger("matplotlib")
+    if not log.level:  # else somebody has asked for its words, as on a folder for its cache
+        log.setLevel(logging.ERROR)
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:

@@ -163,7 +163,7 @@ def _trial_field(value: str | float) -> str:
 
 def write(path: str, page: str) -> None:
     """Write a page. Raises OutputError."""
-    atomic_write(path, page.encode())
+    atomic_write(path, page.encode(errors="backslashreplace"))  # a file's name may hold what is no character
 
 
 # ---------------------------------------------------------------- the answer in words

@@ -169,7 +169,7 @@ def append_lines(path: str, columns: Sequence[str], rows: Sequence[dict], once: 
 def _line(fields: Sequence[str]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue().encode()
+    return text.getvalue().encode(errors="backslashreplace")  # a file's name may hold what is no character
 
 
 def _lock(file) -> None:

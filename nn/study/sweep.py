@@ -66,7 +66,9 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
         results,
         "--quiet",
     ]
-    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, errors="replace"
+    )
     if ended.returncode == 0:
         return
     if ended.returncode in STOPPED:  # from outside, and the sweep with it
