@@ -241,8 +241,8 @@ def _numbers_each(ds: Dataset, name: str, holds: Callable[[np.ndarray], np.ndarr
 
 
 def name_of(ds) -> str:
-    """Return how messages call a data set (Dataset, StreamedDataset): by the path that was given."""
-    return str(ds.given or ds.path or "the data")
+    """Return how messages call a data set, a Dataset or what is like one: by the path that was given."""
+    return str(getattr(ds, "given", None) or ds.path or "the data")
 
 
 def outputs_needed(task: str, classes: list[str] | None, targets: int) -> int:
