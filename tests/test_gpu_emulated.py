@@ -8,6 +8,7 @@ from support.emulated_gpu import can_emulate, emulated_gpu
 from support.networks import StopsAfter, fill, network
 
 import nn
+from nn import backends
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda import small
@@ -17,10 +18,11 @@ from nn.backends.cuda.program import Program
 from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
+from nn.data import memory as budget
 from nn.data import stream
 from nn.layers import InputColumn
 from nn.nn_aux import moment_names
-from nn.utils import NnError, UsageError
+from nn.utils import NnError
 
 pytestmark = pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux, which the emulation is for")
 
@@ -362,8 +364,23 @@ def test_several_gpus_read_windows_of_rows_for_their_own_networks(flags, gpu, wr
     assert [member.gpus for member in net.members] == [(0,), (2,), (0,)]
 
 
-def test_windows_that_several_gpus_read_are_beyond_a_limit_of_the_memory(gpu, write):
-    gpu.cuda.runtime.getDeviceCount = lambda: 2
-    ds = nn.load(write_two_classes(write("", "two.csv"), 3000), memory=4 << 30, window=640, holdout=0.2)
-    with pytest.raises(UsageError, match="--networks 2: each of 2 GPUs .*; give --window N in its place, or name one"):
-        nn.train(nn.Network("2,9,1", "binary", backend="cuda", gpus=2), ds, epochs=1, networks=2)
+def test_a_limit_of_the_memory_is_for_the_windows_of_all_gpus(gpu, write, tmp_path, monkeypatch):
+    """The more read, the smaller are their windows; the model is that of the window that is told."""
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 12)
+    monkeypatch.setattr(budget, "READING_BYTES", 0)
+    gpu.cuda.runtime.getDeviceCount = lambda: 3
+    path, windows = write_two_classes(write("", "two.csv"), 120), []
+
+    def trained(gpus, networks=3, **limits):
+        net = nn.Network("2,9,1", "binary", backend="cuda", gpus=gpus)
+        nn.train(net, nn.load(path, **limits), epochs=2, batch_number=16, networks=networks)
+        net.export(tmp_path / "m.bin")
+        return net.config["window"], (tmp_path / "m.bin").read_bytes()
+
+    memory = backends.TRAITS["cuda"].base_bytes + 17_500
+    for gpus in ((), (0, 2), (0, 1, 2)):
+        window, model = trained(gpus, memory=memory)
+        windows.append(window)
+        assert trained((), window=window)[1] == model
+    assert windows[0] > windows[1] > windows[2] >= 16
+    assert trained((0, 1, 2), networks=2, memory=memory)[0] >= windows[1]

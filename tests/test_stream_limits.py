@@ -154,6 +154,32 @@ def test_memory_stays_within_the_limit(large, name, least):
         assert peak_bytes("--test", "--model", model, "--dataset", data, "--memory", "200M") <= 200 << 20
 
 
+@pytest.fixture
+def several(tmp_path):
+    """A training of 6 networks with 0.8 million parameters each."""
+    rows = np.random.default_rng(0).normal(size=(20_000, 31))
+    rows[:, 30] = rows[:, 0] > 0
+    np.save(tmp_path / "t.npy", rows)
+    given = ["--train", "--dataset", tmp_path / "t.npy", "--model", tmp_path / "m.bin", "--layers", "30,900,900,1"]
+    return [*given, "--batch_number", 500, "--networks", 6, "--epochs", 1, "--validation", 0.2, "--refit"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell a process's peak")
+@pytest.mark.parametrize("limit, fits", [(600, True), (300, False)])
+def test_several_networks_stay_within_the_limit(several, tmp_path, limit, fits):
+    """Their parameters, moments and best states, and the copies of them that a checkpoint has."""
+    assert peak_bytes(*several, "--memory", f"{limit}M", "--checkpoint", tmp_path / "c.ck") <= limit << 20
+    assert (nn.Network.load(tmp_path / "m.bin").config["window"] is None) == fits
+
+
+def test_too_many_networks_for_the_limit_are_refused_with_those_that_fit(several):
+    err = alone(*several, "--memory", "220M", code=2)
+    fit = int(re.search("too little for 6 networks and batches of 500 .*; --networks ([2-5]) fits, or give", err)[1])
+    alone(*several, "--networks", fit, "--memory", "220M")
+    alone(*several, "--networks", fit + 1, "--memory", "220M", code=2)
+    assert "any of 6 networks; at least" in alone(*several, "--memory", "20M", code=2)
+
+
 def test_too_little_memory_is_refused_with_what_is_enough(folder):
     given = ["--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS]
     for more in ([], ["--window", "9000"]):

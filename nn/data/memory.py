@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..utils import NnError, UsageError, available_memory, resident_bytes
@@ -12,31 +16,74 @@ PREDICTED_ROWS = 64  # that a forward pass takes at a time
 # machine, so that a limit stands for the same windows everywhere.
 READING_BYTES = 24 << 20
 SPARE_BYTES = 24 << 20  # of base_bytes and READING_BYTES: no run here has used it
+COPIES = 12  # of the parameters: themselves, gradients, moments, those of the best epoch, what is written
 
 
-def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1) -> int | None:
+@dataclass(frozen=True)
+class Room:
+    """The bytes that the networks of a training take beside their rows, by sizes alone.
+
+    trained: of each while it is trained. waiting: of each while others are, before it and after it. at_once: those that
+    are trained on windows of rows at the same time, each on its own. readers: that read all rows in ways of their own.
+    """
+
+    trained: Sequence[int]
+    waiting: Sequence[int] = (0,)
+    at_once: int = 1
+    readers: int = 1
+
+    def of_all(self) -> int:
+        """Return the bytes where all networks are trained at the same time, on rows that are all in memory."""
+        return sum(self.trained) + READING_BYTES
+
+    def in_turn(self, count: int | None = None) -> int:
+        """Return the bytes of the first `count` networks, by default of all, which are trained on windows of rows."""
+        trained, waiting = self.trained[:count], self.waiting[:count]
+        more = sorted((own - least for own, least in zip(trained, waiting, strict=True)), reverse=True)
+        return sum(waiting) + sum(more[: self.at_once]) + self.at_once * READING_BYTES
+
+    def fitting(self, size: int) -> int:
+        """Return how many of the networks, the first ones, can be trained in turn within `size` bytes."""
+        return bisect_right(range(1, len(self.trained) + 1), size, key=self.in_turn)
+
+
+def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1, room: Room | None = None) -> int | None:
     """Return how many training rows are to be in memory at a time, a multiple of the batch; None: all rows can be.
 
-    ds: a StreamedDataset. Raises UsageError if its `memory` is too small for a batch, or for its `window`.
+    ds: a StreamedDataset. room: of several networks; by default that of `net`. Raises UsageError if its `memory` is too
+    small for a batch, or for its `window`.
     """
     window, memory = ds.window, ds.memory
     if window is not None:
         window = min(window, ds.rows) if window >= ds.rows else max(window // batch, 1) * batch
     if memory is None:
         return None if window >= ds.rows else window
-    fixed, row = program_bytes(net, batch), _row_bytes(ds, net, scaling)
-    all_rows = whole_bytes(ds, net)
-    if window in (None, ds.rows) and fixed + all_rows <= memory:
-        _check_room(net, memory - fixed - all_rows, memory - fixed, row, batch, ranks)
-        return None
-    least = fixed + row * (window or batch) // ranks
+    room = room or Room([training_bytes(net, batch)])
+    base, row = net.traits.base_bytes, room.at_once * _row_bytes(ds, net, scaling)
+    if window in (None, ds.rows):
+        left = memory - base - room.of_all() - whole_bytes(ds, net, room.readers)
+        if left >= 0:
+            _check_room(net, left, memory - base - room.in_turn(), row, batch, ranks)
+            return None
+    least = row * (window or batch) // ranks
     what = f"--window {window}" if window else f"batches of {batch} rows of {ds.inputs} values"
-    check_memory(memory, least, f"{what} and this network")
+    _check_networks(memory, room, base + least, what)
+    fixed = base + room.in_turn()
     if window is None:
         window = (memory - fixed) * ranks // row // batch * batch
     window = min(window, max((ds.training.rows - 1) // batch, 1) * batch)  # two windows or more
     _check_room(net, memory - fixed - row * window // ranks, memory - fixed, row, batch, ranks)
     return window
+
+
+def _check_networks(memory: int, room: Room, beside: int, what: str) -> None:
+    """Raise UsageError, which says how many networks fit, if those of a training do not, `beside` bytes for rows."""
+    count, least = len(room.trained), beside + room.in_turn()
+    fit = room.fitting(memory - beside)
+    if 0 < fit < count:
+        needed = f"{count} networks and {what}; --networks {fit} fits"
+        raise UsageError(f"--memory {size_text(memory)}: too little for {needed}, or give {size_text(least)}")
+    check_memory(memory, least, f"{what} and this network" if count == 1 else f"{what} and any of {count} networks")
 
 
 def whole_bytes(ds, net, networks: int = 1) -> int:
@@ -91,9 +138,14 @@ def check_memory(memory: int, least: int, what: str) -> None:
 
 
 def program_bytes(net, batch: int) -> int:
-    """Return what a training takes beside its rows: the program, parameters, moments, the copies of them that are
-    written, a batch's activations and their gradients. Sizes alone decide it, not what the process has by now."""
-    return net.traits.base_bytes + READING_BYTES + network_bytes(net.layers, net.dtype, 12, 4 * batch, net.inputs)
+    """Return what a training takes beside its rows. Sizes alone decide it, not what the process has by now."""
+    return net.traits.base_bytes + READING_BYTES + training_bytes(net, batch)
+
+
+def training_bytes(net, batch: int) -> int:
+    """Return what the training of a network takes beside the program: parameters, moments, the copies of them that are
+    written, a batch's activations and their gradients."""
+    return network_bytes(net.layers, net.dtype, COPIES, 4 * batch, net.inputs)
 
 
 def network_bytes(layers, dtype: str, copies: int, rows: int = 0, inputs: int | None = None) -> int:

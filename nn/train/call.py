@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..data.memory import Room
 from ..data.splits import fold_rows, remark_on_rare_folds, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
@@ -17,6 +18,8 @@ from ..watch.callbacks import Callback, Callbacks
 from .loop import Training, prepared
 from .options import Options, options_of
 from .pack import PackTraining
+from .pack_limits import room_for
+from .pack_rows import readers_of
 from .rows import ReadValidation, TrainingRows, split_of, split_seed
 from .trials import Trials
 
@@ -159,13 +162,19 @@ def _several(
     net, ds, options: Options, networks: int, callback, stop, saving: Checkpoint, given, trials: Trials | None
 ) -> dict:
     """Train several networks on the rows that the options leave."""
+    all_trials = trials or Trials.alike(networks, options)
     with net.apart() as apart:
-        ds, window = prepared(net, ds, options)
+        _, places = apart
+
+        def room() -> Room:
+            return room_for(readers_of(net, ds, options, all_trials), all_trials, len(places))
+
+        read, window = prepared(net, ds, options, room=room)
         if window and trials is not None:
             flag = "--keep" if trials.vary is None else "--vary"
             raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
-        training = PackTraining(net, apart, ds, window, options, networks, callback, stop, saving, given, trials=trials)
-        return training.run()
+        beside = callback, stop, saving, given
+        return PackTraining(net, apart, read, window, options, networks, *beside, trials=trials).run()
 
 
 def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds) -> Trials | None:

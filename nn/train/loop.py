@@ -18,6 +18,7 @@ import numpy as np
 from ..backends.engine import Engine, EpochSettings, PackJob
 from ..cluster import RankGroup
 from ..core.random import GlibcOrder, PhiloxOrder
+from ..data.memory import Room
 from ..data.row_windows import RowWindow
 from ..data.splits import Split
 from ..data.stream import StreamedDataset
@@ -44,16 +45,23 @@ class NotFinite(NnError):
 RowsOf = Callable[[Network, bool], TrainingRows]  # of a network, and whether of its refit; tells the network facts
 
 
-def prepared(net: Network, ds: Dataset | StreamedDataset, options: Options, split: Split | None = None):
+def prepared(
+    net: Network,
+    ds: Dataset | StreamedDataset,
+    options: Options,
+    split: Split | None = None,
+    room: Callable[[], Room] | None = None,
+):
     """Return (data, rows of a window or None) as a training reads them, and give the network its encoding.
 
-    Raises DataError or UsageError if the network cannot learn from the data.
+    room: what several networks take, asked for when the first one has its encoding. Raises DataError or UsageError if
+    the network cannot learn from the data.
     """
     check_fit(net, ds)
     is_new = net.encoding is None
     if is_new:
         fit_encoding(net, ds, options, split)
-    read, window = window_of(net, ds, options, net.engine.rank_group)
+    read, window = window_of(net, ds, options, net.engine.rank_group, room)
     if is_new and read is not ds:  # all rows are in memory after all, and others are held out
         fit_encoding(net, read, options)
     return read, window

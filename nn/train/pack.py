@@ -32,7 +32,7 @@ from .halving import SuccessiveHalving
 from .loop import POLL_SECONDS, NotFinite, Training, check_alike, ctrl_c_to
 from .options import Options, is_decided_later
 from .pack_engines import EnginesInTurn, PackEngines, numbers_by_layers
-from .pack_limits import check_memory_for, check_memory_of_windows, check_pack
+from .pack_limits import check_memory_for, check_pack
 from .pack_members import PackMembers, mean_of
 from .pack_ranks import PackRanks
 from .pack_rows import PackRows, readers_of
@@ -69,8 +69,6 @@ class PackTraining:
         flag = f"--folds {count}" if folds else f"--networks {count}"
         rank_group, places = apart
         check_pack(net, count, flag, rank_group.size)
-        if window and len(places) > 1:
-            check_memory_of_windows(ds, flag, len(places))
         self._trials = trials or Trials.alike(count, options)
         if trials is not None:
             options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.stream import StreamedDataset
-from ..layers import parse
+from ..data.memory import COPIES, Room, network_bytes
+from ..layers import Layer, parse
 from ..nn import Network
 from ..nn_aux import moment_names
 from ..utils import NnError, UsageError, available_memory
@@ -22,16 +22,6 @@ def check_pack(net: Network, count: int, flag: str, ranks: int) -> None:
         raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
     if ranks > count:
         raise UsageError(f"{flag}: {count} networks are too few for {ranks} ranks; start at most {count}")
-
-
-def check_memory_of_windows(ds: StreamedDataset, flag: str, places: int) -> None:
-    """Raise UsageError if a limit of the memory is to hold for several GPUs of this process, each with windows of its
-    own: they would be smaller than one GPU's, and the networks other ones."""
-    if ds.memory is not None:
-        raise UsageError(
-            f"{flag}: each of {places} GPUs reads windows of its own, for which --memory has no room; give --window N "
-            "in its place, or name one GPU"
-        )
 
 
 def check_memory_for(readers: Sequence[Network], trials: Trials, flag: str) -> None:
@@ -51,12 +41,28 @@ def check_memory_for(readers: Sequence[Network], trials: Trials, flag: str) -> N
         )
 
 
+def room_for(readers: Sequence[Network], trials: Trials, at_once: int) -> Room:
+    """Return what the networks of the trials take beside rows, for --memory.
+
+    readers: see check_memory_for. at_once: those that are trained on windows of rows at the same time.
+    """
+    trained, waiting = [], []
+    for net, trial in zip(readers, trials.each, strict=True):
+        layers, batch = layers_of(net, trial), trial.options.batch_number
+        trained.append(network_bytes(layers, net.dtype, COPIES, 4 * batch, net.inputs))
+        waiting.append(bytes_for(net, trial) + network_bytes(layers, net.dtype, 1))  # one more copy for the model file
+    return Room(trained, waiting, min(at_once, len(trained)), len({*readers}))
+
+
 def bytes_for(net: Network, trial: Trial) -> int:
     """Return the memory of the vectors of one network; net: one with its inputs."""
-    options, parameters = trial.options, net.parameter_count
-    if trial.layers is not None:
-        parameters = sum(layer.parameters for layer in parse(trial.layers, columns=net.layers[0].columns))
+    options = trial.options
     vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
     vectors += options.monitored is not None  # those of the best epoch
     vectors += options.refit  # those to begin with
-    return vectors * parameters * np.dtype(net.dtype).itemsize
+    return network_bytes(layers_of(net, trial), net.dtype, vectors)
+
+
+def layers_of(net: Network, trial: Trial) -> Sequence[Layer]:
+    """Return the layers of a trial's network; net: one with its inputs."""
+    return net.layers if trial.layers is None else parse(trial.layers, columns=net.layers[0].columns)

@@ -13,7 +13,7 @@ from ..backends.engine import Engine
 from ..cluster import RankGroup
 from ..data.dataset import name_of
 from ..data.encoding import Encoding, TableStatistics
-from ..data.memory import window_rows
+from ..data.memory import Room, window_rows
 from ..data.model_data import load_for
 from ..data.row_windows import RowWindow, RowWindows
 from ..data.scaling import Moments, Scaling, StreamedMoments, check_spread
@@ -187,12 +187,18 @@ class TrainingRows:
         return window
 
 
-def window_of(net, ds: Dataset | StreamedDataset, options: Options, rank_group: RankGroup):
-    """Return (data, rows of a window): streamed data that memory can hold become a Dataset, without a window."""
+def window_of(
+    net, ds: Dataset | StreamedDataset, options: Options, rank_group: RankGroup, room: Callable[[], Room] | None = None
+):
+    """Return (data, rows of a window): streamed data that memory can hold become a Dataset, without a window.
+
+    room: of several networks, which --memory is for.
+    """
     if isinstance(ds, Dataset):
         return ds, None
     ds.split(options.holdout, split_seed(options, net.seed), options.validation_share)
-    window = window_rows(ds, net, options.batch_number, options.scaling, rank_group.size)
+    needed = room() if room and ds.memory is not None else None
+    window = window_rows(ds, net, options.batch_number, options.scaling, rank_group.size, needed)
     if window is None:
         return ds.whole(), None
     if net.reference:
