@@ -33,7 +33,7 @@ HOW = [  # what each member does otherwise than the others
     {"seed": 77, "rates": [0.02] * 5 + [0.01] * 4},
     {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, "momentum": 0.9},
 ]
-SHARED_MEMORY = {"all": 227 << 10, "several": 14 << 10, "one": 11 << 10}  # parts of a batch that a block has room for
+SHARED_MEMORY = {"all": 227 << 10, "several": 14 << 10, "one": 8 << 10}  # parts of a batch that a block has room for
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ __device__ inline void copy_async(T *to, const T *from)
                  "l"(from), "n"(sizeof(T)), "r"(from ? (int)sizeof(T) : 0)
                  : "memory");
 #else
-    *to = from ? *from : 0;
+    *to = from ? *from : T{};
 #endif
 }
 

@@ -34,7 +34,8 @@ WITH_PROGRAMS = False  # networks that small.py does not compute train together 
 STEP_FLOPS = 2e6  # operations of such a block in the time in which the network alone does a step
 BLOCK_FLOPS = 1.5e7  # operations of a block in the time in which the engine starts a forward pass of one member
 ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time, or for their activations
-DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 4
+DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 2
+MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
 
 
 class CudaPack(Turns):
@@ -42,7 +43,7 @@ class CudaPack(Turns):
 
     def __init__(self, engine, count: int, rows: int):
         super().__init__(engine, count)
-        self._rows, self._purposes, self._plans, self._kernels, self._chunks = rows, {}, {}, {}, {}
+        self._rows, self._plans, self._kernels, self._chunks = rows, {}, {}, {}
         self._on_gpu: dict[str, object] = {}  # (members, parameters) of each vector that is there
         with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
             self._matrix("parameters")
@@ -125,11 +126,15 @@ class CudaPack(Turns):
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         """Train every job's member; see Pack.epoch. Jobs whose batches are alike train together."""
         self._check_members([job.member for job in jobs])
-        engine, alike = self._engine, {}
+        engine, kinds, alike = self._engine, {}, {}
         check_rows(jobs)
         for job in jobs:
-            if job.progress.row < len(job.rows):
-                alike.setdefault(self._purpose(job), []).append(job)
+            left, how = len(job.rows) - job.progress.row, job.settings
+            if left > 0:
+                kind = min(how.batch, left), how.optimizer, how.momentum, id(job.data)
+                kinds.setdefault(kind, []).append(job)
+        for (rows, *_), own in kinds.items():
+            alike.setdefault(self._purpose(own[0], rows), []).extend(own)
         for purpose, own in alike.items():
             with engine.here(f"batches of {purpose.rows} rows"):
                 together = all(job.data.resident for job in own) and self._side_by_side(purpose, len(own))
@@ -139,15 +144,10 @@ class CudaPack(Turns):
             if not together:
                 super().epoch(own)
 
-    def _purpose(self, job: PackJob) -> Purpose:
-        """Return what the engine alone would run for a job."""
-        settings, data = job.settings, job.data
-        rows = min(settings.batch, len(job.rows) - job.progress.row)
-        rule = update_rule(settings.optimizer, settings.momentum)
-        key = rows, data.labels, data.rows_as, data.weights is not None, rule
-        if key not in self._purposes:
-            self._purposes[key] = self._engine.train_purpose(*key)
-        return self._purposes[key]
+    def _purpose(self, job: PackJob, rows: int) -> Purpose:
+        """Return what the engine alone would run for a job, by batches of that many rows."""
+        rule, data = update_rule(job.settings.optimizer, job.settings.momentum), job.data
+        return self._engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
 
     # ---- training side by side
 
@@ -277,13 +277,17 @@ class CudaPack(Turns):
 
 def check_rows(jobs: Sequence[PackJob]) -> None:
     """Raise ValueError for row numbers that a data set has not."""
-    for job in {(_place(job.rows), id(job.data)): job for job in jobs}.values():
+    for job in {(place, id(job.data)): job for place, job in zip(_places(jobs), jobs, strict=True)}.values():
         check_numbers(job.rows, job.data.rows)
 
 
-def _place(rows: np.ndarray) -> tuple:
-    """Return what is the same for arrays of the same memory: members have views of their own of the same rows."""
-    return rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype
+def _places(jobs: Sequence[PackJob]) -> list[tuple]:
+    """Return for each job what is the same for rows of the same memory: members may have views of their own of them."""
+    known = {id(job.rows): job.rows for job in jobs}
+    places = {
+        key: (rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype) for key, rows in known.items()
+    }
+    return [places[id(job.rows)] for job in jobs]
 
 
 def _addresses(data: CudaData) -> list[int]:
@@ -399,7 +403,7 @@ def controls(jobs: list[PackJob], parameters) -> np.ndarray:
 
 def rows_on_gpu(jobs: list[PackJob]):
     """Return (the address of each job's rows as they stand, the arrays there); jobs of the same rows share them."""
-    places = [_place(job.rows) for job in jobs]
+    places = _places(jobs)
     arrays = {place: job.rows for place, job in zip(places, jobs, strict=True)}
     given = {place: cupy().asarray(np.ascontiguousarray(rows, np.int64)) for place, rows in arrays.items()}
     return np.array([given[place].data.ptr for place in places]), given
@@ -413,8 +417,8 @@ class Orders:
         self.on_host: dict[int, np.ndarray] = {}
         drawn = [k for k, job in enumerate(jobs) if job.shuffle is not None]
         limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
-        shared = DRAWN_BYTES + 4 * int(counts.max())
-        if on_host or shared > limit:
+        shared = DRAWN_BYTES + 2 * int(counts.max())
+        if on_host or shared > limit or counts.max() > MOST_DRAWN:
             self.on_host = {k: job.order() for k, job in enumerate(jobs)}
             self._drawn = cupy().asarray(np.concatenate(list(self.on_host.values())))
             self.addresses = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)

@@ -7,6 +7,8 @@ struct deal {
     int64 count, seed, epoch;
 };
 
+typedef unsigned short place_type;       /* pack.py draws no more rows here than it can number */
+
 enum { DRAWERS = THREADS - 32, DRAWN = 2 * DRAWERS };      /* swaps drawn at a time */
 
 /* to[i] = the place that place first + i changes with; two of them from each of the generator's blocks */
@@ -23,13 +25,28 @@ __device__ inline void draw_places(int *to, const deal &d, int first, int drawer
     }
 }
 
+/* Places first .. first + n change with those that were drawn for them, one after the other; the next is read ahead, as
+ * each read of shared memory is waited for. */
+__device__ inline void swap_places(place_type *place, const int *__restrict__ drawn, int first, int n)
+{
+    int next = drawn[0];
+    for (int i = 0; i < n; i++) {
+        int other = next;
+        next = drawn[i + 1 < n ? i + 1 : i];
+        place_type at = place[first + i], there = place[other];
+        place[first + i] = there;
+        place[other] = at;
+    }
+}
+
 /* A block a network: while one thread swaps, others draw what it swaps next. */
 extern "C" __global__ void __launch_bounds__(THREADS) shuffle(const deal *deals)
 {
     const deal d = deals[blockIdx.x];
-    int *drawn = (int *)BLOCK_MEMORY, *place = drawn + 2 * DRAWN, drawer = (int)threadIdx.x - 32;
+    int *drawn = (int *)BLOCK_MEMORY, drawer = (int)threadIdx.x - 32;
+    place_type *place = (place_type *)(drawn + 2 * DRAWN);
     for (int i = threadIdx.x; i < d.count; i += THREADS)
-        place[i] = i;
+        place[i] = (place_type)i;
     if (drawer >= 0)
         draw_places(drawn, d, 0, drawer);
     __syncthreads();
@@ -37,11 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) shuffle(const deal *deals)
         if (drawer >= 0)
             draw_places(drawn + (parity ^ 1) * DRAWN, d, first + DRAWN, drawer);
         if (threadIdx.x == 0)
-            for (int i = first; i < d.count && i < first + DRAWN; i++) {
-                int other = drawn[parity * DRAWN + i - first], at = place[i];
-                place[i] = place[other];
-                place[other] = at;
-            }
+            swap_places(place, drawn + parity * DRAWN, first, d.count - first < DRAWN ? (int)d.count - first : DRAWN);
         __syncthreads();
     }
     for (int i = threadIdx.x; i < d.count; i += THREADS)

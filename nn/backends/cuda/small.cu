@@ -13,20 +13,32 @@
  */
 
 enum { VECTOR = 16 / (int)sizeof(real) };
-struct alignas(16) vector { real v[VECTOR]; };
+template <int N>
+struct alignas(N * sizeof(real)) values { real v[N]; };
+typedef values<VECTOR> vector;
 
-__device__ inline vector load_vector(const real *p) { return *(const vector *)p; }
+/* N values at once; p is a multiple of N values. */
+template <int N>
+__device__ inline values<N> load(const real *p) { return *(const values<N> *)p; }
 
-/* Values from one row to the next of n values and, in x, the 1; in weights an odd number of vectors, so that threads
- * that read different rows find them in different banks. */
+/* A number of values filled up to whole vectors; to an odd number of them, so that threads that read different rows of so
+ * many find them in different banks. */
 __device__ constexpr int filled(int n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
-__device__ constexpr int weight_stride(int n) { return filled(n) / VECTOR % 2 ? filled(n) : filled(n) + VECTOR; }
+__device__ constexpr int spread(int n) { return filled(n) / VECTOR % 2 ? filled(n) : filled(n) + VECTOR; }
 
-template <int I_, int O_, int ROWS_, int PADDED_>
+/* ROWS are computed, PADDED allocated. X, OUT, DZ, DX, W: values from one row to the next of x with its 1, out, dz, dx
+ * and the weights; a pack, whose threads read many rows, has them SPREAD. */
+template <int I_, int O_, int ROWS_, int PADDED_, bool SPREAD>
 struct small_layer {
-    enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_ };    /* rows computed, rows allocated */
-    enum { X = filled(I + 1), OUT = filled(O + 1), DZ = filled(O), DX = filled(I), W = weight_stride(O) };
+    enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_, INPUTS = filled(I + 1), OUTPUTS = filled(O) };
+    enum { X = SPREAD ? spread(I + 1) : filled(I + 1), OUT = SPREAD ? spread(O + 1) : filled(O + 1) };
+    enum { DZ = SPREAD ? spread(O) : filled(O), DX = SPREAD ? spread(I) : filled(I), W = spread(O) };
 };
+
+/* The thread's first item of those that begin with thread START: of items side by side, without a barrier between
+ * them, each thread gets as many. */
+template <int START>
+__device__ inline int first_item() { return (threadIdx.x + THREADS - START % THREADS) % THREADS; }
 
 enum { SHARES = THREADS / 32, NOWHERE = 0x7fffffff };
 
@@ -74,17 +86,17 @@ __device__ inline void small_forward(real *out, const real *x, const real *w)
         int j = e % L::O, first = e / L::O * EACH;
         vector sum[EACH] = {};
         #pragma unroll 16
-        for (int k = 0; k < L::X; k += VECTOR) {
+        for (int k = 0; k < L::INPUTS; k += VECTOR) {
             real weight[VECTOR];
             #pragma unroll
             for (int v = 0; v < VECTOR; v++)
                 weight[v] = w[(k + v) * L::W + j];
             #pragma unroll
             for (int r = 0; r < EACH; r++) {
-                vector values = load_vector(x + (first + r) * L::X + k);
+                vector input = load<VECTOR>(x + (first + r) * L::X + k);
                 #pragma unroll
                 for (int v = 0; v < VECTOR; v++)
-                    sum[r].v[v] += values.v[v] * weight[v];
+                    sum[r].v[v] += input.v[v] * weight[v];
             }
         }
         #pragma unroll
@@ -122,14 +134,14 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
         int i = e % L::I, first = e / L::I * EACH;
         vector sum[EACH] = {};
         #pragma unroll 16
-        for (int j = 0; j < L::DZ; j += VECTOR) {
-            vector weight = load_vector(w + i * L::W + j);
+        for (int j = 0; j < L::OUTPUTS; j += VECTOR) {
+            vector weight = load<VECTOR>(w + i * L::W + j);
             #pragma unroll
             for (int r = 0; r < EACH; r++) {
-                vector values = load_vector(dz + (first + r) * L::DZ + j);
+                vector gradient = load<VECTOR>(dz + (first + r) * L::DZ + j);
                 #pragma unroll
                 for (int v = 0; v < VECTOR; v++)
-                    sum[r].v[v] += values.v[v] * weight.v[v];
+                    sum[r].v[v] += gradient.v[v] * weight.v[v];
             }
         }
         #pragma unroll
@@ -138,71 +150,77 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
     }
 }
 
-enum { INPUTS = 2 * VECTOR };           /* whose gradients a thread computes, with one output */
-
-/* sum[i] = the sum of dz x[i] over ROWS rows, the second vector of inputs only if `both` are there */
-template <class L, int ROWS>
-__device__ inline void sum_products(real *sum, const real *dz, const real *x, bool both)
+/* sum[i] = the sum of dz x[i] over ROWS rows, for the N inputs from x on, of which there are `inputs` */
+template <class L, int ROWS, int N>
+__device__ inline void sum_products(real *sum, const real *dz, const real *x, int inputs)
 {
+    enum { LENGTH = N < VECTOR ? N : VECTOR };
     #pragma unroll
-    for (int i = 0; i < INPUTS; i++)
+    for (int i = 0; i < N; i++)
         sum[i] = 0;
     #pragma unroll 8
     for (int r = 0; r < ROWS; r++) {
         real d = dz[r * L::DZ];
-        vector low = load_vector(x + r * L::X), high = low;
-        if (both)
-            high = load_vector(x + r * L::X + VECTOR);
         #pragma unroll
-        for (int v = 0; v < VECTOR; v++)
-            sum[v] += d * low.v[v], sum[VECTOR + v] += d * high.v[v];
+        for (int i = 0; i < N; i += LENGTH) {
+            values<LENGTH> input = {};
+            if (i == 0 || i < inputs)
+                input = load<LENGTH>(x + r * L::X + i);
+            #pragma unroll
+            for (int v = 0; v < LENGTH; v++)
+                sum[i + v] += d * input.v[v];
+        }
     }
 }
 
-/* dw (I + 1, O) = x' dz: take.gradient(i, j, value) gets each */
-template <class L, class TAKE>
+/* dw (I + 1, O) = x' dz, those of N inputs and an output a thread: take.gradient(i, j, value) gets each */
+template <class L, int N, int START, class TAKE>
 __device__ inline void small_backward_parameters(const real *dz, const real *x, const TAKE &take)
 {
-    for (int e = threadIdx.x; e < (L::I + INPUTS) / INPUTS * L::O; e += blockDim.x) {
-        int j = e % L::O, first = e / L::O * INPUTS;
-        real sum[INPUTS];
-        sum_products<L, L::ROWS>(sum, dz + j, x + first, first + VECTOR < L::X);
+    for (int e = first_item<START>(); e < (L::I + N) / N * L::O; e += blockDim.x) {
+        int j = e % L::O, first = e / L::O * N;
+        real sum[N];
+        sum_products<L, L::ROWS, N>(sum, dz + j, x + first, L::INPUTS - first);
         #pragma unroll
-        for (int i = 0; i < INPUTS; i++)
+        for (int i = 0; i < N; i++)
             if (first + i <= L::I)
                 take.gradient(first + i, j, sum[i]);
     }
 }
 
-/* The same in a pack, for parts that the network alone has in several blocks: the sums are those of small_update. A block
- * has SLOTS parts, from part `first` of their turns on. Their sums wait in `totals` and `shares`, which are not needed
- * where the block has all parts at once. */
-template <class L, int PARTS, int GROUP, int SLOTS, class TAKE>
+/* The same in a pack, for parts that the network alone has in several blocks: the sums are those of small_update, which
+ * adds up the shares' sums if a share has several parts. A block has SLOTS parts, from part `first` of their turns on.
+ * Their sums wait in `totals` and `shares`, which are not needed where the block has all parts at once. */
+template <class L, int PARTS, int GROUP, int SLOTS, int N, int START, class TAKE>
 __device__ inline void small_backward_parts(const real *dz, const real *x, int first_part, real *totals, real *shares,
                                             const TAKE &take)
 {
-    for (int e = threadIdx.x; e < (L::I + INPUTS) / INPUTS * L::O; e += blockDim.x) {
-        int j = e % L::O, first = e / L::O * INPUTS;
-        real total[INPUTS], share[INPUTS], sum[INPUTS];
+    enum { SHARED = PARTS > SHARES };
+    for (int e = first_item<START>(); e < (L::I + N) / N * L::O; e += blockDim.x) {
+        int j = e % L::O, first = e / L::O * N;
+        real total[N], share[N], sum[N];
         #pragma unroll
-        for (int i = 0; i < INPUTS; i++) {
+        for (int i = 0; i < N; i++) {
             bool begun = SLOTS < PARTS && first_part && first + i <= L::I;
             total[i] = begun ? totals[(first + i) * L::W + j] : 0;
-            share[i] = begun ? shares[(first + i) * L::W + j] : 0;
+            share[i] = begun && SHARED ? shares[(first + i) * L::W + j] : 0;
         }
         #pragma unroll 1
         for (int slot = 0; slot < SLOTS && first_part + slot < PARTS; slot++) {
             int r = slot * GROUP;
-            sum_products<L, GROUP>(sum, dz + r * L::DZ + j, x + r * L::X + first, first + VECTOR < L::X);
+            sum_products<L, GROUP, N>(sum, dz + r * L::DZ + j, x + r * L::X + first, L::INPUTS - first);
             bool begins = turns<PARTS>::begins_share(first_part + slot);
             #pragma unroll
-            for (int i = 0; i < INPUTS; i++) {
-                total[i] += begins ? share[i] : 0;
-                share[i] = (begins ? 0 : share[i]) + sum[i];
-            }
+            for (int i = 0; i < N; i++)
+                if (SHARED) {
+                    total[i] += begins ? share[i] : 0;
+                    share[i] = (begins ? 0 : share[i]) + sum[i];
+                } else {
+                    total[i] += sum[i];
+                }
         }
         #pragma unroll
-        for (int i = 0; i < INPUTS; i++)
+        for (int i = 0; i < N; i++)
             if (first + i > L::I)
                 continue;
             else if (first_part + SLOTS >= PARTS)
@@ -220,11 +238,11 @@ __device__ inline int parameter_place(int i, int j) { return i < L::I ? j * L::I
 template <class L, int OPTIMIZER>
 struct step_at_once {
     real *w, *m, *v;
-    const update *u;
+    update u;
     __device__ void gradient(int i, int j, real value) const
     {
         int e = i * L::W + j;
-        w[e] = stepped<OPTIMIZER>(w[e], value, m + e, v + e, i < L::I ? u->decay : 0, *u);
+        w[e] = stepped<OPTIMIZER>(w[e], value, m + e, v + e, i < L::I ? u.decay : 0, u);
     }
 };
 
@@ -278,6 +296,13 @@ __device__ inline void small_export(real *parameters, const real *w)
         parameters[L::O * L::I + j] = w[L::I * L::W + j];
 }
 
+/* Starts copying a batch's update to shared memory. */
+__device__ inline void fetch_update(real *to, const batch &b)
+{
+    for (int e = threadIdx.x; e < (int)(sizeof(update) / sizeof(real)) && b.n; e += blockDim.x)
+        copy_async(to + e, (const real *)b.u + e);
+}
+
 __device__ inline void fill(real *p, int n, real value)
 {
     for (int e = threadIdx.x; e < n; e += blockDim.x)
@@ -304,19 +329,24 @@ __device__ inline void fetch_rows(int64 *numbers, const control &c, const batch 
     }
 }
 
-/* Starts copying these rows of the data set to shared memory; copy_wait and a barrier end it. */
-template <int ROWS, int I, int O, int BYTES, int LABELS>
+/* Starts copying these rows of the data set to shared memory, x for layer L and y of O values, as many values at a time
+ * as rows divide into; copy_wait and a barrier end it. */
+template <class L, int O, int BYTES, int LABELS>
 __device__ inline void fetch_data(real *x, void *y, const int64 *rows, const control &c)
 {
-    for (int e = threadIdx.x; e < ROWS * I; e += blockDim.x) {
-        int64 row = rows[e / I];
-        real *to = x + e / I * filled(I + 1) + e % I;
+    enum { ROWS = L::ROWS, EACH = BYTES ? 1 : L::I % VECTOR == 0 ? VECTOR : L::I % 2 == 0 ? 2 : 1, COPIES = L::I / EACH };
+    typedef values<EACH> some;
+    const void *from = c.x;
+    for (int e = threadIdx.x; e < ROWS * COPIES; e += blockDim.x) {
+        int r = e / COPIES, i = e % COPIES * EACH;
+        int64 row = rows[r];
+        real *to = x + r * L::X + i;
         if (row < 0)
             continue;
         if (BYTES)
-            *to = (real)(((const unsigned char *)c.x)[row * I + e % I] * (1.0 / 255));
+            *to = (real)(((const unsigned char *)from)[row * L::I + i] * (1.0 / 255));
         else
-            copy_async(to, (const real *)c.x + row * I + e % I);
+            copy_async((some *)to, (const some *)((const real *)from + row * L::I + i));
     }
     for (int e = threadIdx.x; e < ROWS * (LABELS ? 1 : O); e += blockDim.x) {
         int64 row = rows[LABELS ? e : e / O];

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import Layer
-from .abi import MOMENTS, THREADS
+from .abi import MOMENTS, THREADS, UPDATE
 from .device import cupy, processors
 from .program import BYTES, PRELUDE, Program, Purpose, lanes_of, sources, switches
 from .runner import Runner
@@ -23,6 +23,7 @@ LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
 ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 MOST_WORK = 3_000  # parameters a block can take through its few rows in a few microseconds
 MOST_EACH = 8  # rows a thread computes at once
+UPDATE_WORK = 45  # instructions of a parameter's step, beside those of its gradient
 LEAST_ROWS = 5  # of a block, where there are several
 RESIDENT = 3  # blocks of a pack for which a multiprocessor is to have the registers, if it has the shared memory
 RESERVED = 1 << 10  # bytes of a multiprocessor's shared memory that each block takes beside its own
@@ -89,17 +90,30 @@ class Plan:
         enough = (each for each in range(1, MOST_EACH) if -(-self.rows // each) * width <= THREADS)
         return min(next(enough, MOST_EACH), self.rows)
 
+    def inputs_at_once(self, layer: Layer) -> int:
+        """Return the inputs whose gradients, with one output, a thread computes: those that take the fewest loads,
+        products and steps, one after the other."""
+        rows = self.part_rows * self.parts if self.pack else self.rows
+
+        def work(inputs: int) -> int:
+            turns = -(-(-(-(layer.inputs + 1) // inputs) * layer.outputs) // THREADS)
+            return turns * (rows * (1 + -(-inputs // self.vector) + inputs) + UPDATE_WORK * inputs)
+
+        return min((2 * self.vector, self.vector, 1), key=work)
+
     # ---- layout; sizes as in small.cu
 
     def filled(self, n: int) -> int:
         """Return n values filled up to whole vectors."""
         return -(-n // self.vector) * self.vector
 
+    def spread(self, n: int) -> int:
+        """Return n values filled up to an odd number of vectors."""
+        return self.filled(n) + (0 if self.filled(n) // self.vector % 2 else self.vector)
+
     def weights(self, layer: Layer) -> int:
         """Return the values of a layer's weights in shared memory."""
-        stride = self.filled(layer.outputs)
-        stride += 0 if stride // self.vector % 2 else self.vector
-        return self.filled(layer.inputs + 1) * stride
+        return self.filled(layer.inputs + 1) * self.spread(layer.outputs)
 
     def _place(self, name: str, values: int) -> None:
         self.places[name] = self.values
@@ -108,7 +122,8 @@ class Plan:
     def _lay_out(self, slots: int) -> None:
         """Find everything a place, for that many parts of a batch at a time."""
         self.slots, self.chunks, self.rows = slots, -(-self.parts // slots) if self.pack else 1, slots * self.part_rows
-        self.padded = self.rows + MOST_EACH  # a thread's last rows may be further ones
+        row = self.spread if self.pack else self.filled
+        self.padded = self._padded()
         self.values, self.places = 0, {}
         first, last = self.layers[0], self.layers[-1]
         moments = MOMENTS[self.purpose.optimizer] if self.blocks == 1 else 0
@@ -118,14 +133,24 @@ class Plan:
             for name in ("total", "share") if self.chunks > 1 else ():
                 self._place(f"{name}{index}", self.weights(layer))
         for parity in (0, 1):  # two batches: one is computed, one is loading
-            self._place(f"x{parity}", self.padded * self.filled(first.inputs + 1))
+            self._place(f"u{parity}", len(UPDATE))
+            self._place(f"x{parity}", self.padded * row(first.inputs + 1))
             self._place(f"y{parity}", self.padded * (last.outputs + self.purpose.weighted))  # weights behind targets
         for index, layer in enumerate(self.layers):
-            self._place(f"out{index}", self.padded * self.filled(layer.outputs + 1))
-            self._place(f"dz{index}", self.padded * self.filled(layer.outputs))
-        self._place("sums", THREADS)
+            self._place(f"out{index}", self.padded * row(layer.outputs + 1))
+            self._place(f"dz{index}", self.padded * row(layer.outputs))
+        if self.blocks > 1:
+            self._place("sums", THREADS)
         self.numbers = self.values  # then the row numbers of two batches, 8 bytes each
         self.bytes = self.values * self.dtype.itemsize + 2 * 8 * self.padded
+
+    def _padded(self) -> int:
+        """Return the rows that need memory: a thread's last rows may be further ones."""
+        if not self.pack:
+            return self.rows + MOST_EACH
+        each = {self.each(layer.outputs) for layer in self.layers}
+        each |= {self.each(layer.inputs) for layer in self.layers[1:]}
+        return max(-(-self.rows // rows) * rows for rows in each)
 
     # ---- source
 
@@ -136,7 +161,7 @@ class Plan:
     def type(self, index: int) -> str:
         """Return the template argument that names a layer's sizes."""
         layer = self.layers[index]
-        return f"small_layer<{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}>"
+        return f"small_layer<{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}, {str(self.pack).lower()}>"
 
     def source(self) -> str:
         """Return CUDA source of the kernel `epoch`."""
@@ -145,16 +170,15 @@ class Plan:
         first, last = self.layers[0], self.layers[-1]
         each_layer = [(i, self.type(i), self._parameter_at(i)) for i in layers]
         sizes = "\n".join(
-            f'static_assert({t}::X * {t}::W == {self.weights(layer)}, "small.py lays out sizes other than small.cu");'
+            f'static_assert({t}::INPUTS * {t}::W == {self.weights(layer)}, "small.py has other sizes");'
             for layer, (_, t, _) in zip(self.layers, each_layer, strict=True)
         )
         imports = "\n".join(f"small_import<{t}>({self.at(f'w{i}')}, c.parameters + {at});" for i, t, at in each_layer)
         kinds = f"{int(self.purpose.rows_as == BYTES)}, {int(self.purpose.labels)}"
-        data = f"fetch_data<{self.rows}, {first.inputs}, {last.outputs}, {kinds}>"
+        data = f"fetch_data<{self.type(0)}, {last.outputs}, {kinds}>"
         moments = [(f"moment{n}", m) for n, m in ((1, "m"), (2, "v")) if f"{m}0" in self.places]
         if self.blocks == 1:
-            gradients, after = self._steps_at_once(), ""  # the next batch begins with a barrier
-            ahead, between = "", "const update u = *b.u;"
+            ahead, after = "", ""  # the next batch begins with a barrier
             enter = "\n".join(
                 f"small_import<{t}>({self.at(f'{m}{i}')}, c.{vector} + {at});"
                 for vector, m in moments
@@ -166,25 +190,25 @@ class Plan:
                 for i, t, at in each_layer
             )
         else:
-            gradients, enter, leave = self._parts(), "", ""
-            ahead, between = "unsigned target = 0;", ""
+            ahead, enter, leave = "unsigned target = 0;", "", ""
             updates = "\n".join(
                 f"small_update<{t}, {optimizer}, {self.parts}, {self.parameters}>"
-                f"({at}, c.partial_sums + {at}, {self.at('sums')}, c, *b.u, block_range_from({at // 32 + i}));"
+                f"({at}, c.partial_sums + {at}, {self.at('sums')}, c, u, block_range_from({at // 32 + i}));"
                 for i, t, at in each_layer
             )
             meet = "grid_barrier(c.arrivals, target);"
             after = f"{meet}\n{updates}\n{meet}\n{imports}\n__syncthreads();"
-        ones = [(f"x{p}", first.inputs) for p in (0, 1)] + [(f"out{i}", self.layers[i].outputs) for i in layers]
+        ones = [(f"x{p}", f"{self.type(0)}::X", first.inputs) for p in (0, 1)]
+        ones += [(f"out{i}", f"{t}::OUT", self.layers[i].outputs) for i, t, _ in each_layer]
         files = sources("common", "activation", "loss", "optimizer", "small")
         return switches(self.purpose) + PRELUDE + files + EPOCH.format(
             sizes=sizes, threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded,
             chunks=self.chunks, first_part=first_part, resident=f", {self._resident()}" if self.pack else "",
             rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {str(self.pack).lower()}>",
-            ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, filled({w} + 1), {w});" for n, w in ones),
-            imports=imports, ahead=ahead, between=between, enter=enter, leave=leave, data=data, after=after,
-            x0=self.at("x0"), x1=self.at("x1"), y0=self.at("y0"), y1=self.at("y1"),
-            forward=self._forward(), backward=gradients,
+            ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, {row}, {w});" for n, row, w in ones),
+            imports=imports, ahead=ahead, enter=enter, leave=leave, data=data, after=after,
+            **{name: self.at(name) for name in ("u0", "u1", "x0", "x1", "y0", "y1")},
+            forward=self._forward(), backward=self._backward_inputs(), parameters=self._backward_parameters(),
         )  # fmt: skip
 
     def routes(self) -> list[str]:
@@ -217,45 +241,42 @@ class Plan:
         )
         return "\n".join(lines)
 
-    def _backward(self, take) -> str:
-        """From the last layer down: the gradient of a layer's input needs the weights as they stand before their step,
-        so its parameters' comes one barrier later, together with the next layer's input's."""
+    def _backward_inputs(self) -> str:
+        """Return the calls for the gradients of all layers' inputs, from the last down: before the weights' step."""
         lines = []
-        for index in range(len(self.layers) - 1, -1, -1):
-            dz, x = self.at(f"dz{index}"), self._input(index)
-            if index:
-                below = self.layers[index - 1].activation.upper()
-                lines.append(
-                    f"small_backward_input<{self.type(index)}, {self.each(self.layers[index].inputs)}, {below}>"
-                    f"({self.at(f'dz{index - 1}')}, {dz}, {x}, {self.at(f'w{index}')});\n__syncthreads();"
-                )
-            lines.append(self._backward_parameters(index, dz, x, take(index)))
+        for index in range(len(self.layers) - 1, 0, -1):
+            below, width = self.layers[index - 1].activation.upper(), self.layers[index].inputs
+            lines.append(
+                f"small_backward_input<{self.type(index)}, {self.each(width)}, {below}>"
+                f"({self.at(f'dz{index - 1}')}, {self.at(f'dz{index}')}, {self._input(index)}, {self.at(f'w{index}')});"
+                "\n__syncthreads();"
+            )
         return "\n".join(lines)
 
-    def _backward_parameters(self, index: int, dz: str, x: str, take: str) -> str:
-        if not self.pack:
-            return f"small_backward_parameters<{self.type(index)}>({dz}, {x}, {take});"
-        waiting = [self.at(f"{name}{index}") if self.chunks > 1 else "memory" for name in ("total", "share")]
-        first = "rows.first" if self.chunks > 1 else "0"
-        return (
-            f"small_backward_parts<{self.type(index)}, {self.parts}, {self.part_rows}, {self.slots}>"
-            f"({dz}, {x}, {first}, {', '.join(waiting)}, {take});"
-        )
+    def _backward_parameters(self) -> str:
+        """Return those for the gradients of all parameters, side by side: a layer's first is the next thread's."""
+        lines, start = [], 0
+        for index, layer in enumerate(self.layers):
+            inputs, dz, x = self.inputs_at_once(layer), self.at(f"dz{index}"), self._input(index)
+            if self.pack:
+                waiting = [self.at(f"{name}{index}") if self.chunks > 1 else "memory" for name in ("total", "share")]
+                first = "rows.first" if self.chunks > 1 else "0"
+                function = f"small_backward_parts<{self.type(index)}, {self.parts}, {self.part_rows}, {self.slots}"
+                arguments = f"{dz}, {x}, {first}, {', '.join(waiting)}"
+            else:
+                function, arguments = f"small_backward_parameters<{self.type(index)}", f"{dz}, {x}"
+            lines.append(f"{function}, {inputs}, {start}>({arguments}, {self._take(index)});")
+            start += -(-(layer.inputs + 1) // inputs) * layer.outputs
+        return "\n".join(lines)
 
-    def _steps_at_once(self) -> str:
-        def take(index):
-            moments = [self.at(f"{m}{index}") if f"{m}{index}" in self.places else "memory" for m in "mv"]
-            weight = self.at(f"w{index}")
-            return f"step_at_once<{self.type(index)}, {self.purpose.optimizer}>{{{weight}, {', '.join(moments)}, &u}}"
-
-        return self._backward(take)
-
-    def _parts(self) -> str:
-        def take(index):
+    def _take(self, index: int) -> str:
+        """Return what takes the gradients of a layer's parameters: a step at once, or a part of a sum."""
+        if self.blocks > 1:
             part = f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {self._parameter_at(index)}"
             return f"keep_partial_sum<{self.type(index)}>{{{part}}}"
-
-        return self._backward(take)
+        moments = [self.at(f"{m}{index}") if f"{m}{index}" in self.places else "memory" for m in "mv"]
+        vectors = ", ".join([self.at(f"w{index}"), *moments])
+        return f"step_at_once<{self.type(index)}, {self.purpose.optimizer}>{{{vectors}, u}}"
 
 
 EPOCH = """
@@ -285,28 +306,32 @@ epoch(const control *where, int64 index, int64 batches)
 {imports}
 {enter}
     /* row numbers of a step are fetched two steps ahead, its data one step ahead */
-    batch b = batch_at(c, index, 0);
+    batch b = batch_at(c, index, 0), next = batch_at(c, index, 1);
     fetch_rows<{padded}>(numbers, c, b, rows_at(0));
-    fetch_rows<{padded}>(numbers + {padded}, c, batch_at(c, index, 1), rows_at(1));
+    fetch_rows<{padded}>(numbers + {padded}, c, next, rows_at(1));
     copy_group();
     copy_wait<0>();
     __syncthreads();
+    fetch_update({u0}, b);
     {data}({x0}, {y0}, numbers, c);
     for (int step = 0; step < (int)batches * {chunks} && b.n; step++) {{
         const int parity = step & 1;
         const {rows} rows = rows_at(step);
         real *x = parity ? {x1} : {x0};
         const void *y = parity ? {y1} : {y0};
+        const batch later = batch_at(c, index, step + 2);
         copy_wait<0>();
         __syncthreads();
-        {between}
+        fetch_update(parity ? {u0} : {u1}, next);
         {data}(parity ? {x0} : {x1}, parity ? {y0} : {y1}, numbers + (parity ? 0 : {padded}), c);
-        fetch_rows<{padded}>(numbers + parity * {padded}, c, batch_at(c, index, step + 2), rows_at(step + 2));
+        fetch_rows<{padded}>(numbers + parity * {padded}, c, later, rows_at(step + 2));
         copy_group();
 {forward}
 {backward}
+        const update u = *(const update *)(parity ? {u1} : {u0});
+{parameters}
 {after}
-        b = batch_at(c, index, step + 1);
+        b = next, next = later;
     }}
     copy_wait<0>();
     __syncthreads();
