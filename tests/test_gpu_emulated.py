@@ -347,7 +347,15 @@ def test_a_gpu_that_fails_ends_the_training_of_all(gpu, monkeypatch):
         nn.train(nn.Network("6,9,1", "binary", backend="cuda", gpus=2), ds, epochs=2, networks=4)
 
 
-@pytest.mark.parametrize("flags", [{}, {"validation": 0.3, "monitor": "roc_auc", "patience": 1, "refit": True}])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"validation": 0.3, "monitor": "roc_auc", "patience": 1, "refit": True},
+        {"vary": "hidden=4|6-3,epochs=1|2"},
+    ],
+    ids=str,
+)
 def test_several_gpus_read_windows_of_rows_for_their_own_networks(flags, gpu, write, tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "BLOCK_ROWS", 12)
     gpu.cuda.runtime.getDeviceCount = lambda: 3
@@ -356,7 +364,7 @@ def test_several_gpus_read_windows_of_rows_for_their_own_networks(flags, gpu, wr
         shares = {name: flags[name] for name in ("validation",) if name in flags}
         net = nn.Network("2,9,1", "binary", backend="cuda", gpus=gpus)
         ds = nn.load(path, window=32, **shares)
-        told.append(nn.train(net, ds, epochs=2, batch_number=16, networks=3, **flags))
+        told.append(nn.train(net, ds, batch_number=16, networks=3, **{"epochs": 2, **flags}))
         net.export(tmp_path / "m.bin")
         models.append((tmp_path / "m.bin").read_bytes())
     assert models[0] == models[1]

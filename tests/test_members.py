@@ -113,6 +113,8 @@ ON_WINDOWS = {
                 "--monitor", "pr_auc", "--patience", 1],
     "values": ["--target", "value", "--drop", "class", "--weight", "weight", "--networks", 3, "--epochs", 3,
                "--validation", 0.2, "--monitor", "rmse", "--clip"],
+    "vary": ["--drop", "value,weight", "--networks", 5, "--validation", 0.2, "--vary",
+             "hidden=4|9-3,batch_size=30|64,epochs=1..3,number_embedding=linear|pieces4", "--trials", "t.csv"],
 }  # fmt: skip
 
 

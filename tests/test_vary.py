@@ -6,7 +6,9 @@ from support.command_line import run, succeed, write_two_classes
 from support.people import as_csv, people
 
 import nn
+from nn import backends
 from nn.core.random import uniform
+from nn.data import memory as budget
 from nn.nn import Network
 from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
 from nn.utils import Stopped, UsageError
@@ -76,6 +78,51 @@ def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
     assert (folder / "again.bin").read_bytes() == (folder / "people.bin").read_bytes()
 
 
+@pytest.mark.parametrize("window", [640, 1000, 20])
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"validation": 0.25, "patience": 1, "refit": True}, {"validation": 0.25, "monitor": "roc_auc"}],
+    ids=str,
+)
+def test_members_on_windows_of_rows_are_the_networks_alone(window, flags, folder):
+    """Each window is of whole batches, whose sizes differ."""
+    path = write_two_classes(folder / "two.csv", 3000)
+    vary = VARY["all"].replace("8..64", "8..64" if window > 64 else "15|16|50") + ",number_embedding=linear|pieces3"
+
+    def load():
+        given = {"validation": flags["validation"]} if "validation" in flags else {}
+        return nn.load(path, window=window, seed=SEED, **given)
+
+    net = Network("2,8,1", "binary", seed=SEED, backend="omp")
+    result = nn.train(net, load(), networks=COUNT, vary=vary, **flags)
+    for member, told in zip(net.members, result["members"], strict=True):
+        own = {name: value for name, value in told["settings"].items() if name not in ("hidden", "dropout")}
+        alone = Network(layers_with("2,8,1", told["settings"]), "binary", seed=member.seed, backend="omp")
+        nn.train(alone, load(), split_seed=SEED, **flags, **own)
+        assert np.array_equal(vector(member), vector(alone)) and member.metadata() == alone.metadata()
+    again = nn.load(path, window=net.config["window"], seed=SEED)
+    repeated = Network("2,8,1", "binary", seed=SEED, backend="omp")
+    nn.train(repeated, again, networks=COUNT, vary=vary, **flags)
+    net.export(folder / "net.bin"), repeated.export(folder / "repeated.bin")
+    assert (folder / "net.bin").read_bytes() == (folder / "repeated.bin").read_bytes()
+
+
+def test_a_limit_of_the_memory_is_for_the_widest_network_and_the_largest_batch(folder, monkeypatch):
+    """The model is that of the window that is told."""
+    path, models = write_two_classes(folder / "two.csv", 3000), []
+    for room in (480_000, 520_000):  # the training of the widest network needs 348,000
+        limits = {"memory": backends.TRAITS["omp"].base_bytes + budget.READING_BYTES + room}
+        for _ in range(2):
+            net = Network("2,8,1", "binary", seed=SEED, backend="omp")
+            nn.train(
+                net, nn.load(path, seed=SEED, **limits), networks=4, epochs=1, vary="hidden=7|360,batch_size=16|48"
+            )
+            net.export(folder / "net.bin")
+            models.append((net.config["window"], (folder / "net.bin").read_bytes()))
+            limits = {"window": net.config["window"]}
+    assert models[0] == models[1] and models[2] == models[3] and models[0][0] < models[2][0] < 2400
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_bits_do_not_depend_on_threads(threads):
     ds, nets = data("binary"), []
@@ -109,7 +156,16 @@ def test_a_file_holds_members_of_different_layers(folder):
 
 
 @pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}, {}])
-def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
+@pytest.mark.parametrize("window", [None, 640])
+def test_a_stopped_training_goes_on_to_the_same_model(flags, window, folder):
+    path = write_two_classes(folder / "two.csv", 3000)
+    shares = {"validation": flags["validation"]} if "validation" in flags else {}
+
+    def together(vary, **flags):
+        ds = data("binary") if window is None else nn.load(path, window=window, seed=SEED, **shares)
+        net = Network(f"{ds.inputs},12,1", "binary", seed=SEED, backend="omp")
+        return net, nn.train(net, ds, networks=COUNT, vary=vary, **{"epochs": 3, **flags})
+
     vary = "learning_rate=1e-3..1e-1,hidden=7|16,epochs=2..6,optimizer=adam|sgd,number_embedding=linear|pieces4"
     together(vary, **flags)[0].export(folder / "whole.bin")
     ended, stops = None, 0
@@ -248,4 +304,3 @@ def test_varied_networks_on_the_command_line(folder):
     assert "deviation" in succeed("--predict", "--model", model, "--dataset", path).out
     result = run(*call[:-2], "--vary", "dropout=2..3")
     assert result.code == 2 and "dropout 2: must be" in result.err
-    assert run(*call, "--window", 10).code == 2

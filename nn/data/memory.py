@@ -55,7 +55,7 @@ def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1, room: Room | 
     """
     window, memory = ds.window, ds.memory
     if window is not None:
-        window = min(window, ds.rows) if window >= ds.rows else max(window // batch, 1) * batch
+        window = min(window, ds.rows) if window >= ds.rows else whole_batches(window, batch)
     if memory is None:
         return None if window >= ds.rows else window
     room = room or Room([training_bytes(net, batch)])
@@ -71,9 +71,14 @@ def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1, room: Room | 
     fixed = base + room.in_turn()
     if window is None:
         window = (memory - fixed) * ranks // row // batch * batch
-    window = min(window, max((ds.training.rows - 1) // batch, 1) * batch)  # two windows or more
+    window = min(window, whole_batches(ds.training.rows - 1, batch))  # two windows or more
     _check_room(net, memory - fixed - row * window // ranks, memory - fixed, row, batch, ranks)
     return window
+
+
+def whole_batches(window: int, batch: int) -> int:
+    """Return the rows of a window that are whole batches, one at least."""
+    return max(window // batch, 1) * batch
 
 
 def _check_networks(memory: int, room: Room, beside: int, what: str) -> None:

@@ -169,10 +169,10 @@ def _several(
         def room() -> Room:
             return room_for(readers_of(net, ds, options, all_trials), all_trials, len(places))
 
-        read, window = prepared(net, ds, options, room=room)
-        if window and trials is not None:
-            flag = "--keep" if trials.vary is None else "--vary"
-            raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
+        batches = {trial.options.batch_number for trial in all_trials.each}
+        read, window = prepared(net, ds, options, room=room, batches=batches)
+        if window and all_trials.keep is not None:
+            raise UsageError("--keep: needs all rows in memory; leave out --memory and --window")
         beside = callback, stop, saving, given
         return PackTraining(net, apart, read, window, options, networks, *beside, trials=trials).run()
 

@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict
@@ -51,17 +51,18 @@ def prepared(
     options: Options,
     split: Split | None = None,
     room: Callable[[], Room] | None = None,
+    batches: Collection[int] = (),
 ):
     """Return (data, rows of a window or None) as a training reads them, and give the network its encoding.
 
-    room: what several networks take, asked for when the first one has its encoding. Raises DataError or UsageError if
-    the network cannot learn from the data.
+    room: what several networks take, asked for when the first one has its encoding; batches: see window_of. Raises
+    DataError or UsageError if the network cannot learn from the data.
     """
     check_fit(net, ds)
     is_new = net.encoding is None
     if is_new:
         fit_encoding(net, ds, options, split)
-    read, window = window_of(net, ds, options, net.engine.rank_group, room)
+    read, window = window_of(net, ds, options, net.engine.rank_group, room, batches)
     if is_new and read is not ds:  # all rows are in memory after all, and others are held out
         fit_encoding(net, read, options)
     return read, window

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..backends.engine import Engine
+from ..data.memory import whole_batches
 from ..data.row_windows import RowWindows
 from ..data.splits import Fold, Split, split_given
 from ..data.stream import StreamedDataset
@@ -104,7 +105,13 @@ class PackRows:
         if not self.window:
             return self.shared(refit, number)
         data, windows_of = self._streamed(refit), partial(self._windows_of, number)
-        return TrainingRows(net, data, self.window, options, net.engine, given, refit, windows_of=windows_of)
+        return TrainingRows(
+            net, data, self._own_window(options), options, net.engine, given, refit, windows_of=windows_of
+        )
+
+    def _own_window(self, options: Options) -> int:
+        """Return the rows of the windows of a network with these options."""
+        return whole_batches(self.window, options.batch_number)
 
     def _streamed(self, refit: bool) -> StreamedDataset:
         """Return the data set of windows; networks that are trained at the same time may be at a refit or not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -188,21 +188,30 @@ class TrainingRows:
 
 
 def window_of(
-    net, ds: Dataset | StreamedDataset, options: Options, rank_group: RankGroup, room: Callable[[], Room] | None = None
+    net,
+    ds: Dataset | StreamedDataset,
+    options: Options,
+    rank_group: RankGroup,
+    room: Callable[[], Room] | None = None,
+    batches: Collection[int] = (),
 ):
     """Return (data, rows of a window): streamed data that memory can hold become a Dataset, without a window.
 
-    room: of several networks, which --memory is for.
+    room: of several networks, which --memory is for. batches: the sizes of their batches; where they differ, a network
+    takes of the window what whole_batches says.
     """
     if isinstance(ds, Dataset):
         return ds, None
     ds.split(options.holdout, split_seed(options, net.seed), options.validation_share)
     needed = room() if room and ds.memory is not None else None
-    window = window_rows(ds, net, options.batch_number, options.scaling, rank_group.size, needed)
+    batches = {*batches} or {options.batch_number}
+    window = window_rows(ds, net, max(batches), options.scaling, rank_group.size, needed)
     if window is None:
         return ds.whole(), None
     if net.reference:
         raise UsageError("--reference shuffles all rows at once: leave out --memory and --window")
+    if len(batches) > 1 and ds.window is not None:
+        window = ds.window if ds.memory is None else min(ds.window, ds.training.rows - 1)
     return ds, window
 
 
