@@ -90,6 +90,11 @@ typedef long long int64;
 {_enum(name.upper() for name in ACTIVATIONS)}
 {_enum(name.upper() for name in LOSSES)}
 {_enum(MOMENTS)}
+__device__ constexpr int moments_of(int rule)
+{{
+    const int moments[] = {{{", ".join(map(str, MOMENTS.values()))}}};
+    return moments[rule];
+}}
 {_enum([*(name.upper() for name in COLUMN_KINDS), "COLUMN_KINDS"])}
 struct update {{
     real {", ".join(UPDATE)};

@@ -50,11 +50,12 @@ __device__ inline void each_gradient(const real *g, block_range range, const TAK
 template <int OPTIMIZER, int WEIGHTS>
 __device__ inline void update_parameter(int64 at, int64 i, real g, const control &c, const update &u)
 {
-    real m = OPTIMIZER != SGD ? c.moment1[at + i] : 0, v = OPTIMIZER == ADAM ? c.moment2[at + i] : 0;
+    enum { MOMENTS = moments_of(OPTIMIZER) };
+    real m = MOMENTS > 0 ? c.moment1[at + i] : 0, v = MOMENTS > 1 ? c.moment2[at + i] : 0;
     c.parameters[at + i] = stepped<OPTIMIZER>(c.parameters[at + i], g, &m, &v, i < WEIGHTS ? u.decay : 0, u);
-    if (OPTIMIZER != SGD)
+    if (MOMENTS > 0)
         c.moment1[at + i] = m;
-    if (OPTIMIZER == ADAM)
+    if (MOMENTS > 1)
         c.moment2[at + i] = v;
 }
 
