@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from pathlib import Path
 
 import numpy as np
 
@@ -184,9 +183,9 @@ class Source:
 
     def __init__(self, path: str | os.PathLike, digest=None):
         self.path = path
-        if not Path(path).exists():
+        if not os.path.exists(path):
             raise InputNotFound(f"{path}: no such file or folder; check the path")
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
         try:
             self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
@@ -233,12 +232,17 @@ class Source:
 
 
 def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file in blocks; reading, unpacking and hashing run one block ahead."""
-    with Source(path, digest) as source, ThreadPoolExecutor(1) as reader:
-        waiting = reader.submit(source.read, size)
-        while block := waiting.result():
+    """Yield the unpacked bytes of a file in blocks; unpacking and hashing run one block ahead."""
+    with Source(path, digest) as source:
+        if digest is None and not source.is_gzip:
+            while block := source.read(size):
+                yield block
+            return
+        with ThreadPoolExecutor(1) as reader:
             waiting = reader.submit(source.read, size)
-            yield block
+            while block := waiting.result():
+                waiting = reader.submit(source.read, size)
+                yield block
 
 
 def check_room(path: str | os.PathLike, size: int) -> None:
@@ -249,6 +253,22 @@ def check_room(path: str | os.PathLike, size: int) -> None:
             f"{path}: its rows need at least {size >> 20} MiB more, but only {left >> 20} MiB of memory are left; use "
             f"fewer rows, or unpack a table that is gzipped and use --memory"
         )
+
+
+def room_for(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
+    """Return an array of zeros in memory of its own, which is taken as it is written to.
+
+    It is not from the heap: the heap keeps a freed array while anything above it is in use. A large one has large
+    pages, with a fault for each 2 MiB instead of 4 KiB.
+    """
+    count, size = math.prod(shape), math.prod(shape) * np.dtype(dtype).itemsize
+    is_large = size >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE")
+    if is_large:
+        size = -(-size // HUGE_BYTES) * HUGE_BYTES
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages
+    if is_large:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, count).reshape(shape, order=order)
 
 
 class GrowingRows:
@@ -268,11 +288,7 @@ class GrowingRows:
         """Return a new block (capacity, *shape) to be filled; those before must be full."""
         shape = (self.capacity, *self._shape)
         self._watch(math.prod(shape) * self.dtype.itemsize)
-        # not from the heap: the heap keeps a freed block while anything above it is in use
-        memory = mmap.mmap(-1, max(1, math.prod(shape) * self.dtype.itemsize))
-        if len(memory) >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):  # a fault for 2 MiB, not for each 4 KiB
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        self._blocks.append(np.frombuffer(memory, self.dtype, math.prod(shape)).reshape(shape))
+        self._blocks.append(room_for(shape, self.dtype))
         return self._blocks[-1]
 
     def _watch(self, size: int) -> None:
