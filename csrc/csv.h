@@ -29,6 +29,12 @@ struct csv_place {
     int64_t line, start, stop; /* line: that of its row; 0: there is no such field */
     int quoted;                /* it stands in quotes */
     int doubled;               /* and a doubled quote in it stands for one */
+    int is_number;             /* told by csv_split alone */
+};
+
+/* A row: its line, and how many fields it has, 0 if the text ends within quotes. */
+struct csv_row {
+    int64_t line, fields;
 };
 
 /* How many fields of a column are gaps, numbers, ... Every field is counted once. */
@@ -100,9 +106,10 @@ enum csv_result csv_read(struct csv *csv, const char *text, int64_t size);
 enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, struct csv_place *place, const char *text,
                           int64_t size);
 
-/* Find the fields of the first row of text (size): their number, or 0 if the text ends within quotes; `used` is where
-   the next line begins. Only the first `most` are put into place. */
-int csv_split(struct csv *csv, struct csv_place *place, int most, const char *text, int64_t size);
+/* Find the fields of the first rows of text (size, followed by a 0 byte): how many rows there are, `most_rows` at most.
+   The first `most` fields, of one row after the other, are put into place. */
+int64_t csv_split(struct csv *csv, struct csv_row *rows, int64_t most_rows, struct csv_place *place, int64_t most,
+                  const char *text, int64_t size);
 
 /* Fill the table, all 0 before, with the words of `words`. */
 void csv_index(struct csv_words *words);

@@ -127,3 +127,27 @@ enum csv_result csv_count(struct csv *csv, struct csv_facts *facts, struct csv_p
     }
     return csv->rows < csv->capacity ? CSV_OK : CSV_FULL;
 }
+
+INLINE int is_number_at(const struct csv *csv, const struct csv_place *place, const char *text, const char *end)
+{
+    int is_infinite;
+    return place->start < place->stop &&
+           is_finite_number(&is_infinite, text + place->start, text + place->stop, csv->point, end);
+}
+
+int64_t csv_split(struct csv *csv, struct csv_row *rows, int64_t most_rows, struct csv_place *place, int64_t most,
+                  const char *text, int64_t size)
+{
+    const char *p = text, *end = text + size, *row, *line_end = text;
+    struct marks marks = {NULL, 0};
+    int64_t count = 0;
+    int fields = 1;
+    for (; count < most_rows && fields && (row = next_row(csv, p, end)); count++) {
+        fields = split_row(csv, &marks, &line_end, place, most, row, text, end);
+        rows[count] = (struct csv_row){csv->row_line, fields};
+        for (const struct csv_place *last = place + (fields < most ? fields : most); place < last; place++, most--)
+            place->is_number = is_number_at(csv, place, text, end);
+        p = end_row(csv, line_end, end);
+    }
+    return count;
+}

@@ -137,10 +137,10 @@ INLINE const char *number_field(const struct csv *csv, double *value, const char
 
 INLINE struct csv_place place_of(const struct csv *csv, const struct field *field, const char *text)
 {
-    return (struct csv_place){csv->row_line, field->start - text, field->stop - text, field->quoted, field->doubled};
+    return (struct csv_place){csv->row_line, field->start - text, field->stop - text, field->quoted, field->doubled, 0};
 }
 
-INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end, struct csv_place *place, int most,
+INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end, struct csv_place *place, int64_t most,
                      const char *row, const char *text, const char *end)
 {
     /* The number of fields, or 0 if the text ends within quotes. */
@@ -158,13 +158,4 @@ INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end
             return n;
         }
     }
-}
-
-int csv_split(struct csv *csv, struct csv_place *place, int most, const char *text, int64_t size)
-{
-    const char *line_end = text;
-    struct marks marks = {NULL, 0};
-    const int count = split_row(csv, &marks, &line_end, place, most, text, text, text + size);
-    csv->used = line_end - text + (line_end < text + size);
-    return count;
 }

@@ -7,9 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
 
 from ..core import extension
 from ..utils import DataError, UsageError
@@ -20,6 +22,11 @@ from .written import is_written
 
 ffi, lib = extension("seq")
 
+PLACE = np.dtype(  # struct csv_place
+    [("line", "i8"), ("start", "i8"), ("stop", "i8"), ("quoted", "i4"), ("doubled", "i4"), ("is_number", "i4")],
+    align=True,
+)
+_ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
 MOST_COLUMNS = 1 << 17
@@ -76,18 +83,17 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
         raise DataError(f"{path}: lines end in CR alone, expected LF or CR LF; convert them: tr '\\r' '\\n' <FILE >NEW")
     separator = _separator(path, text, options)
     _check_width(path, text, separator)
-    rows = list(_rows(text, separator, _HEAD_ROWS, _HEAD_FIELDS))
-    if rows[-1].is_open and len(rows) <= 2:
-        raise open_quote(path, rows[-1].line)
-    rows = [row for row in rows if not row.is_open]
-    has_header = _has_header([row.cells for row in rows], options, first)
-    names = [cell.text for cell in rows[0].cells] if has_header else None
+    rows = _Rows(text, separator, _HEAD_ROWS)
+    if rows.is_open and len(rows) <= 2:
+        raise open_quote(path, rows.lines[-1])
+    has_header = _has_header(rows, options, first)
+    names = [cell.text for cell in rows.row(0)] if has_header else None
     if has_header and len(rows) == 1:
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
-    row = rows[1 if has_header else 0]
+    row = 1 if has_header else 0
     point = _point(path) if separator == ";" else "."
     row_bytes = len(text) / max(1, text.count(b"\n"))
-    head = Head(path, names, [cell.text for cell in row.cells], row.line, separator, point, row_bytes)
+    head = Head(path, names, [cell.text for cell in rows.row(row)], rows.lines[row], separator, point, row_bytes)
     if head.columns == 1 and options.separator is None:
         _check_one_column(path, text)
     return head
@@ -125,10 +131,10 @@ def _end_of_comments(text: bytes) -> int:
 
 def _check_width(path: str, text: bytes, separator: str) -> None:
     """Raise DataError for too many columns, before a line is taken apart."""
-    first = next(_rows(text, separator, 1))
-    if first.fields > MOST_COLUMNS:
+    line, fields = _split(text, separator, 1)[0]
+    if fields > MOST_COLUMNS:
         raise DataError(
-            f"{path}, row {first.line}: {first.fields} columns, expected at most {MOST_COLUMNS}; write it with a line "
+            f"{path}, row {line}: {fields} columns, expected at most {MOST_COLUMNS}; write it with a line "
             f"for each row, or as NPY, which has no such limit"
         )
 
@@ -151,15 +157,88 @@ def decoded(text: bytes) -> str:
 # -- rows ----------------------------------------------------------------------------------------------------
 
 
-class _Row(NamedTuple):
-    line: int
-    cells: list[Cell]
-    fields: int
+class _Rows:
+    """The first rows that are not blank: the first two whole, further ones up to _HEAD_FIELDS.
+
+    The last one may be open: the text ends within its quotes.
+
+    lines, counts: of each row its line in the file and the number of its fields, 0 where it is open.
+    """
+
+    def __init__(self, text: bytes, separator: str, most: int):
+        self._text = text
+        rows = _split(text, separator, most)
+        total = np.cumsum(rows["fields"])
+        rows = rows[(total <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
+        self._places = np.empty(total[len(rows) - 1], PLACE)
+        _split(text, separator, len(rows), self._places)
+        self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
+        self._starts = total[: len(rows)] - rows["fields"]
+
+    def __len__(self) -> int:
+        return len(self.lines)
 
     @property
     def is_open(self) -> bool:
-        """True if the text ends within its quotes."""
-        return self.fields == 0
+        """True if the text ends within the quotes of the last row."""
+        return self.counts[-1] == 0
+
+    def row(self, index: int) -> list[Cell]:
+        """Return the fields of a row."""
+        start = self._starts[index]
+        return _cells(self._text, self._places[start : start + self.counts[index]])
+
+    def columns_below(self) -> list[_Column]:
+        """Return the columns of the first row, as the rows below it have them; a row may have too few fields."""
+        starts, counts = self._starts[1:], np.array(self.counts[1:])
+        return [_Column(self._text, self._places[starts[counts > i] + i]) for i in range(self.counts[0])]
+
+
+class _Column:
+    """The fields of a column below the first row, gaps left out."""
+
+    def __init__(self, text: bytes, places: np.ndarray):
+        self._text, self._places = text, places
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The fields one by one."""
+        return [cell for cell in _cells(self._text, self._places) if cell.text not in GAPS]
+
+    @cached_property
+    def _are_numbers(self) -> bool:
+        return len(self._places) > 0 and bool(self._places["is_number"].all())  # then none is a gap
+
+    @cached_property
+    def kind(self) -> str | None:
+        """The kind of nearly all fields, text if there is no such kind; None: there are no fields."""
+        return "number" if self._are_numbers else _kind_of(self.cells)
+
+    @cached_property
+    def any_quoted(self) -> bool:
+        """True if a field stands in quotes."""
+        if self._are_numbers:
+            return bool(self._places["quoted"].any())
+        return any(cell.quoted for cell in self.cells)
+
+
+def _split(text: bytes, separator: str, most: int, places: np.ndarray | None = None) -> np.ndarray:
+    """Return at most `most` rows (_ROW) that are not blank; the first of their fields go to places (PLACE)."""
+    csv, rows = ffi.new("struct csv *"), np.empty(most, _ROW)
+    csv.separator, csv.point = separator.encode(), b"."
+    places = np.empty(0, PLACE) if places is None else places
+    buffers = (ffi.from_buffer(f"struct {name}[]", array) for name, array in (("csv_row", rows), ("csv_place", places)))
+    c_rows, c_places = buffers
+    count = lib.csv_split(csv, c_rows, most, c_places, len(places), text + b"\0", len(text))
+    return rows[:count]
+
+
+def _cells(text: bytes, places: np.ndarray) -> list[Cell]:
+    found = []
+    for start, stop, quoted, doubled in places[["start", "stop", "quoted", "doubled"]].tolist():
+        field = decoded(text[start:stop])
+        found.append(Cell(field.replace('""', '"') if doubled else field, bool(quoted)))
+    return found
 
 
 def _first_text(path: str) -> bytes:
@@ -177,37 +256,6 @@ def _first_text(path: str) -> bytes:
     return text.removeprefix(BYTE_ORDER_MARK)
 
 
-def _rows(text: bytes, separator: str, most: int, most_fields: int = 0) -> Iterator[_Row]:
-    """Yield rows that are not blank, the first two whole, further ones up to `most_fields`; 0: without cells."""
-    csv, place = ffi.new("struct csv *"), ffi.new("struct csv_place[]", min(1, most_fields))
-    csv.separator = separator.encode()
-    buffer, filled = ffi.from_buffer(text + b"\0"), re.compile(rb"[^%b]" % b" \t\r\n".replace(csv.separator, b""))
-    at, line, fields, number = 0, 1, 0, 0
-    while at < len(text) and number < most:
-        found = filled.search(text, at)
-        if not found:
-            return
-        start = text.rfind(b"\n", at, found.start()) + 1 or at
-        at, line = start, line + text.count(b"\n", at, start)
-        count = lib.csv_split(csv, place, len(place), buffer + at, len(text) - at)
-        if count > len(place) and most_fields:
-            place = ffi.new("struct csv_place[]", count)
-            continue
-        if count == 0:
-            yield _Row(line, [], 0)
-            return
-        fields += count
-        if most_fields and fields > most_fields and number > 1:
-            return
-        yield _Row(line, [_cell(text, at, found) for found in place[0 : min(count, len(place))]], count)
-        number, at, line = number + 1, at + csv.used, line + 1 + csv.breaks
-
-
-def _cell(text: bytes, at: int, place) -> Cell:
-    found = decoded(text[at + place.start : at + place.stop])
-    return Cell(found.replace('""', '"') if place.doubled else found, bool(place.quoted))
-
-
 # -- separator and decimal comma -----------------------------------------------------------------------------
 
 
@@ -215,7 +263,7 @@ def _separator(path: str, text: bytes, options: ReadOptions) -> str:
     """Return the separator that was asked for, or the one that cuts the first rows into equally many fields."""
     if options.separator is not None:
         return _given_separator(path, text, options.separator)
-    counts = {separator: [row.fields for row in _rows(text, separator, _SPLIT_ROWS)] for separator in _SEPARATORS}
+    counts = {separator: _field_counts(text, separator) for separator in _SEPARATORS}
     even = [one for one in _SEPARATORS if MOST_COLUMNS >= min(counts[one]) == max(counts[one]) > 1]
     if len(even) == 1:
         return even[0]
@@ -232,7 +280,7 @@ def _given_separator(path: str, text: bytes, separator: str) -> str:
     separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
         raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
-    if all(row.fields == 1 for row in _rows(text, separator, _SPLIT_ROWS)):
+    if all(count == 1 for count in _field_counts(text, separator)):
         found = _separator(path, text, AS_FOUND)
         advice = f"leave it out, or use {_name(found)}" if found.encode() in text else "leave it out"
         raise DataError(
@@ -241,12 +289,17 @@ def _given_separator(path: str, text: bytes, separator: str) -> str:
     return separator
 
 
+def _field_counts(text: bytes, separator: str) -> list[int]:
+    return _split(text, separator, _SPLIT_ROWS)["fields"].tolist()
+
+
 def _name(separator: str) -> str:
     return "tab" if separator == "\t" else f'"{separator}"'
 
 
 def _share_typed(text: bytes, separator: str) -> float:
-    cells = [cell.text for row in _rows(text, separator, _SPLIT_ROWS, _HEAD_FIELDS) for cell in row.cells]
+    rows = _Rows(text, separator, _SPLIT_ROWS)
+    cells = [cell.text for index in range(len(rows)) for cell in rows.row(index)]
     if separator == ";":
         cells = [cell.replace(",", ".") for cell in cells]
     return sum(cell in GAPS or _kind(cell) != "text" for cell in cells) / len(cells)
@@ -255,7 +308,7 @@ def _share_typed(text: bytes, separator: str) -> float:
 def _check_one_column(path: str, text: bytes) -> None:
     """Raise DataError if a character that is not tried as a separator cuts every row alike."""
     for separator in _OTHER_SEPARATORS:
-        counts = {row.fields for row in _rows(text, separator, _SPLIT_ROWS)}
+        counts = {*_field_counts(text, separator)}
         if len(counts) == 1 and counts != {1}:
             raise DataError(
                 f"{path}: 1 column, expected fields separated by one of , ; | or tab; if {_name(separator)} separates "
@@ -306,9 +359,10 @@ def whole_lines(blocks, path: str) -> Iterator[memoryview]:
 # -- header --------------------------------------------------------------------------------------------------
 
 
-def _has_header(rows: list[list[Cell]], options: ReadOptions, first: Head | None) -> bool:
+def _has_header(rows: _Rows, options: ReadOptions, first: Head | None) -> bool:
     """Return whether the first row names the columns: as said, by the names of the first file, or as the rows tell."""
-    texts = [cell.text for cell in rows[0]]
+    cells = rows.row(0)
+    texts = [cell.text for cell in cells]
     if options.header == "no":
         return False
     if first and first.names == texts:
@@ -317,7 +371,7 @@ def _has_header(rows: list[list[Cell]], options: ReadOptions, first: Head | None
         return first is None
     if first is None and any(word in texts and not _is_index(word, len(texts)) for word in options.named):
         return True
-    return _evidence(rows[0], rows[1:]) > 0
+    return _evidence(cells, rows.columns_below()) > 0
 
 
 def _is_index(word: str, columns: int) -> bool:
@@ -325,7 +379,7 @@ def _is_index(word: str, columns: int) -> bool:
     return bool(re.fullmatch(r"-?\d+", word, re.ASCII)) and -columns <= int(word) < columns
 
 
-def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:
+def _evidence(first: list[Cell], columns: list[_Column]) -> float:
     """Return how much the rows speak for a header: the log of how much likelier the first row is as one, by columns.
 
     A row of data begins like the rows below it; names are texts above numbers, dates or yes/no words, words that do
@@ -334,7 +388,6 @@ def _evidence(first: list[Cell], below: list[list[Cell]]) -> float:
     """
     if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
         first = [cell._replace(quoted=cell.quoted and not is_number(cell.text)) for cell in first]
-    columns = [[row[i] for row in below if i < len(row) and row[i].text not in GAPS] for i in range(len(first))]
     filled = [cell.text for cell in first if cell.text]
     numbers = [text for text in filled if is_number(text)]
     names = [text for text in filled if not is_number(text)]
@@ -353,27 +406,27 @@ def _count_columns(first: list[Cell]) -> bool:
     return len(texts) > 2 and any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
 
 
-def _cannot_count(columns: list[list[Cell]]) -> bool:
+def _cannot_count(columns: list[_Column]) -> bool:
     """Return whether a row that counts its columns does not look like the rows below it: not all of those are numbers,
     or some are written as fractions, or there are many and none goes up by one from column to column."""
-    filled = [below for below in columns if below]
-    if any(_kind_of(below) != "number" or all("." in cell.text for cell in below) for below in filled):
+    filled = [below for below in columns if below.kind]
+    if any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
         return True
-    second = [below[0].text for below in filled]
+    second = [below.cells[0].text for below in filled]
     ascends = all(text.isdecimal() for text in second) and {int(b) - int(a) for a, b in pairwise(second)} == {1}
     return len(filled) >= _MANY_COLUMNS and not ascends
 
 
-def _of_column(cell: Cell, below: list[Cell]) -> float:
+def _of_column(cell: Cell, below: _Column) -> float:
     """Return how much one column speaks for a header; a number above numbers is judged with the others."""
-    if cell.text in GAPS or not re.search(r"\w", cell.text) or not below:
+    if cell.text in GAPS or not re.search(r"\w", cell.text) or not below.kind:
         return 0.0
     evidence = 0.0
-    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not any(other.quoted for other in below):
+    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not below.any_quoted:
         evidence = -_UNLIKELY
-    kind, own = _kind_of(below), _kind(cell.text)
+    kind, own = below.kind, _kind(cell.text)
     if kind == "text":
-        return evidence + _of_texts(cell.text, [other.text for other in below])
+        return evidence + _of_texts(cell.text, [other.text for other in below.cells])
     if kind == own:
         return evidence + (0.0 if kind == "number" else _UNLIKELY)
     return evidence if own == "number" else evidence - _UNLIKELY
@@ -401,12 +454,14 @@ def _of_numbers(above: list[str], numbers: list[str]) -> float:
     return 0.98 * _UNLIKELY if is_count else _UNLIKELY
 
 
-def _is_of_kind(kind: str, cell: Cell, below: list[Cell]) -> bool:
-    return bool(below) and _kind(cell.text) == kind == _kind_of(below)
+def _is_of_kind(kind: str, cell: Cell, below: _Column) -> bool:
+    return _kind(cell.text) == kind == below.kind
 
 
-def _kind_of(cells: list[Cell]) -> str:
-    """Return the kind of nearly all fields, text if there is no such kind."""
+def _kind_of(cells: list[Cell]) -> str | None:
+    """Return the kind of nearly all fields, text if there is no such kind; None where there are no fields."""
+    if not cells:
+        return None
     kind, count = Counter(_kind(cell.text) for cell in cells).most_common(1)[0]
     return kind if count >= 0.95 * len(cells) else "text"
 

@@ -10,7 +10,7 @@ from ..core import extension
 from ..utils import DataError
 from .column_blocks import decimal_text
 from .column_reader import Vocabulary
-from .csv_head import BYTE_ORDER_MARK, Head, decoded, open_quote
+from .csv_head import BYTE_ORDER_MARK, PLACE, Head, decoded, open_quote
 from .field_types import NotBytes, TextInTarget, is_number
 from .source import GROWING_BYTES, GrowingRows
 from .table import Span, Table
@@ -24,8 +24,7 @@ _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
 _TYPES = {"uint8": lib.CSV_UINT8, "float32": lib.CSV_FLOAT32, "float64": lib.CSV_FLOAT64}
 _COUNTS = ("gaps", "numbers", "truths", "dates", "texts")
 _PLACES = ("not_number", "not_date", "infinite")
-_PLACE = np.dtype([("line", "i8"), ("start", "i8"), ("stop", "i8"), ("quoted", "i4"), ("doubled", "i4")])
-_FACTS = np.dtype([*((name, "i8") for name in _COUNTS), *((name, _PLACE) for name in (*_PLACES, "other_point"))])
+_FACTS = np.dtype([*((name, "i8") for name in _COUNTS), *((name, PLACE) for name in (*_PLACES, "other_point"))])
 
 
 class _Struct:
@@ -137,7 +136,7 @@ class CsvCounter(_Lines):
         for name, places in self._places.items():
             for column in np.flatnonzero(self._found[name]["line"]).tolist():
                 if column not in places:
-                    line, start, stop, _, doubled = self._found[name][column].tolist()
+                    line, start, stop, _, doubled, _ = self._found[name][column].tolist()
                     row = f"row {line}" + (f" of {self._head.path}" if self._several else "")
                     places[column] = Place(row, _text_of(text, start, stop, doubled))
 
@@ -248,7 +247,7 @@ class CsvReader(_Lines):
             "codes": (csv.texts, np.dtype(np.int32)),
             "seconds": (csv.dates, np.dtype(np.float64)),
         }
-        widest = max(count * dtype.itemsize for count, dtype in (*columns.values(), (csv.ids, _PLACE)))
+        widest = max(count * dtype.itemsize for count, dtype in (*columns.values(), (csv.ids, PLACE)))
         self.block_rows = rows or max(1, GROWING_BYTES // max(1, widest))
         self._blocks = {
             member: GrowingRows((count,), dtype, self.block_rows, self._head.path)
@@ -256,7 +255,7 @@ class CsvReader(_Lines):
             if count or member in ("x", "y")
         }
         self._ids: list[list[str]] = [[] for _ in fields.ids]
-        self._places = np.empty((self.block_rows if csv.ids else 0, csv.ids), _PLACE)
+        self._places = np.empty((self.block_rows if csv.ids else 0, csv.ids), PLACE)
         self._struct.point("id", self._places)
         self._ids_of = 0  # rows of the block whose ids have been taken
 

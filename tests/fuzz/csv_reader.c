@@ -152,7 +152,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     fill_gaps(&gaps, how >> 2 & 1);
     struct csv csv = {.separator = separators[how & 3], .point = how >> 3 & 1 ? ',' : '.', .gaps = &gaps.gaps};
     struct csv_place place[MOST_COLUMNS];
-    csv.columns = csv_split(&csv, place, MOST_COLUMNS, text, size);
+    struct csv_row rows[3];
+    const int64_t count = csv_split(&csv, rows, 3, place, MOST_COLUMNS, text, size);
+    check(0 <= count && count <= 3);
+    csv.columns = count ? (int)rows[0].fields : 0;
     if (csv.columns >= 1 && csv.columns <= MOST_COLUMNS) {
         struct csv start = csv;
         struct csv_column roles[MOST_COLUMNS];
