@@ -49,7 +49,7 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, keep):
             continue
         read += 1
         table, again = found
-        assert again == sha256
+        assert str(again) == sha256
         for member in PLACES:
             np.testing.assert_array_equal(getattr(table, member), getattr(whole, member), member)
         for member in ("words", "names", "ids", "unlabelled"):

@@ -167,7 +167,7 @@ def test_rows_in_blocks_and_ranges_are_those_of_the_whole(name, tmp_path):
             np.testing.assert_array_equal(joined, getattr(whole, member))
         assert blocks[-1].words == whole.words and blocks[-1].unlabelled == whole.unlabelled == 1000 - len(joined)
         assert columns_digest(blocks) == columns_digest([whole])
-        assert index.digests[0].hex() == sha256
+        assert index.digests[0].hex() == str(sha256)
         some = table.read_range(fields, index.starts[3], index.starts[7], 128)
         np.testing.assert_array_equal(some.inputs, whole.inputs[96:224])
         assert [some.words[0][code] if code >= 0 else "?" for code in some.codes[:, 0]] == whole.ids[0][96:224]

@@ -12,8 +12,9 @@ from .arrow_blocks import arrow_block, pyarrow
 from .column_blocks import ColumnBlock
 from .column_reader import Part
 from .column_table import ColumnTable
-from .source import Extents
-from .table_files import AS_FOUND, ReadOptions
+from .source import Extents, FileDigest
+from .table import Table
+from .table_files import AS_FOUND, Fields, ReadOptions
 
 _NEED = "Parquet and Arrow files"
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
@@ -137,11 +138,11 @@ class _PieceFiles(ColumnTable):
     pieces: type[_Pieces]
 
     def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
+        self._extents = Extents(paths)  # before anything is read
         self._pieces = [self.pieces(file) for file in paths]
         first = self._pieces[0]
         for other in self._pieces[1:]:
             check_same_names(other.path, other.names, first.path, first.names)
-        self._extents = Extents(paths)
         self._places = [[0, *accumulate(file.sizes)] for file in self._pieces]
         self._kept: tuple[tuple[int, int], dict] = (-1, -1), {}
         self._open(path, paths, first.names, [places[-1] for places in self._places])
@@ -154,6 +155,13 @@ class _PieceFiles(ColumnTable):
         """Return rows of a piece's column, counted in the piece."""
         with self._pieces[file].reading():
             return arrow_block(self._kept[1][column].slice(start, rows))
+
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | FileDigest | None]:
+        """Return (all rows, the SHA-256 of the files if it is asked for)."""
+        if len(self._pieces) > 1:
+            return super().read(fields, hashed)
+        digest = self._extents.digest(0) if hashed else None
+        return self._read(fields), digest
 
     def _parts(self, number: int, columns: list[int], start: int, stop: int) -> Iterator[Part]:
         self._extents.check(number)

@@ -12,7 +12,7 @@ import numpy as np
 from ..utils import DataError
 from .column_blocks import DATE, GAP, INFINITE, NUMBER, TRUTH
 from .column_reader import ROW_WORD, Part, Reader, each
-from .source import joint_digest
+from .source import FileDigest, joint_digest
 from .table import Table
 from .table_files import ColumnFacts, Fields, Place, RowIndex
 
@@ -64,16 +64,22 @@ class ColumnTable:
             each(lambda column, part=part, of=of: _count(facts[column], part, column, missing, of), columns, part.rows)
         return facts
 
-    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | FileDigest | None]:
         """Return (all rows, the SHA-256 of the files if it is asked for)."""
+        if not hashed:
+            return self._read(fields), None
         with ThreadPoolExecutor(1) as hasher:
-            digests = hasher.submit(self._digests if hashed else list)
-            reader = self._reader(fields)
-            arrays = reader.arrays(self.rows)
-            for part in self._range(reader.columns, 0, self.rows):
-                reader.add(arrays, part)
-            self._check_labelled(arrays.rows)
-            return reader.table(arrays), joint_digest(digests.result()) if hashed else None
+            digests = hasher.submit(self._digests)
+            return self._read(fields), joint_digest(digests.result())
+
+    def _read(self, fields: Fields) -> Table:
+        """Return all rows."""
+        reader = self._reader(fields)
+        arrays = reader.arrays(self.rows)
+        for part in self._range(reader.columns, 0, self.rows):
+            reader.add(arrays, part)
+        self._check_labelled(arrays.rows)
+        return reader.table(arrays)
 
     def blocks(
         self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None

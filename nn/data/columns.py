@@ -27,7 +27,7 @@ from .digest import columns_digest
 from .encoders import are_decimals
 from .field_types import ClassName, Number, TargetNumber, is_number
 from .frame_table import FrameTable
-from .source import absolute
+from .source import FileDigest, absolute
 from .table import Table
 from .table_files import GAPS, ColumnFacts, Fields, TableFiles, read_as_needed
 from .table_rows import TableRows
@@ -269,7 +269,7 @@ class Columns:
     def read(self) -> Dataset:
         """Read all rows."""
 
-        def read(fields: Fields) -> tuple[Table, str]:
+        def read(fields: Fields) -> tuple[Table, str | FileDigest | None]:
             table, sha256 = self.files.read(fields, hashed=self.reads is None)
             fields.check_block(table)
             fields.check_all(table)
@@ -354,7 +354,7 @@ class Columns:
             dates=None if table.dates is None else table.dates[:, kept["date"]],
         )
 
-    def dataset(self, table: Table, sha256: str | None = None) -> Dataset:
+    def dataset(self, table: Table, sha256: str | FileDigest | None = None) -> Dataset:
         """Return rows of these columns as a data set. sha256: of the files."""
         x, pixels = self.inputs_of(table), self.schema.pixels
         self._check_width()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
-from ..utils import DataError, default_threads, sha256_file
+from ..utils import DataError, default_threads
 from .csv_head import Head, read_head, whole_lines
 from .csv_pieces import PIECE_BYTES, read_pieces
 from .csv_reader import CsvCounter, CsvReader, shown
-from .source import Extents, Source, joint_digest, read_blocks
+from .source import Extents, FileDigest, Source, joint_digest, read_blocks
 from .table import Table
 from .table_files import AS_FOUND, ColumnFacts, Fields, ReadOptions, RowIndex
 
@@ -84,7 +83,7 @@ class CsvFiles:
         if kept and size <= _KEPT_BYTES:
             self._kept[path] = digest.digest(), kept
 
-    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | FileDigest | None]:
         """Return (all rows, the SHA-256 of the files if it is asked for)."""
         return self._read_pieces(fields, hashed) or self._read_through(fields)
 
@@ -96,7 +95,7 @@ class CsvFiles:
         reader.check_any()
         return reader.table(), joint_digest(index.digests)
 
-    def _read_pieces(self, fields: Fields, hashed: bool) -> tuple[Table, str | None] | None:
+    def _read_pieces(self, fields: Fields, hashed: bool) -> tuple[Table, FileDigest | None] | None:
         """Return the same, read by several threads; None for files that this is not for."""
         pieces = min(default_threads(), self._extents.sizes[0] // PIECE_BYTES)
         if len(self._heads) > 1 or self.is_packed or pieces < 2:
@@ -108,13 +107,12 @@ class CsvFiles:
                 reader.begin(self._first, within=True)
             return reader
 
-        with ThreadPoolExecutor(1) as hasher:
-            digest = hasher.submit(sha256_file, self._first.path) if hashed else None
-            table = read_pieces(self._first.path, self._extents.sizes[0], pieces, new_reader)
-            if table is None:
-                return None
-            self._extents.check(0)
-            return table, digest.result() if digest else None
+        digest = self._extents.digest(0) if hashed else None
+        table = read_pieces(self._first.path, self._extents.sizes[0], pieces, new_reader)
+        if table is None:
+            return None
+        self._extents.check(0)
+        return table, digest
 
     def blocks(
         self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..utils import DataError, UsageError
 from .encoding import Encoding
+from .source import FileDigest
 from .table_rows import TableRows
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
@@ -91,6 +92,19 @@ class Schema:
         return self
 
 
+class _Digest:
+    """The attribute Dataset.sha256: a FileDigest becomes its text when it is first asked for."""
+
+    def __get__(self, ds: Dataset | None, owner: type) -> str | None:
+        if ds is None:
+            return None  # the default
+        digest = vars(ds)["sha256"]
+        return None if digest is None else str(digest)
+
+    def __set__(self, ds: Dataset, digest: str | FileDigest | None) -> None:
+        vars(ds)["sha256"] = digest
+
+
 @dataclass
 class Dataset:
     """Rows of inputs with the targets that a network should give for them.
@@ -104,7 +118,8 @@ class Dataset:
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
-    sha256: of the bytes that determine the data; of one file, that file's.
+    sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for:
+       then asking raises DataError if the file has been changed since it was read.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
@@ -120,7 +135,7 @@ class Dataset:
     columns: list[str] | None = None
     targets: list[str] | None = None
     path: str | None = None
-    sha256: str | None = None
+    sha256: str | None = _Digest()
     target: str | int | None = None
     now: list[int] | None = None
     weights: np.ndarray | None = None
@@ -207,7 +222,7 @@ class Dataset:
         each = {name: getattr(self, name) for name in ("x", "y", "weights", "groups", "times")}
         ids = None if self.ids is None else [self.ids[row] for row in np.arange(self.rows)[rows]]
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
-        return replace(self, ids=ids, **taken)
+        return replace(self, ids=ids, sha256=vars(self)["sha256"], **taken)
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""

@@ -153,7 +153,7 @@ class FrameTable(ColumnTable):
 
     def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
         """Return (all rows, the SHA-256 of the columns if it is asked for)."""
-        table, _ = super().read(fields, hashed=False)
+        table = self._read(fields)
         return table, columns_digest([table]) if hashed else None
 
     def blocks(

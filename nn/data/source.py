@@ -9,6 +9,7 @@ import math
 import mmap
 import os
 import re
+import weakref
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -151,6 +152,10 @@ class Extents:
             raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
         raise self.changed(path)
 
+    def digest(self, number: int) -> FileDigest:
+        """Return what takes the SHA-256 of one of the files when it is asked for. Raises InputNotFound."""
+        return FileDigest(self.paths[number], self._states[number])
+
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
@@ -159,6 +164,41 @@ class Extents:
 
 def _state(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
+
+
+class FileDigest:
+    """The SHA-256 of a file, taken when it is first asked for: str(digest) is its hexadecimal text.
+
+    The file stays open until then, so that it may be removed or replaced. state: what Extents knows of the file since
+    before it was read.
+    """
+
+    def __init__(self, path: str, state: tuple[int, int]):
+        self._path, self._state, self._text = path, state, None
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
+        self._close = weakref.finalize(self, os.close, self._file)
+
+    def __str__(self) -> str:
+        """Return the digest. Raises DataError if the file has been changed since `state`."""
+        if self._text is None:
+            self._text = self._taken()
+            self._close()
+        return self._text
+
+    def __reduce__(self):
+        return str, (str(self),)
+
+    def _taken(self) -> str:
+        digest, at = hashlib.sha256(), 0
+        while block := os.pread(self._file, BLOCK, at):
+            digest.update(block)
+            at += len(block)
+        if _state(os.fstat(self._file)) != self._state:
+            raise DataError(f"{self._path}: changed after it was read, expected the same bytes; load it again")
+        return digest.hexdigest()
 
 
 class _Hashing:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from .field_types import FieldType, Refused, TextInTarget
+from .source import FileDigest
 from .table import Table
 
 Result = TypeVar("Result")
@@ -150,8 +151,8 @@ class TableFiles(Protocol):
         this table; fields may hold anything.
         """
 
-    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | None]:
-        """Return (all rows, the SHA-256 of the files if it is asked for, else None).
+    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | FileDigest | None]:
+        """Return (all rows, the SHA-256 of the files if it is asked for, or what takes it later; else None).
 
         Columns that `fields` leaves out may hold anything.
         """
