@@ -8,8 +8,9 @@ a gap.
 from __future__ import annotations
 
 import datetime
+import math
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +41,10 @@ class ColumnBlock(Protocol):
     def kinds(self, missing: frozenset[str]) -> np.ndarray:
         """Return what each field is (rows,) uint8, `missing` being the words for a gap."""
 
+    def bounds(self, missing: frozenset[str]) -> tuple | None:
+        """Return the least and the greatest number where all fields are numbers; None where one may be none."""
+        return None
+
     def numbers(self, dtype: str) -> np.ndarray:
         """Return the numbers (rows,) in a type from which `dtype` rounds to what it rounds their decimals to."""
 
@@ -52,11 +57,11 @@ class ColumnBlock(Protocol):
     def text(self, row: int) -> str:
         """Return a field as text."""
 
-    def taken(self, rows: np.ndarray) -> ColumnBlock:
-        """Return some of the rows, chosen by a mask (rows,)."""
+    def taken(self, rows: np.ndarray | slice) -> ColumnBlock:
+        """Return some of the rows, chosen by a mask (rows,) or a slice."""
 
 
-class Words:
+class Words(ColumnBlock):
     """Fields of text: (rows,) indices into the different texts, -1 for a null."""
 
     def __init__(self, codes: np.ndarray, texts: list[str]):
@@ -92,13 +97,13 @@ class Words:
         code = self._codes[row]
         return "" if code < 0 else self._texts[code]
 
-    def taken(self, rows: np.ndarray) -> Words:
+    def taken(self, rows: np.ndarray | slice) -> Words:
         taken = Words(self._codes[rows], [])
         taken._texts = self._texts
         return taken
 
 
-class Numbers:
+class Numbers(ColumnBlock):
     """Fields of numbers (rows,) of any type; `is_null` (rows,): which of them are none, None if all are numbers."""
 
     def __init__(self, values: np.ndarray, is_null: np.ndarray | None = None):
@@ -106,6 +111,15 @@ class Numbers:
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @cached_property
+    def _extremes(self) -> tuple:
+        return self._values.min(), self._values.max()
+
+    def bounds(self, missing: frozenset[str]) -> tuple | None:
+        if self._is_null is not None or _numbers_among(missing) or not len(self):
+            return None
+        return self._extremes if all(map(math.isfinite, self._extremes)) else None  # nan is least and greatest
 
     def kinds(self, missing: frozenset[str]) -> np.ndarray:
         values, gap = self._values, GAP if missing else TEXT
@@ -137,11 +151,11 @@ class Numbers:
     def text(self, row: int) -> str:
         return "" if self._is_null is not None and self._is_null[row] else _number_text(self._values[row])
 
-    def taken(self, rows: np.ndarray) -> Numbers:
+    def taken(self, rows: np.ndarray | slice) -> Numbers:
         return Numbers(self._values[rows], None if self._is_null is None else self._is_null[rows])
 
 
-class Dates:
+class Dates(ColumnBlock):
     """Fields of dates or times (rows,) datetime64 in universal time; NaT is a null."""
 
     def __init__(self, times: np.ndarray):
@@ -178,24 +192,21 @@ class Dates:
     def text(self, row: int) -> str:
         return _date_text(self._times[row])
 
-    def taken(self, rows: np.ndarray) -> Dates:
+    def taken(self, rows: np.ndarray | slice) -> Dates:
         return Dates(self._times[rows])
 
 
-class Opaque:
+class Opaque(ColumnBlock):
     """Rows of a column of another type. `what` says of which. They count as texts that nobody can read."""
 
     def __init__(self, rows: int, what: str, is_null: np.ndarray | None = None):
-        self._rows, self._what, self._is_null = rows, what, is_null
+        self._what, self._is_null = what, np.zeros(rows, bool) if is_null is None else is_null
 
     def __len__(self) -> int:
-        return self._rows
+        return len(self._is_null)
 
     def kinds(self, missing: frozenset[str]) -> np.ndarray:
-        kinds = np.full(self._rows, TEXT, np.uint8)
-        if missing and self._is_null is not None:
-            kinds[self._is_null] = GAP
-        return kinds
+        return np.where(self._is_null, np.uint8(GAP if missing else TEXT), np.uint8(TEXT))
 
     def numbers(self, dtype: str) -> np.ndarray:
         raise Unreadable(self._what)
@@ -209,8 +220,9 @@ class Opaque:
     def text(self, row: int) -> str:
         return self._what
 
-    def taken(self, rows: np.ndarray) -> Opaque:
-        return Opaque(int(np.count_nonzero(rows)), self._what, None if self._is_null is None else self._is_null[rows])
+    def taken(self, rows: np.ndarray | slice) -> Opaque:
+        is_null = self._is_null[rows]
+        return Opaque(len(is_null), self._what, is_null)
 
 
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Words:

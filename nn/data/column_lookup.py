@@ -57,8 +57,9 @@ def target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[in
 def _last_filled(files: TableFiles) -> int:
     """Return the last column but those behind separators at the ends of rows, which have neither a name nor a value."""
     last = files.columns - 1
-    first = files.first_row
-    if not (files.names and files.names[last]) and (last >= len(first) or first[last] in GAPS):
+    if files.names and files.names[last]:
+        return last
+    if files.first_field(last) in GAPS:
         facts = files.facts(GAPS, GLANCE_ROWS)
         filled = (c for c, found in enumerate(facts) if found.gaps < found.rows or (files.names and files.names[c]))
         last = max(filled, default=last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,16 +10,18 @@ from typing import Protocol
 
 import numpy as np
 
+from ..core.rows import row_writer
 from ..utils import DataError, default_threads
 from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, decimal_text
 from .field_types import NotBytes, TextInTarget
+from .source import room_for
 from .table import Span, Table
 from .table_files import Fields
 from .targets import MAX_CLASSES
 
 ROW_WORD = "data row"  # how messages call a row, counted from 1
-_FILL_ROWS = 1 << 12  # written together to all columns: they stay in a processor's cache
-_ALONE_ROWS = 1 << 13  # fewer are no work for several threads
+_FILL_ROWS = 1 << 14  # that a thread writes at a time
+_ALONE_ROWS = 1 << 15  # fewer are no work for several threads
 
 EMPTY, NO_NUMBER, NO_DATE, NOT_FINITE, TOO_LARGE, TOO_MANY = range(6)
 _FAILURES = {  # fault of a field -> (expected, cure)
@@ -58,12 +61,39 @@ class Blocks:
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
-    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them."""
-    items, threads = list(items), default_threads()
-    if rows < _ALONE_ROWS or threads == 1 or len(items) < 2:
+    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them.
+
+    Raises what the first item raises that fails.
+    """
+    items = list(items)
+    threads = min(default_threads(), len(items))
+    if rows < _ALONE_ROWS or threads < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        return list(pool.map(function, items))
+    results, failures, waiting = [None] * len(items), {}, deque(range(len(items)))
+
+    def take_next() -> bool:
+        """Do the next item; return False where there is none left, or one has failed."""
+        try:
+            index = waiting.popleft()
+        except IndexError:
+            return False
+        try:
+            results[index] = function(items[index])
+        except Exception as failure:
+            failures[index] = failure
+        return not failures
+
+    def work() -> None:
+        while take_next():
+            pass
+
+    with ThreadPoolExecutor(threads - 1) as pool:  # this thread works too
+        for _ in range(threads - 1):
+            pool.submit(work)
+        work()
+    if failures:
+        raise failures[min(failures)]
+    return results
 
 
 class Vocabulary:
@@ -104,8 +134,9 @@ class Arrays:
     """Room for rows of a table; `rows` of it are filled."""
 
     def __init__(self, fields: Fields, room: int):
-        order = "F" if fields.texts or fields.dates else "C"  # such rows are used column by column
-        self.inputs = np.empty((room, len(fields.inputs)), fields.input_type.dtype, order)
+        self._in_rows = not fields.texts and not fields.dates  # others are used column by column
+        order = "C" if self._in_rows else "F"
+        self.inputs = room_for((room, len(fields.inputs)), fields.input_type.dtype, order)
         self.targets = np.empty((room, len(fields.targets)))
         self.codes = np.empty((room, len(fields.texts)), np.int32, order)
         self.dates = np.empty((room, len(fields.dates)), order=order)
@@ -114,16 +145,34 @@ class Arrays:
         self.runs: list[tuple[int, int, int]] = []  # (file, place in it, rows) of rows that follow each other
 
     def fill(self, columns: list[tuple[np.ndarray, int, np.ndarray]], rows: int) -> None:
-        """Write the next rows: (array, its column, values)."""
-
-        def fill(start: int) -> None:
-            stop = min(start + _FILL_ROWS, rows)
-            with np.errstate(over="ignore"):
-                for array, column, values in columns:
-                    array[self.rows + start : self.rows + stop, column] = values[start:stop]
-
-        each(fill, range(0, rows, _FILL_ROWS), rows)
+        """Write the next rows: (array, its column, values), the columns of each array in their order."""
+        new = slice(self.rows, self.rows + rows)
+        if self._in_rows:
+            self._fill_rows(new, columns)
+        else:
+            self._fill_columns(new, columns)
         self.rows += rows
+
+    def _fill_rows(self, new: slice, columns: list[tuple[np.ndarray, int, np.ndarray]]) -> None:
+        rows = new.stop - new.start
+        writers = [
+            row_writer(array[new], [values for to, _, values in columns if to is array])
+            for array in (self.inputs, self.targets)
+        ]
+
+        def write(start: int) -> None:
+            for of_array in writers:
+                of_array(start, min(start + _FILL_ROWS, rows))
+
+        each(write, range(0, rows, _FILL_ROWS), rows)
+
+    def _fill_columns(self, new: slice, columns: list[tuple[np.ndarray, int, np.ndarray]]) -> None:
+        def fill(column: tuple[np.ndarray, int, np.ndarray]) -> None:
+            array, place, values = column
+            with np.errstate(over="ignore"):
+                array[new, place] = values
+
+        each(fill, columns, new.stop - new.start)
 
 
 class Reader:
@@ -211,10 +260,10 @@ class Reader:
 
     def _input(self, rows: _Rows, slot: int, column: int) -> np.ndarray:
         dtype = self._fields.input_type.dtype
-        values, known = self._numbers(rows, column, dtype)
-        if not len(known):
+        values, bounds = self._numbers(rows, column, dtype)
+        if bounds is None:
             return values
-        low, high = (float(str(bound)) for bound in (known.min(), known.max()))
+        low, high = (float(str(bound)) for bound in bounds)
         if dtype == "uint8" and not _are_bytes(values, low, high):
             raise NotBytes(f"{self._path}, {self._column(column)}: a number that is no byte")
         if dtype == "float32" and _overflows(max(-low, high)):
@@ -248,16 +297,21 @@ class Reader:
         texts = [*texts, ""]
         return [texts[code] for code in codes.tolist()]
 
-    def _numbers(self, rows: _Rows, column: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return (the numbers, nan for a gap; the numbers without the gaps)."""
-        numbers, kinds = rows.block(column).numbers(dtype), rows.kinds(column)
+    def _numbers(self, rows: _Rows, column: int, dtype: str) -> tuple[np.ndarray, tuple | None]:
+        """Return (the numbers, nan for a gap; the least and the greatest of them, None where all are gaps)."""
+        block = rows.block(column)
+        numbers, bounds = block.numbers(dtype), block.bounds(self._fields.missing)
+        if bounds:
+            return numbers, bounds
+        kinds = rows.kinds(column)
         is_number = kinds == NUMBER
-        if is_number.all():
-            return numbers, numbers
-        self._check(rows, column, kinds == INFINITE, NOT_FINITE)
-        self._check(rows, column, ~is_number & (kinds != GAP), NO_NUMBER)
-        floats = numbers.dtype if numbers.dtype.kind == "f" else np.float64
-        return np.where(is_number, numbers, np.nan).astype(floats, copy=False), numbers[is_number]
+        known = numbers[is_number]
+        if len(known) < len(numbers):
+            self._check(rows, column, kinds == INFINITE, NOT_FINITE)
+            self._check(rows, column, ~is_number & (kinds != GAP), NO_NUMBER)
+            floats = numbers.dtype if numbers.dtype.kind == "f" else np.float64
+            numbers = np.where(is_number, numbers, np.nan).astype(floats, copy=False)
+        return numbers, (known.min(), known.max()) if len(known) else None
 
     def _codes(self, rows: _Rows, column: int, vocabulary: Vocabulary) -> np.ndarray:
         codes, texts = rows.block(column).words(self._fields.missing)
@@ -349,8 +403,8 @@ def _are_bytes(values: np.ndarray, low: float, high: float) -> bool:
 
 
 def _overflows(size):
-    with np.errstate(over="ignore"):
-        return np.isinf(np.float32(size))
+    """Return whether a size rounds to infinity as float32."""
+    return size >= 2.0**128 - 2.0**103
 
 
 def _shown(text: str) -> str:

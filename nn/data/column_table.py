@@ -50,11 +50,9 @@ class ColumnTable:
         """Return how messages call a column."""
         return f"column {self.names[index]}" if self.names else f"column {index} of {self.columns}"
 
-    @property
-    def first_row(self) -> list[str]:
-        """Return the fields of the first row as text."""
-        part = next(self._range(list(range(self.columns)), 0, 1))
-        return [part.block(column).text(0) for column in range(self.columns)]
+    def first_field(self, column: int) -> str:
+        """Return a field of the first row as text."""
+        return next(self._range([column], 0, 1)).block(column).text(0)
 
     def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
         """Return what the fields of every column are."""
@@ -139,6 +137,10 @@ class ColumnTable:
 def _count(facts: ColumnFacts, part: Part, column: int, missing: frozenset[str], of: str) -> None:
     """Add what the rows of a column are to its facts. of: how messages name the file, behind the row."""
     block = part.block(column)
+    if block.bounds(missing):
+        facts.numbers += part.rows  # the first of them is no date
+        facts.not_date = facts.not_date or Place(f"{ROW_WORD} {part.first + 1}{of}", block.text(0))
+        return
     kinds = block.kinds(missing)
     counts = np.bincount(kinds, minlength=INFINITE + 1).tolist()
     gaps, numbers, dates, truths = (counts[kind] for kind in (GAP, NUMBER, DATE, TRUTH))

@@ -257,11 +257,12 @@ class Columns:
         if len(self.targets) != 1 or schema.task == "regression":
             return TargetNumber(None, "or remove the row")
         may_mix = schema.task != "auto" or schema.classes is not None
-        target, row = self.targets[0], self.files.first_row
+        target = self.targets[0]
         name = ClassName(self.files.path, self.files.column(target), may_mix)
         is_text = self.target_is_text
         if is_text is None:
-            is_text = target < len(row) and row[target] not in self._gap_words() and not is_number(row[target])
+            first = self.files.first_field(target)
+            is_text = first not in self._gap_words() and not is_number(first)
         if is_text:
             return name
         return TargetNumber(name if may_mix else None, "or add --task multiclass if it is a class name")

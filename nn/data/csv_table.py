@@ -26,7 +26,7 @@ class CsvFiles:
     def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
         self._first = first = read_head(paths[0], options)
         self.path, self._heads = path, [first, *(read_head(file, options, first) for file in paths[1:])]
-        self.names, self.columns, self.first_row = first.names, first.columns, first.first_row
+        self.names, self.columns = first.names, first.columns
         for head in self._heads[1:]:
             self._join(head)
         self._extents = Extents(paths)
@@ -36,6 +36,11 @@ class CsvFiles:
     def column(self, index: int) -> str:
         """Return how messages call a column."""
         return self._first.column(index)
+
+    def first_field(self, column: int) -> str:
+        """Return a field of the first row as text, "" where the row is too short."""
+        row = self._first.first_row
+        return row[column] if column < len(row) else ""
 
     def _join(self, head: Head) -> None:
         first = self._first

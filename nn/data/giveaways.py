@@ -19,11 +19,9 @@ def giveaways(ds: Dataset) -> list[str]:
     if ds.y is None or ds.classes is None or ds.are_images or ds.rows < 4 * RARE:
         return []
     first = ds.of_rows(slice(0, _LOOK_ROWS))
-    present = np.unique(first.y)
-    found = [i for i in _columns(ds) if _tells(first, i, present)]
+    found = _telling(first, [*_columns(ds)])
     if found and ds.rows > _LOOK_ROWS:
-        present = np.unique(ds.y)
-        found = [i for i in found if _tells(ds, i, present)]
+        found = _telling(ds, found)
     target = ds.targets[0] if ds.targets else "the target"
     names = ds.columns or [str(place) for place in ds.places] or [str(i) for i in range(ds.inputs)]
     return [
@@ -37,22 +35,33 @@ def _columns(ds: Dataset) -> range:
     return range(len(ds.x.kinds)) if isinstance(ds.x, TableRows) else range(ds.inputs)
 
 
-def _tells(ds: Dataset, index: int, present: np.ndarray) -> bool:
-    """Return whether the classes of these rows follow from one column; of rows of one class it is not known.
+def _telling(ds: Dataset, columns: list[int]) -> list[int]:
+    """Return those of the columns by which alone the classes of these rows follow; of rows of one class all may be."""
+    present = np.unique(ds.y)
 
-    present: the classes of these rows, ascending.
-    """
-    is_table = isinstance(ds.x, TableRows)
-    values = ds.x.column(index) if is_table else ds.x[:, index]
-    if is_table and ds.x.kinds[index] == "text":
-        return _texts_tell(values, ds.y, len(ds.x.words_of(index)), len(ds.classes))
-    return len(present) < 2 or len(present) == 2 and _numbers_tell(values, ds.y == present[1])
+    def tell(numbers: np.ndarray) -> np.ndarray:
+        if len(present) == 2:
+            return _numbers_tell(numbers, ds.y == present[1])
+        return np.full(numbers.shape[1:], len(present) < 2)
+
+    if not isinstance(ds.x, TableRows):
+        return np.array(columns)[tell(ds.x[:, columns])].tolist()
+
+    def tells(index: int) -> bool:
+        values = ds.x.column(index)
+        if ds.x.kinds[index] == "text":
+            return _texts_tell(values, ds.y, len(ds.x.words_of(index)), len(ds.classes))
+        return bool(tell(values))
+
+    return [index for index in columns if tells(index)]
 
 
-def _numbers_tell(values: np.ndarray, positive: np.ndarray) -> bool:
-    """Return whether all numbers of one class lie above those of the other: an area of 1 under the ROC curve."""
+def _numbers_tell(values: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Return whether all numbers (rows, ...) of one class lie above those of the other: an area of 1 under the ROC
+    curve."""
     yes, no = values[positive], values[~positive]
-    return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan
+    above, below = no.max(axis=0) < yes.min(axis=0), yes.max(axis=0) < no.min(axis=0)
+    return above | below  # never with a gap, which is nan
 
 
 def _texts_tell(codes: np.ndarray, y: np.ndarray, words: int, classes: int) -> bool:

@@ -79,9 +79,9 @@ def open_table(known: Format, files: list[str], path: str, schema: Schema) -> Ta
     choices = schema.choices
     options = ReadOptions(choices.separator, choices.header, named_columns(schema.target, choices))
     table = known.table(files, path, options)
-    if not schema.of_model or options.header != "auto" or schema.columns is None:
+    if not schema.of_model or options.header != "auto" or schema.columns is None or table.names is not None:
         return table
-    if table.names is None and set(schema.columns) <= set(table.first_row):  # a header that the rule did not see
+    if set(schema.columns) <= set(map(table.first_field, range(table.columns))):  # a header that the rule did not see
         return known.table(files, path, replace(options, header="yes"))
     return table
 

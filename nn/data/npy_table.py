@@ -55,11 +55,15 @@ class NpyFiles:
                 )
         self._starts = [0, *accumulate(file.rows for file in self._files)]
         self.rows = self._starts[-1]
-        self.first_row = [repr(float(value)) for value in self._raw(0, 0, 1)[0]]
+        self._first_row = self._raw(0, 0, 1)[0]
 
     def column(self, index: int) -> str:
         """Return how messages call a column."""
         return f"column {index}"
+
+    def first_field(self, column: int) -> str:
+        """Return a field of the first row as text."""
+        return repr(float(self._first_row[column]))
 
     def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
         """Return what the numbers of every column are: nan is a gap, where there may be gaps."""

@@ -135,7 +135,6 @@ class TableFiles(Protocol):
     path: str  # the files as the user named them
     names: list[str] | None  # of the columns, None where the files have no names for them
     columns: int
-    first_row: list[str]  # the fields of the first row as text
     is_packed: bool  # reading can begin at the front only
 
     def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
@@ -143,6 +142,9 @@ class TableFiles(Protocol):
 
     def column(self, index: int) -> str:
         """Return how messages call a column."""
+
+    def first_field(self, column: int) -> str:
+        """Return a field of the first row as text, "" where the row is too short."""
 
     def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
         """Return what the fields of every column are, `missing` being the words for a gap.

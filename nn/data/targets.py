@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +37,18 @@ class Targets:
     def width(self) -> int:
         return self.values.shape[1]
 
+    @cached_property
+    def different(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different numbers of the first column, ascending; the index of each row's number among them."""
+        values = self.values[:, 0]
+        few = np.unique(values[:_GLANCE_ROWS])
+        if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
+            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
+            if (few[which] == values).all():
+                return few, which
+        distinct, which = np.unique(values, return_inverse=True)
+        return distinct, which.reshape(-1)
+
 
 def dataset_of(
     x: np.ndarray, found: Targets | None, schema: Schema, *, now: list[int] | None = None, **facts
@@ -55,7 +68,7 @@ def dataset_of(
 
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
-    distinct = different(found.values[:, 0])[0]
+    distinct, _ = found.different
     if not 2 < len(distinct) <= AUTO_CLASSES or not _are_whole(distinct):
         return []
     place = found.columns[0] if found.columns else "the target"
@@ -134,8 +147,8 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]
 
 
 def _numbers(targets: Targets, schema: Schema):
-    values, task, outputs = targets.values[:, 0], schema.task, schema.outputs
-    distinct, which = different(values)
+    task, outputs = schema.task, schema.outputs
+    distinct, which = targets.different
     whole = _are_whole(distinct)
     if task == "auto":
         if len(distinct) != 2 and not (whole and _are_labels(np.bincount(which, targets.counts))):
@@ -146,21 +159,12 @@ def _numbers(targets: Targets, schema: Schema):
             f"{targets.place}: {len(distinct)} different numbers, expected whole numbers for at most "
             f"{MAX_CLASSES} classes; use --task regression"
         )
+    labels = distinct
     if task == "multiclass" and whole and outputs is not None and len(distinct) < outputs:
-        distinct = _wider(distinct, outputs)
-    names = [number_name(value) for value in distinct]
-    return np.searchsorted(distinct, values).astype(np.int32), _checked(targets, task, names, schema), names
-
-
-def different(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the different values (rows,), ascending; the index of each value among them)."""
-    few = np.unique(values[:_GLANCE_ROWS])
-    if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
-        which = np.minimum(np.searchsorted(few, values), len(few) - 1)
-        if (few[which] == values).all():
-            return few, which
-    distinct, which = np.unique(values, return_inverse=True)
-    return distinct, which.reshape(-1)
+        labels = _wider(distinct, outputs)
+    names = [number_name(value) for value in labels]
+    y = np.searchsorted(labels, distinct).astype(np.int32)[which]
+    return y, _checked(targets, task, names, schema), names
 
 
 def _are_whole(values: np.ndarray) -> bool:
@@ -217,7 +221,7 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     if targets.names is not None:
         labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
     else:
-        distinct, codes = different(targets.values[:, 0])
+        distinct, codes = targets.different
         labels = [number_name(value) for value in distinct]
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
