@@ -1,6 +1,8 @@
 """Tables as people have them: text, gaps, dates and ids go in as they are; the model knows what was done to them."""
 
 import json
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -86,6 +88,18 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
     cured = ("--missing", "old,yesterday")
     succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, *cured)
     succeed("--test", "--model", "m.bin")  # the model knows the words
+
+
+@pytest.mark.parametrize("names", ["x,speed of light,y", 'x,"a, b",y', "x,,y", ""])
+def test_the_cures_that_a_message_tells_work_as_they_stand(names, tmp_path):
+    rows = [f"{i},{'two words' if i == 90 else i % 7},{i % 2}" for i in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join([names, *rows] if names else rows) + "\n")
+    command = ["--train", "--dataset", tmp_path / "t.csv", "--model", tmp_path / "m.bin", "--epochs", 1, *ONE]
+    refused = run(*command)
+    cures = re.findall(r"\((--[^()]*)\)", refused.err)
+    assert refused.code == 65 and [shlex.split(cure)[0] for cure in cures] == ["--missing", "--categories"]
+    for cure in cures:
+        succeed(*command, *shlex.split(cure))
 
 
 def test_flags_overrule_what_the_fields_look_like(folder):

@@ -21,6 +21,12 @@ def split_names(text: str | int | None) -> list[str]:
     return [word.strip() for word in next(csv.reader([str(text)], skipinitialspace=True), [])]
 
 
+def in_a_list(name: str) -> str:
+    """Return a name as a word of such a list."""
+    plain = split_names(name) == [name]
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
 def named_columns(target: str | int | None, choices: ColumnChoices) -> frozenset[str]:
     """Return the words by which a person asks for columns: names, or indices."""
     flags = ("categories", "numbers", "dates", "drop", "id", *ROLES)

@@ -7,11 +7,13 @@ rows that were read ─► left_out: constants, row numbers, ids, names
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..utils import DataError
+from .column_lookup import in_a_list
 from .encoders import RARE
 from .field_types import is_number
 from .table_files import ColumnFacts, Place
@@ -50,7 +52,7 @@ def reads_of(path: str, name, choices: list[ColumnChoice], facts: list[ColumnFac
         reads.append(wanted)
         place = _obstacle(wanted, found)
         if place:
-            obstacles.append(_mismatch(name(choice.column), wanted, found, place))
+            obstacles.append(_mismatch(name(choice.column), choice.column, wanted, found, place))
     if obstacles:
         more = len(obstacles) - _MOST_OBSTACLES
         rest = [f"and {more} columns more"] if more > 0 else []
@@ -84,14 +86,15 @@ def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:
     return found.not_date if wanted == "date" else None
 
 
-def _mismatch(name: str, wanted: str, found: ColumnFacts, place: Place) -> str:
-    """Return the obstacle of a column, with both cures."""
+def _mismatch(name: str, column: int, wanted: str, found: ColumnFacts, place: Place) -> str:
+    """Return the obstacle of a column, with both cures as a shell takes them."""
     if place is found.infinite and wanted == "number":
         return f'{place.row}, {name}: found "{_short(place.text)}", expected a finite number; correct it'
-    flag = name.removeprefix("column ").split(" of ")[0]
+    is_named = not name.startswith(f"column {column + 1} of ")
+    flag = shlex.quote(in_a_list(name.removeprefix("column "))) if is_named else column
     return (
         f'{place.row}, {name}: found "{_short(place.text)}", expected a {wanted} as in most rows; correct it, take '
-        f"it for a gap (--missing {_short(place.text)}) or the column for categories (--categories {flag})"
+        f"it for a gap (--missing {shlex.quote(_short(place.text))}) or the column for categories (--categories {flag})"
     )
 
 

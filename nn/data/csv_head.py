@@ -67,7 +67,8 @@ class Head:
 
     def column(self, index: int) -> str:
         """Return how messages call a column: by its name, or by its place counted from 1."""
-        return f"column {self.names[index]}" if self.names else f"column {index + 1} of {self.columns}"
+        name = self.names[index] if self.names else ""
+        return f"column {name}" if name else f"column {index + 1} of {self.columns}"
 
 
 def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = None) -> Head:

@@ -206,7 +206,7 @@ class CategoryEncoder:
         return float(is_unknown[values].mean()) if len(values) else 0.0
 
     def summary(self) -> str:
-        return f"{self.slots} values" + (f" as {self.width} inputs" if self.width else "")
+        return f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")
 
     def check(self) -> None:
         texts = all(value is None or isinstance(value, str) for value in self.values)

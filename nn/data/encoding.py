@@ -186,7 +186,9 @@ class Encoding:
 
     def name(self, index: int) -> str:
         """Return how messages call a feature column."""
-        return self.names[index] if self.names else str(self.places[index] if self.places else index)
+        if self.names:
+            return self.names[index] or "(no name)"
+        return str(self.places[index] if self.places else index)
 
     def by_kind(self) -> dict[str, list[str]]:
         """Return the names of the columns of each kind, each with a remark for people."""

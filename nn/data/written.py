@@ -42,6 +42,7 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "day month year": rf"(?P<d>\d{{1,2}})[ ./-]?{_MONTH}[ ,/-]*(?P<y>\d{{4}}|\d\d){_TIME}",
     "month year": rf"{_MONTH}[ ,/-]*(?P<y>\d{{4}})",
     "hour:minute": _CLOCK,
+    "yearmonthdayTtime": r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)T(?P<H>\d\d):?(?P<M>\d\d)(?::?(?P<S>\d\d(?:\.\d+)?))?Z?",
     "month day, year": rf"{_MONTH} ?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y>\d{{4}}){_TIME}",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
