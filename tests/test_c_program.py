@@ -1,5 +1,7 @@
 """The program that nn --export writes to .c with the model: what it reads, and what it tells of rows that it cannot."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,14 @@ def test_bad_rows_are_told(text, told, simple_program):
     assert done.returncode == 65
     assert told in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
+
+
+def test_an_input_that_cannot_be_read_is_no_end_of_it(simple_program, tmp_path):
+    """A folder opens, and fails when it is read, as a disk may."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    done = subprocess.run([simple_program], stdin=folder, capture_output=True, text=True)
+    os.close(folder)
+    assert (done.returncode, done.stdout, done.stderr) == (74, "", "standard input: cannot read\n")
 
 
 def test_rows_in_every_layout(simple_program):

@@ -9,7 +9,8 @@
 #include <string.h>
 #endif
 
-enum { MOST_BYTES = 1 << 20, MOST_FIELDS = 1 << 16, BAD_DATA = 65 };    /* of a row; exit status */
+enum { MOST_BYTES = 1 << 20, MOST_FIELDS = 1 << 16 };               /* of a row */
+enum { BAD_DATA = 65, NOT_READ_OR_WRITTEN = 74 };               /* exit status */
 
 /*@program_constants*/
 
@@ -251,7 +252,7 @@ int main(void)
         predict_row(&r, number++);
     if (fflush(stdout) || ferror(stdout)) {
         fputs("standard output: cannot write\n", stderr);
-        return 74;
+        return NOT_READ_OR_WRITTEN;
     }
     return 0;
 }

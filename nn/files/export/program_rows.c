@@ -4,13 +4,24 @@ static int is_blank(const reader *r, char c) { return (c == ' ' || c == '\t' || 
 
 static int ends_field(const reader *r, const char *p) { return *p == r->separator || p == r->text + r->length; }
 
+/* The next byte, EOF at the end of the input; a row that is cut by a failure would be read as another number. */
+static int next_byte(void)
+{
+    int c = getchar();
+    if (c == EOF && ferror(stdin)) {
+        fputs("standard input: cannot read\n", stderr);
+        exit(NOT_READ_OR_WRITTEN);
+    }
+    return c;
+}
+
 /* Adds a line to the text; returns 0 at the end of the input. */
 static int read_line(reader *r)
 {
-    int c = getchar();
+    int c = next_byte();
     if (c == EOF)
         return 0;
-    for (r->lines++; c != EOF && c != '\n'; c = getchar()) {
+    for (r->lines++; c != EOF && c != '\n'; c = next_byte()) {
         if (r->length + 2 >= MOST_BYTES)
             fail(r, "more than a million bytes, expected a row");
         r->text[r->length++] = (char)c;
