@@ -28,6 +28,7 @@ from .terminal.parser import parse
 from .utils import (
     MORE_THREADS,
     NO_ROOM_TO_LOAD,
+    InputNotFound,
     Interrupted,
     NnError,
     OutputError,
@@ -158,6 +159,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return _explain_import(error), NnError.exit_code
     if isinstance(error, BlockingIOError) and error.filename is None:
         return f"no more processes: {MORE_THREADS}", NnError.exit_code
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
+        return "the current folder is not there any more; change to another one", InputNotFound.exit_code
     if isinstance(error, OSError):
         kind = OutputError if error.errno in CANNOT_WRITE else NnError
         return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code

@@ -245,7 +245,7 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     Where `path` is a link, what it points to is replaced. A device or a pipe is refused.
     """
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     _check_replaceable(path)
     temporary = target.parent / f"{_prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before the file exists
     try:
@@ -262,6 +262,14 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _target(path: str | os.PathLike) -> Path:
+    """Return the file that a path leads to by its links. Raises OutputError where the current folder is gone."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
 
 
 def _prefix_beside(target: Path) -> str:
@@ -292,7 +300,7 @@ def sole_writer(path: str | os.PathLike) -> Iterator[None]:
 
     Raises OutputError where another one is about to. A file system without locks is no reason to fail.
     """
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     lock = str(target.parent / f"{_prefix_beside(target)}lock")
     handle = None
     try:
@@ -416,7 +424,7 @@ def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
     if stream and is_stream(path):
         return
     _check_replaceable(path)
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     for folder in (Path(path).parent, target.parent):
         if not folder.is_dir():
             raise OutputError(f"{path}: cannot write: no folder {folder}; create it first")

@@ -1,8 +1,11 @@
 """Where results are written: files, links, devices and pipes; what is in the way of it is said before the work."""
 
 import contextlib
+import ctypes
 import importlib.util
 import os
+import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -11,7 +14,7 @@ import threading
 
 import numpy as np
 import pytest
-from support.command_line import ONE, environment, run, start, succeed, write_two_classes
+from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
 import nn
 from nn.commands.train import _part_of
@@ -274,6 +277,49 @@ def test_pictures_without_a_home_are_no_matter_for_warnings(trained):
     pytest.importorskip("matplotlib")
     done = start("--plot", "m.bin", "-o", "pictures", env=environment(HOME=os.path.abspath("two.csv"), MPLCONFIGDIR=""))
     assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+
+
+def obeying():
+    """In a child of root: let it obey the permissions of files, as others do."""
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
+@pytest.mark.parametrize(
+    "path, closed",
+    [("closed/two.csv", "closed"), ("closed", "closed"), ("images", "images/a")],
+)
+def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
+    for name in ("closed/two.csv", "images/a/1.png", "images/b/1.png"):
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        shutil.copy("two.csv", name)
+    os.chmod(closed, 0)
+    try:
+        for command in ([*TRAIN, "--model", "new.bin"], ["--predict", "--model", "m.bin", "-q"]):
+            done = start(*command, "--dataset", path, preexec_fn=obeying)
+            err = done.communicate(timeout=60)[1]
+            assert done.returncode == 66 and err.startswith(f"nn: {closed}") and err.count("\n") == 1
+            assert err.endswith(": cannot read: Permission denied\n")
+    finally:
+        os.chmod(closed, 0o755)
+
+
+@pytest.mark.parametrize("removed", ["before", "after"])
+def test_a_current_folder_that_is_gone_is_told_as_that(two, removed):
+    folder = two.parent / "sub"
+    folder.mkdir()
+    if removed == "before":
+        done = start(*ONE, "--dataset", "two.csv", "--model", "m.bin", cwd=folder, preexec_fn=folder.rmdir)
+        code, told = 66, "nn: the current folder is not there any more; change to another one\n"
+    else:
+        done = start(*ONE, "--dataset", two, "--model", "m.bin", "--epochs", 10**6, cwd=folder)
+        read_until(done, "loss")
+        shutil.rmtree(folder)
+        done.send_signal(signal.SIGTERM)
+        code, told = 143, "No such file or directory), m.bin was not written\n"
+    err = done.communicate(timeout=60)[1]
+    assert done.returncode == code and err.splitlines(keepends=True)[-1].endswith(told)
 
 
 # ---------------------------------------------------------------- the names of files in messages

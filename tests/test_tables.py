@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import functools
 import gzip
 import hashlib
 import inspect
@@ -454,6 +455,16 @@ def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
     assert nn.load(f"{path}:few").x[:, 0].tolist() == [2, 3]
     assert opened(f"{path}:keyed").read(Fields([1], [2], NUMBER, TARGET))[0].inputs[:, 0].tolist() == [8, 7]
     assert nn.data.source.are_there(f"{path}:few") and not nn.data.source.are_there(f"{tmp_path}/b.db:few")
+
+
+def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkeypatch):
+    write_database(pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30) % 2}), tmp_path / "a.db")
+    writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
+    with pytest.raises(nn.utils.DataError, match=r"\(database is locked\); wait for the program that writes it"):
+        nn.load(tmp_path / "a.db")
+    writer.close()
 
 
 def test_rows_of_a_database_are_found_where_some_were_deleted(tmp_path):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log
 from .arrays import Arrays, kept_numbers
-from .source import GrowingRows, Source, check_room
+from .source import GrowingRows, Source, check_room, readable
 from .targets import Targets
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -164,6 +164,7 @@ def _cifar_names(path: str, digest) -> list[str] | None:
 # -- folders -------------------------------------------------------------------------------------------------
 
 
+@readable()
 def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 1 or 3, H, W) uint8 of a folder whose folders are the classes; sorted by class, then
     name."""

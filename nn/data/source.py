@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import hashlib
@@ -9,6 +10,7 @@ import math
 import mmap
 import os
 import re
+import stat
 import weakref
 import zlib
 from bisect import bisect_right
@@ -28,6 +30,18 @@ DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times i
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".npy", ".parquet", ".arrow", ".feather")
 
 
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Raise InputNotFound for a file or folder that the system does not let be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise InputNotFound(f"{error.filename}: cannot read: {os_reason(error)}") from error
+
+
+@readable()
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders; several with commas between
     them; those that fit a pattern such as day*.csv; the tables in a folder without folders; data.db:table, a table
@@ -162,8 +176,8 @@ class Extents:
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
 
 
-def _state(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_size, stat.st_mtime_ns
+def _state(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_size, facts.st_mtime_ns
 
 
 class FileDigest:
@@ -223,14 +237,14 @@ class Source:
 
     def __init__(self, path: str | os.PathLike, digest=None):
         self.path = path
-        if not os.path.exists(path):
-            raise InputNotFound(f"{path}: no such file or folder; check the path")
-        if not os.path.isfile(path):
-            raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
-        try:
+        with readable():
+            try:
+                mode = os.stat(path).st_mode
+            except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: NUL in a name
+                raise InputNotFound(f"{path}: no such file or folder; check the path") from None
+            if not stat.S_ISREG(mode):
+                raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
             self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
-        except OSError as error:
-            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
         size = os.fstat(self._file.fileno()).st_size
         self.is_gzip = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)

@@ -108,7 +108,9 @@ class _Database:
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
-            raise DataError(f"{self.file}: cannot be read ({reason}); copy it again or write it anew") from error
+            is_locked = reason == "database is locked"
+            cure = "wait for the program that writes it" if is_locked else "copy it again or write it anew"
+            raise DataError(f"{self.file}: cannot be read ({reason}); {cure}") from error
         except MemoryError as error:  # most often a length that is none, in a file that is damaged
             why = "a field of it does not fit into memory"
             raise DataError(f"{self.file}: cannot be read ({why}); copy it again, or write it anew") from error

@@ -123,11 +123,10 @@ def collect(path: str) -> list[dict]:
     """
     import glob
 
-    where = Path(path)
-    if where.is_dir():
-        files = sorted(map(str, where.glob("*.csv")))
+    if os.path.isdir(path):
+        files = sorted(map(str, Path(path).glob("*.csv")))
     else:
-        files = [path] if where.exists() else sorted(glob.glob(path))
+        files = [path] if os.path.exists(path) else sorted(glob.glob(path))
     if not files:
         raise InputNotFound(f"{path}: no such file, and no CSV file matches it; create one with nn --sweep")
     rows = {}
