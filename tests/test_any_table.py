@@ -1,8 +1,10 @@
 """Tables as people have them: text, gaps, dates and ids go in as they are; the model knows what was done to them."""
 
+import contextlib
 import json
 import re
 import shlex
+import sqlite3
 
 import numpy as np
 import pytest
@@ -100,6 +102,27 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, tmp_path):
     assert refused.code == 65 and [shlex.split(cure)[0] for cure in cures] == ["--missing", "--categories"]
     for cure in cures:
         succeed(*command, *shlex.split(cure))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "db"])
+def test_numbers_among_which_words_are_codes_are_codes(suffix, tmp_path):
+    path, rows = tmp_path / f"t.{suffix}", [(i % 8, f"V{i}" if i in (7, 90, 190) else i % 7, i % 2) for i in range(200)]
+    if suffix == "csv":
+        path.write_text("".join(f"{a},{code},{y}\n" for a, code, y in [("a", "code", "y"), *rows]))
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute("create table t (a, code, y)")
+            database.executemany("insert into t values (?, ?, ?)", rows)
+    succeed("--train", "--dataset", f"{path}:t" if suffix == "db" else path, "--model", tmp_path / "m.bin", *ONE)
+    assert nn.Network.load(tmp_path / "m.bin").encoding.by_kind() == {"number": ["a"], "category": ["code (8 values)"]}
+
+
+@pytest.mark.parametrize("words", [["V1", "V2"], ["1x", "2x", "3x"], ["V1", "V2", "V3", "none of these"]])
+def test_numbers_among_which_words_are_strays_are_refused(words, tmp_path):
+    rows = [f"{i % 8},{words[i] if i < len(words) else i % 7},{i % 2}" for i in range(200)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,code,y", *rows]) + "\n")
+    result = run("--train", "--dataset", tmp_path / "t.csv", "--model", tmp_path / "m.bin", *ONE)
+    assert result.code == 65 and "expected a number as in most rows" in result.err
 
 
 def test_flags_overrule_what_the_fields_look_like(folder):

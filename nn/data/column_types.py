@@ -22,6 +22,8 @@ from .written import are_written
 
 MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
+LEAST_CODES = 3  # words that are no numbers in a column of codes; fewer are strays among numbers
+_CODE = re.compile(r"[A-Za-z]+-?\d[\w.-]*")
 _SHARED = 0.2  # share of the rows whose text occurs at least RARE times, below which a column is one of names
 _GLANCE_ROWS = 1 << 14  # which tell nearly always that a column is not one of names
 _MOST_OBSTACLES = 20
@@ -78,6 +80,18 @@ def is_text(codes: np.ndarray, words: list[str]) -> bool:
         return True
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
     return counts[numbers].sum() < MOSTLY * counts.sum()
+
+
+def may_be_codes(found: ColumnFacts) -> bool:
+    """Return whether a column of numbers has enough other fields that they may be codes: V57 among 250 and 401.9."""
+    known = found.rows - found.gaps
+    return MOSTLY * known <= found.numbers <= known - LEAST_CODES
+
+
+def are_codes(words: list[str]) -> bool:
+    """Return whether a column is one of codes, by its words: those that are no numbers are letters, then digits."""
+    others = [word for word in words if not is_number(word)]
+    return len(others) >= LEAST_CODES and all(map(_CODE.fullmatch, others))
 
 
 def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:

@@ -21,7 +21,7 @@ from .column_lookup import (
     split_names,
     target_columns,
 )
-from .column_types import COUNTERS, ColumnChoice, is_text, left_out, reads_of
+from .column_types import COUNTERS, ColumnChoice, are_codes, is_text, left_out, may_be_codes, reads_of
 from .dataset import Dataset, Schema
 from .digest import columns_digest
 from .encoders import are_decimals
@@ -181,12 +181,24 @@ class Columns:
     def _examined(self) -> Columns:
         """Return the columns as what all of their fields are. Raises DataError, which tells all obstacles."""
         missing = self._gap_words()
-        return self._as(self.files.facts(missing), missing)
+        facts = self.files.facts(missing)
+        return self._as(facts, missing, self._codes(facts, missing))
 
-    def _as(self, facts: list[ColumnFacts], missing: frozenset[str]) -> Columns:
-        """Return the columns as what these fields are."""
+    def _codes(self, facts: list[ColumnFacts], missing: frozenset[str]) -> frozenset[int]:
+        """Return the columns of numbers but for some words that, read as text, turn out to be codes."""
         chosen = self._choices()
-        choices = [ColumnChoice(column, chosen.get(column)) for column in self.features]
+        mixed = [column for column in self.features if column not in chosen and may_be_codes(facts[column])]
+        if not mixed:
+            return frozenset()
+        as_text = replace(self, features=mixed, reads=("text",) * len(mixed), missing=missing, examined=True)
+        table = read_as_needed(lambda fields: self.files.read(fields)[0], as_text.fields())
+        return frozenset(column for column, words in zip(mixed, table.words, strict=True) if are_codes(words))
+
+    def _as(self, facts: list[ColumnFacts], missing: frozenset[str], codes: frozenset[int] = frozenset()) -> Columns:
+        """Return the columns as what these fields are. codes: of them, the columns that are text for what they hold."""
+        chosen = self._choices()
+        wanted = dict.fromkeys(codes, "text") | chosen
+        choices = [ColumnChoice(column, wanted.get(column)) for column in self.features]
         reads = reads_of(self.files.path, self.files.column, choices, facts)
         kept = [(column, kind) for column, kind in zip(self.features, reads, strict=True) if kind != "nothing"]
         empty = tuple(
