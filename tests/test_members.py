@@ -115,6 +115,8 @@ ON_WINDOWS = {
                "--validation", 0.2, "--monitor", "rmse", "--clip"],
     "vary": ["--drop", "value,weight", "--networks", 5, "--validation", 0.2, "--vary",
              "hidden=4|9-3,batch_size=30|64,epochs=1..3,number_embedding=linear|pieces4", "--trials", "t.csv"],
+    "keep": ["--drop", "value", "--weight", "weight", "--networks", 9, *EARLY, "--keep", 2, "--trials", "t.csv",
+             "--vary", "hidden=2|9-3,learning_rate=1e-4..1e-1", "--threshold", "f1", "--calibrate", "temperature"],
 }  # fmt: skip
 
 
@@ -251,10 +253,13 @@ def whole(folder, command):
     return content
 
 
+KEEP = [word for word in WINDOWS if word != "--refit"] + ["--keep", 1]
+
+
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (1, 3)], ids=str)
-@pytest.mark.parametrize("command", [MORE, WINDOWS], ids=["rows", "windows"])
+@pytest.mark.parametrize("command", [MORE, WINDOWS, KEEP], ids=["rows", "windows", "keep"])
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
-    if command is WINDOWS:
+    if "--window" in command:
         write_two_classes(folder / "two.csv", 9000)
     expected = whole(folder, command)
     assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75 and not (folder / "m.bin").exists()

@@ -132,6 +132,11 @@ class Checkpoint:
         self._writing: Future | None = None
         self.failure: OutputError | None = None  # of the last time that the state was to be written
 
+    @property
+    def keeps_states(self) -> bool:
+        """Return whether the training saves its state at all."""
+        return self.path is not None
+
     def _source(self, resume) -> str | None:
         """Return the file to go on from, which must exist."""
         if resume is None:

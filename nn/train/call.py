@@ -171,8 +171,6 @@ def _several(
 
         batches = {trial.options.batch_number for trial in all_trials.each}
         read, window = prepared(net, ds, options, room=room, batches=batches)
-        if window and all_trials.keep is not None:
-            raise UsageError("--keep: needs all rows in memory; leave out --memory and --window")
         beside = callback, stop, saving, given
         return PackTraining(net, apart, read, window, options, networks, *beside, trials=trials).run()
 

@@ -159,7 +159,7 @@ class Training:
 
     def _resume(self, ds: Dataset | StreamedDataset) -> bool:
         """Go on from a checkpoint; return False if there is none. Raises as Checkpoint.load does."""
-        if self.checkpoint.path is None and self.checkpoint.source is None:
+        if not self.checkpoint.keeps_states and self.checkpoint.source is None:
             return False
         net = self.net
         self.fingerprint = Fingerprint(
@@ -406,7 +406,7 @@ class Training:
 
     def save(self) -> None:
         """Save the state as it is now, where the call asks for a checkpoint."""
-        if self.checkpoint.path is not None and self.rank_group.rank == 0:
+        if self.checkpoint.keeps_states and self.rank_group.rank == 0:
             try:
                 vectors = {name: self.engine.get(name) for name in self._vectors()}
             except MemoryError:

@@ -28,11 +28,11 @@ from ..watch.callbacks import Callback
 from .asks import Ask, stop_all
 from .decision import check_decision, decide_by, decide_on, judged, mean_scores
 from .folds import figures_by_fold, predicted_by_folds, summary
-from .halving import SuccessiveHalving
+from .halving import SuccessiveHalving, survivors
 from .loop import POLL_SECONDS, NotFinite, Training, check_alike, ctrl_c_to
 from .options import Options, is_decided_later
 from .pack_engines import EnginesInTurn, PackEngines, numbers_by_layers
-from .pack_limits import check_memory_for, check_pack
+from .pack_limits import check_memory_for, check_memory_to_choose, check_pack
 from .pack_members import PackMembers, mean_of
 from .pack_ranks import PackRanks
 from .pack_rows import PackRows, readers_of
@@ -90,26 +90,29 @@ class PackTraining:
         ]
         for member, split in zip(self._networks, self._rows.splits, strict=False):
             fit_encoding(member, ds, options, split)  # by its own rows
-        own = {number: self._networks[number] for number in self._ranks.own}
         if window:
-            self._engines = EnginesInTurn(own, places)
+            self._engines = EnginesInTurn(places)
         else:
-            self._engines = PackEngines(net, own, places, options.batch_number)
+            self._engines = PackEngines(net, self._own_networks(), places, options.batch_number)
         self._facts, self._held_out = self._rows.facts()
         self._config = {**self._facts["config"], "folds" if folds else "networks": count, **self._trials.config}
         if is_decided_later(options):
             check_decision(net, options, bool(folds) or self._rows.shared(False).decisive()[2])
         check_alike(rank_group, self._config, ds, self.engine)
-        self.checkpoint = self._checkpoint(ds, checkpoint, count)
+        self.checkpoint = self._checkpoint(ds, checkpoint, count, bool(window) and self._trials.keep is not None)
         self._halving = None
         if self._trials.keep is not None:
             epochs = [trial.options.epochs for trial in self._trials.each]
             self._halving = SuccessiveHalving(options.monitored, epochs, self._trials.keep)
+        if self._halving and window:
+            left = [count, *survivors(count, self._trials.keep)][-1]
+            check_memory_to_choose(net, ds, left, f"--keep {self._trials.keep}")
         self.members = PackMembers(self._networks, self._trials, self._halving)
         self._steps: dict[int, Generator[Ask]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
         self._first: dict[int, tuple] = {}  # of a refit: the validation rows as each network predicts them before
         self._told, self._seconds = 0, 0.0
+        self._is_last = False  # whether the others that are to do the epochs at hand have done them
         self._looked_at = 0  # the epochs of those that are trained now, when it was last asked whether to save
 
     # ---- before the first epoch
@@ -124,10 +127,14 @@ class PackTraining:
         """Return what loads data for all places."""
         return reader.engine if len(self._places) == 1 else EngineOfPlaces(reader.engine)
 
-    def _checkpoint(self, ds, checkpoint: Checkpoint, count: int) -> PackCheckpoint:
+    def _checkpoint(self, ds, checkpoint: Checkpoint, count: int, keeps_states: bool) -> PackCheckpoint:
         digest = "" if checkpoint.path is None and checkpoint.source is None else data_digest(ds)
         fingerprint = Fingerprint(self._config, digest, self.engine.describe(), 0, 0, {})
-        return PackCheckpoint(checkpoint, count, fingerprint)
+        return PackCheckpoint(checkpoint, count, fingerprint, keeps_states)
+
+    def _own_networks(self) -> dict[int, Network]:
+        """Return the networks that this rank computes now."""
+        return {number: self._networks[number] for number in self._ranks.own}
 
     def _begin(self, number: int) -> None:
         """Make a member's training ready."""
@@ -149,22 +156,15 @@ class PackTraining:
     def run(self) -> dict:
         """Train all networks and return the figures of `--json`; see train for what is raised."""
         self.stop.answered = True
-        groups = self._groups()
-        for number in groups[0]:
-            self._begin(number)
+        numbers = range(len(self._networks))
+        self._begin_all(self._groups(numbers)[0])
         self._check_resumed()
         self.callback.start(self.info())
         try:
             with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
-                for group in groups:
-                    for number in group:
-                        if number not in self.members.trainings:
-                            self._begin(number)
-                    self._train(worker, group)
-                    if group is not groups[-1]:
-                        self._release(group)
-                    for number in group:
-                        self._networks[number].compute_with(None)
+                while numbers:
+                    self._train_all(worker, self._groups(numbers))
+                    numbers = sorted(self._compared())
         except Stopped:
             self._save()
             raise
@@ -173,11 +173,31 @@ class PackTraining:
         self._select()
         return self._result() | (self._by_folds() if self._rows.folds else self._decided())
 
-    def _groups(self) -> list[Sequence[int]]:
-        """Return the numbers of those that are trained at a time: all; on windows of rows one on each rank or place."""
-        numbers = range(len(self._networks))
+    def _groups(self, numbers: Sequence[int]) -> list[Sequence[int]]:
+        """Return which of these networks are trained at a time: all; on windows of rows one on each rank or place."""
         size = max(self._ranks.size, len(self._places)) if self._rows.window else len(numbers)
-        return [numbers[first : first + size] for first in numbers[::size]]
+        return [numbers[first : first + size] for first in range(0, len(numbers), size)]
+
+    def _train_all(self, worker: ThreadPoolExecutor, groups: list[Sequence[int]]) -> None:
+        """Train one group after the other, until their networks have ended or wait for a comparison."""
+        for group in groups:
+            self._is_last = group is groups[-1]
+            self._begin_all(group)
+            self._train(worker, group)
+            if self._waiting or not self._is_last:
+                self._release(group)
+            for number in group:
+                self._networks[number].compute_with(None)
+
+    def _begin_all(self, group: Sequence[int]) -> None:
+        """Make the trainings of a group ready that are not."""
+        if group[0] in self._steps:
+            return
+        if self._rows.window:
+            self._ranks.share_out(group)
+            self._engines.share_out(self._own_networks())
+        for number in group:
+            self._begin(number)
 
     def _train(self, worker: ThreadPoolExecutor, group: Sequence[int]) -> None:
         """Answer what the trainings of a group ask for, all of the same kind at a time, until none asks."""
@@ -219,7 +239,10 @@ class PackTraining:
                 continue
             try:
                 ask = steps.send(answers.get(number))
-                (self._waiting if self._is_to_wait(number, ask) else asks)[number] = ask
+                if self._is_to_wait(number, ask):
+                    self._wait(number, ask)
+                else:
+                    asks[number] = ask
                 continue
             except StopIteration:
                 pass
@@ -230,15 +253,23 @@ class PackTraining:
             del self._steps[number]
         if stopped is not None:
             raise stopped
-        return asks or self._compared()
+        return asks or ({} if self._rows.window else self._compared())
 
     def _is_to_wait(self, number: int, ask: Ask) -> bool:
         """Return whether a network is about to begin an epoch that waits for a comparison of all."""
         halving, done = self._halving, self.members.done(number)
         return halving is not None and ask.what == "epoch" and halving.waits(number, done)
 
+    def _wait(self, number: int, ask: Ask) -> None:
+        """Let a network wait for the next comparison. On windows of rows others are trained meanwhile: its steps end,
+        and it goes on from its state as one that was stopped does."""
+        self._waiting[number] = ask
+        if self._rows.window:
+            self._steps.pop(number).close()
+
     def _compared(self) -> dict[int, Ask]:
-        """Compare the networks, which all wait or have ended, give up the worse; returns what the others ask for."""
+        """Compare the networks, which all wait or have ended, give up the worse; returns those that go on, with what
+        they ask for."""
         asks: dict[int, Ask] = {}
         while self._waiting and not asks:
             metrics = {number: training.chosen("val_metrics") for number, training in self.members.alive().items()}
@@ -254,7 +285,7 @@ class PackTraining:
     def _drop(self, number: int, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last."""
         self.members.dropped[number] = error
-        is_last = not self.members.alive() and len(self.members.trainings) == len(self._networks)
+        is_last = not self.members.alive() and self._is_last
         if is_last or self._rows.folds:
             raise error
         log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
@@ -296,9 +327,9 @@ class PackTraining:
     def _tell(self) -> None:
         """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
         members = self.members
-        running = [members.done(number) for number in self._steps]
+        running = [members.done(number) for number in {*self._steps, *self._waiting}]
         at = min(running, default=max(map(members.done, members.trainings)))  # the epochs of those that are trained now
-        done = at if len(members.trainings) == len(self._networks) else 0
+        done = at if self._is_last else 0
         figures = members.losses(self._told) if done > self._told else {}
         for new, epoch in enumerate(range(self._told, done)):
             val_loss = figures["val_loss"] and figures["val_loss"][new]
@@ -321,7 +352,7 @@ class PackTraining:
         return self._ranks.group.gather(self.checkpoint.due(done, self.options.epochs))[0]
 
     def _release(self, group: Sequence[int]) -> None:
-        """Free the engines of networks that are trained, while others are to come; the checkpoint has their states."""
+        """Free the engines of networks while others are trained; the checkpoint has their states."""
         self._keep_states()
         self._ranks.forget_engines()
         for number in group:
@@ -443,4 +474,4 @@ class PackTraining:
         held_out = {} if self._held_out is None else {"holdout": self._held_out}
         ranks = {"ranks": self._ranks.size} if self._ranks.size > 1 else {}
         own = {**ranks, **held_out, "epochs": self.options.epochs, "threads": self._threads()}
-        return {**self.members.result(self._groups()), **own}
+        return {**self.members.result(self._groups(range(len(self._networks)))), **own}

@@ -94,11 +94,15 @@ class EnginesInTurn:
 
     packs: Sequence[Pack] = ()
 
-    def __init__(self, networks: Mapping[int, Network], places: Sequence[Place]):
-        """networks: by their numbers."""
-        self._networks, self._engines = networks, {}
-        for number, net in networks.items() if len(places) > 1 else ():
-            net.compute_at(places[number % len(places)])
+    def __init__(self, places: Sequence[Place]):
+        self._places, self._networks, self._engines = places, {}, {}
+
+    def share_out(self, networks: Mapping[int, Network]) -> None:
+        """Compute these networks from now on, by their numbers, each at a place of its own."""
+        self._networks = dict(networks)
+        if len(self._places) > 1:
+            for net, place in zip(networks.values(), self._places, strict=False):
+                net.compute_at(place)
 
     def get(self, number: int) -> Engine | None:
         """Return the engine of a network, which is made now; None for one that is not computed here."""
@@ -108,7 +112,7 @@ class EnginesInTurn:
         return self._engines[number]
 
     def forget(self, number: int) -> None:
-        """Free the engine of a network that is trained."""
+        """Free the engine of a network that is not trained now."""
         self._engines.pop(number, None)
 
     def compute(self, what: str, asks: Mapping[int, Ask]) -> list:

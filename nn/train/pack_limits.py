@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.memory import COPIES, Room, network_bytes
+from ..data.memory import COPIES, PREDICTED_ROWS, Room, check_memory, network_bytes, program_bytes
+from ..data.stream import StreamedDataset
 from ..layers import Layer, parse
 from ..nn import Network
 from ..nn_aux import moment_names
 from ..utils import NnError, UsageError, available_memory
 from .trials import Trial, Trials
+
+SCORE_BYTES, LABEL_BYTES = 16, 40  # of a score of a validation row, and of its truth, weight and mean score
 
 
 def check_pack(net: Network, count: int, flag: str, ranks: int) -> None:
@@ -39,6 +42,15 @@ def check_memory_for(readers: Sequence[Network], trials: Trials, flag: str) -> N
             f"{flag}: {len(needed)} networks need {needed[-1] / 1e9:.1f} GB, but only {there / 1e9:.1f} GB are free; "
             f"{cure}"
         )
+
+
+def check_memory_to_choose(net: Network, ds: StreamedDataset, count: int, flag: str) -> None:
+    """Raise UsageError if --memory has no room for what `count` networks predict of the validation rows, by which some
+    are chosen, beside one network."""
+    if ds.memory is not None:
+        rows = ds.validation.rows
+        needed = program_bytes(net, PREDICTED_ROWS) + rows * (SCORE_BYTES * net.outputs * count + LABEL_BYTES)
+        check_memory(ds.memory, needed, f"{flag} of {count} networks, by {rows} validation rows")
 
 
 def room_for(readers: Sequence[Network], trials: Trials, at_once: int) -> Room:

@@ -24,21 +24,23 @@ class PackRanks:
     """
 
     def __init__(self, rank_group: RankGroup, count: int, dtype: str, in_turn: bool):
-        """dtype: of vectors and outputs. in_turn: each rank trains one network after the other, and the ranks' first
-        ones have the first numbers; else all networks are trained at once."""
+        """dtype: of vectors and outputs. in_turn: each rank trains one network after the other, see share_out; else all
+        networks are trained at once."""
         self.group, self._dtype = rank_group, np.dtype(dtype)
         self._members: list[RankMember] = []
         self._said: list = []  # what each rank told last
         numbers, ranks = range(count), range(rank_group.size)
-        if in_turn:
-            self._owners = [number % rank_group.size for number in numbers]
-        else:
-            self._owners = [rank for rank in ranks for _ in numbers[rank_group.share(count, rank)]]
+        shares = {rank: numbers[rank_group.share(count, rank)] for rank in ranks}
+        self._owners = {} if in_turn else {number: rank for rank in ranks for number in shares[rank]}
 
     @property
     def size(self) -> int:
         """Return how many ranks there are."""
         return self.group.size
+
+    def share_out(self, group: Sequence[int]) -> None:
+        """Let the ranks compute the networks that are trained now, by their places in the group."""
+        self._owners = {number: place % self.size for place, number in enumerate(group)}
 
     @property
     def own(self) -> list[int]:
@@ -46,7 +48,7 @@ class PackRanks:
         return self._of(self.group.rank)
 
     def _of(self, rank: int) -> list[int]:
-        return [number for number, owner in enumerate(self._owners) if owner == rank]
+        return [number for number, owner in self._owners.items() if owner == rank]
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
