@@ -15,7 +15,7 @@ from nn.data import column_blocks, encoders, field_types, formats, table_files
 from nn.data.encoding import ENCODERS
 from nn.data.field_types import ClassName, FieldType, Number, TargetNumber
 from nn.data.formats import FORMATS
-from nn.data.source import TABLE_SUFFIXES
+from nn.data.source import TABLE_SUFFIXES, digest_text
 from nn.data.table_files import Fields, RowIndex
 from nn.terminal.flags import FLAGS
 from nn.utils import DataError
@@ -160,7 +160,7 @@ def test_table_files_keep_to_the_protocol(samples, known):
     np.testing.assert_array_equal(np.concatenate([block.inputs for block in blocks]), whole.inputs)
     np.testing.assert_array_equal([blocks[-1].low, blocks[-1].high], [whole.low, whole.high])
     assert [len(block.inputs) for block in blocks] == [2, 2, 1] and len(index.starts) == 6
-    assert index.digests[0].hex() == str(sha256)
+    assert index.digests[0].hex() == digest_text(sha256)
     some = files.read_range(fields, index.starts[1], index.starts[4], 3)
     np.testing.assert_array_equal(some.inputs, whole.inputs[1:4])
     np.testing.assert_array_equal(some.targets, whole.targets[1:4])

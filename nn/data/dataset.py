@@ -10,7 +10,7 @@ import numpy as np
 
 from ..utils import DataError, UsageError
 from .encoding import Encoding
-from .source import FileDigest
+from .source import FileDigest, digest_text
 from .table_rows import TableRows
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
@@ -98,8 +98,7 @@ class _Digest:
     def __get__(self, ds: Dataset | None, owner: type) -> str | None:
         if ds is None:
             return None  # the default
-        digest = vars(ds)["sha256"]
-        return None if digest is None else str(digest)
+        return digest_text(vars(ds)["sha256"])
 
     def __set__(self, ds: Dataset, digest: str | FileDigest | None) -> None:
         vars(ds)["sha256"] = digest
@@ -118,8 +117,8 @@ class Dataset:
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
-    sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for:
-       then asking raises DataError if the file has been changed since it was read.
+    sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for;
+       None if the file has been written to since it was read, or there is none.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out. None where there is no such thing.

@@ -16,6 +16,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -181,38 +182,42 @@ def _state(facts: os.stat_result) -> tuple[int, int]:
 
 
 class FileDigest:
-    """The SHA-256 of a file, taken when it is first asked for: str(digest) is its hexadecimal text.
+    """The SHA-256 of a file, taken when it is first asked for.
 
     The file stays open until then, so that it may be removed or replaced. state: what Extents knows of the file since
     before it was read.
     """
 
     def __init__(self, path: str, state: tuple[int, int]):
-        self._path, self._state, self._text = path, state, None
+        self._state = state
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
         self._close = weakref.finalize(self, os.close, self._file)
 
-    def __str__(self) -> str:
-        """Return the digest. Raises DataError if the file has been changed since `state`."""
-        if self._text is None:
-            self._text = self._taken()
-            self._close()
-        return self._text
-
-    def __reduce__(self):
-        return str, (str(self),)
-
-    def _taken(self) -> str:
+    @cached_property
+    def text(self) -> str | None:
+        """The hexadecimal digest; None if the file has been written to since `state`."""
         digest, at = hashlib.sha256(), 0
         while block := os.pread(self._file, BLOCK, at):
             digest.update(block)
             at += len(block)
-        if _state(os.fstat(self._file)) != self._state:
-            raise DataError(f"{self._path}: changed after it was read, expected the same bytes; load it again")
-        return digest.hexdigest()
+        is_same = _state(os.fstat(self._file)) == self._state
+        self._close()
+        return digest.hexdigest() if is_same else None
+
+    def __reduce__(self):
+        return _itself, (self.text,)
+
+
+def _itself(text: str | None) -> str | None:
+    return text
+
+
+def digest_text(digest: str | FileDigest | None) -> str | None:
+    """Return a digest as text, taken if that was not asked for before; None: there is none."""
+    return digest.text if isinstance(digest, FileDigest) else digest
 
 
 class _Hashing:
