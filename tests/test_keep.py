@@ -10,6 +10,7 @@ from support.command_line import run, succeed, write_numbers, write_three_classe
 import nn
 from nn.core.metrics import METRICS, metric
 from nn.nn import Network
+from nn.train.decision import judged
 from nn.train.halving import SuccessiveHalving, survivors
 from nn.train.pack_limits import check_memory_to_choose
 from nn.train.selection import greedy_selection
@@ -290,6 +291,15 @@ def test_on_windows_of_rows_the_members_are_those_of_a_greedy_selection(streamed
     scores = [alone_on(streamed(), trial).predict(rows.x).astype(np.float64) for trial in left]
     counts = greedy_selection(scores, 3, Monitor("roc_auc"), lambda mean: metric("roc_auc", "binary", rows.y, mean))
     assert [trial["weight"] for trial in left] == counts and sum(counts) == sum(net.member_weights)
+
+
+def test_on_windows_of_rows_networks_of_several_layers_decide_by_the_bits_of_their_prediction(streamed):
+    net, _ = in_turn(streamed(), "hidden=2|16|5-3", keep=None, calibrate="temperature", threshold="f1")
+    assert len({member.spec for member in net.members}) > 1 and net.temperature != 1
+    ds = streamed()
+    rows = ds.gathered(ds.validation)
+    truth, scores, weights = judged(net, ds, ds.validation)
+    assert np.array_equal(scores, net.predict(rows.x)) and np.array_equal(truth, rows.y) and weights is None
 
 
 @pytest.mark.parametrize("networks", [9, 16])

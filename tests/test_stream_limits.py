@@ -161,14 +161,22 @@ def several(tmp_path):
     rows[:, 30] = rows[:, 0] > 0
     np.save(tmp_path / "t.npy", rows)
     given = ["--train", "--dataset", tmp_path / "t.npy", "--model", tmp_path / "m.bin", "--layers", "30,900,900,1"]
-    return [*given, "--batch_number", 500, "--networks", 6, "--epochs", 1, "--validation", 0.2, "--refit"]
+    return [*given, "--batch_number", 500, "--networks", 6, "--epochs", 1, "--validation", 0.2]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell a process's peak")
-@pytest.mark.parametrize("limit, fits", [(600, True), (300, False)])
-def test_several_networks_stay_within_the_limit(several, tmp_path, limit, fits):
-    """Their parameters, moments and best states, and the copies of them that a checkpoint has."""
-    assert peak_bytes(*several, "--memory", f"{limit}M", "--checkpoint", tmp_path / "c.ck") <= limit << 20
+@pytest.mark.parametrize(
+    "limit, fits, more",
+    [
+        (600, True, ["--refit"]),
+        (300, False, ["--refit"]),
+        (270, False, ["--vary", "hidden=900-900|899-899|898-898|897-897|896-896", "--threshold", "f1", "--keep", 6]),
+    ],
+    ids=["at once", "on windows", "of several layers"],
+)
+def test_several_networks_stay_within_the_limit(several, tmp_path, limit, fits, more):
+    """Their parameters, moments and best states, the copies of them that a checkpoint has, and what predicts."""
+    assert peak_bytes(*several, *more, "--memory", f"{limit}M", "--checkpoint", tmp_path / "c.ck") <= limit << 20
     assert (nn.Network.load(tmp_path / "m.bin").config["window"] is None) == fits
 
 

@@ -15,6 +15,7 @@ from ..core.metrics import brier, log_loss
 from ..core.thresholds import best_threshold
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
+from ..layers import predict_alike
 from ..nn import PREDICT_BLOCK, Network
 from ..nn_aux import DEFAULT_CALIBRATION, TASKS
 from ..utils import NnError, UsageError, log
@@ -102,8 +103,26 @@ def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> 
 
 def judged(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
     """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_on takes them."""
+    if isinstance(ds, StreamedDataset) and not all(predict_alike(own.layers, net.layers) for own in net.members):
+        return _judged_in_turn(net, ds, rows)
     parts = [(y, net.predict(x), weights) for x, y, weights in blocks_of(ds, rows)]
     return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def judged_by_member(net: Network, ds: StreamedDataset, rows) -> Iterator[tuple]:
+    """Yield what judged returns for each member, which then frees its engine: those of all may not fit the memory."""
+    for member in net.members:
+        yield judged(member, ds, rows)
+        member.compute_with(None)
+
+
+def _judged_in_turn(net: Network, ds: StreamedDataset, rows) -> tuple:
+    """Return what judged does, to the same bits."""
+    mean, whole = np.zeros((rows.rows, net.outputs)), sum(net.member_weights)
+    for weight, own in zip(net.member_weights, judged_by_member(net, ds, rows), strict=True):
+        truth, scores, weights = own
+        mean += weight / whole * scores
+    return truth, net.calibrated(mean.astype(net.dtype)), weights
 
 
 def blocks_of(ds: Dataset | StreamedDataset, rows) -> Iterator[tuple]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..core.metrics import metric
+from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..nn import Network
-from .decision import blocks_of
+from .decision import blocks_of, judged_by_member
 from .validation import Monitor
 
 
@@ -36,18 +37,29 @@ def greedy_selection(
 
 
 def select_members(
-    net: Network, ds: Dataset, rows: np.ndarray, picks: int, monitor: Monitor, threshold: float
+    net: Network, ds: Dataset | StreamedDataset, rows, picks: int, monitor: Monitor, threshold: float
 ) -> list[int]:
-    """Return how often each member of a network is chosen, by rows that they do not know.
+    """Return how often each member of a network is chosen, by rows that they do not know, as judged takes them.
 
     threshold: of class 1, for metrics of decisions.
     """
-    parts = [(y, np.stack([*net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
-    truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
-    scores = np.concatenate([part[1] for part in parts], axis=1).astype(np.float64)
+    truth, scores, weights = _scores_of_members(net, ds, rows)
 
     def value_of(mean: np.ndarray) -> float:
         value = metric(monitor.name, net.task, truth, mean, weights, threshold=threshold)
         return np.nan if value is None else value
 
     return greedy_selection(scores, picks, monitor, value_of)
+
+
+def _scores_of_members(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
+    """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
+    if isinstance(ds, StreamedDataset):
+        each = []
+        for own in judged_by_member(net, ds, rows):
+            truth, scores, weights = own
+            each.append(scores.astype(np.float64))
+        return truth, each, weights
+    parts = [(y, np.stack([*net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
+    truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
+    return truth, np.concatenate([part[1] for part in parts], axis=1).astype(np.float64), weights
