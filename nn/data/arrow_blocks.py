@@ -53,6 +53,12 @@ def arrow_block(column) -> ColumnBlock:
     return _words(pa, column)
 
 
+def as_numbers(column):
+    """Return the block of a column of numbers, and any other column (pyarrow.ChunkedArray) as it is."""
+    types = pyarrow("columns of Arrow").types
+    return arrow_block(column) if types.is_integer(column.type) or types.is_floating(column.type) else column
+
+
 def _name_of(kind) -> str:
     return f"fields of type {str(kind).replace('element', 'item')}"
 

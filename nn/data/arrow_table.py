@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import accumulate
 
 from ..utils import DataError, InputNotFound, default_threads, os_reason, sha256_file
-from .arrow_blocks import arrow_block, pyarrow
-from .column_blocks import ColumnBlock
+from .arrow_blocks import arrow_block, as_numbers, pyarrow
+from .column_blocks import ColumnBlock, Numbers
 from .column_reader import Part
 from .column_table import ColumnTable
 from .source import Extents, FileDigest
@@ -133,7 +133,7 @@ class _PiecePart:
 
 
 class _PieceFiles(ColumnTable):
-    """The TableFiles of files in pieces. The columns of the piece that was read last stay in memory."""
+    """The TableFiles of files in pieces. The columns of the piece that was read last stay, numbers as blocks."""
 
     pieces: type[_Pieces]
 
@@ -153,8 +153,11 @@ class _PieceFiles(ColumnTable):
 
     def block(self, file: int, piece: int, column: int, start: int, rows: int) -> ColumnBlock:
         """Return rows of a piece's column, counted in the piece."""
+        kept = self._kept[1][column]
+        if isinstance(kept, Numbers):
+            return kept.taken(slice(start, start + rows))
         with self._pieces[file].reading():
-            return arrow_block(self._kept[1][column].slice(start, rows))
+            return arrow_block(kept.slice(start, rows))
 
     def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | FileDigest | None]:
         """Return (all rows, the SHA-256 of the files if it is asked for)."""
@@ -180,7 +183,7 @@ class _PieceFiles(ColumnTable):
         if new:
             file = self._pieces[number]
             with file.reading():
-                self._kept[1].update(zip(new, file.read(piece, new), strict=True))
+                self._kept[1].update(zip(new, map(as_numbers, file.read(piece, new)), strict=True))
 
     def _digests(self) -> list[bytes]:
         return [bytes.fromhex(sha256_file(file.path)) for file in self._pieces]

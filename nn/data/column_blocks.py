@@ -322,7 +322,7 @@ def decimal_text(text: str) -> str:
 
 def _number_text(value) -> str:
     """Return a number's shortest decimal, a whole number without a point."""
-    if isinstance(value, (int, np.integer)) or not np.isfinite(value):
+    if isinstance(value, (int, np.integer)) or not math.isfinite(value):
         return str(value)
     text = str(value)
     return text.removesuffix(".0") if "e" not in text else text

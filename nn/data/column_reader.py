@@ -14,7 +14,6 @@ from ..core.rows import row_writer
 from ..utils import DataError, default_threads
 from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, decimal_text
 from .field_types import NotBytes, TextInTarget
-from .source import room_for
 from .table import Span, Table
 from .table_files import Fields
 from .targets import MAX_CLASSES
@@ -136,7 +135,7 @@ class Arrays:
     def __init__(self, fields: Fields, room: int):
         self._in_rows = not fields.texts and not fields.dates  # others are used column by column
         order = "C" if self._in_rows else "F"
-        self.inputs = room_for((room, len(fields.inputs)), fields.input_type.dtype, order)
+        self.inputs = np.empty((room, len(fields.inputs)), fields.input_type.dtype, order)
         self.targets = np.empty((room, len(fields.targets)))
         self.codes = np.empty((room, len(fields.texts)), np.int32, order)
         self.dates = np.empty((room, len(fields.dates)), order=order)
