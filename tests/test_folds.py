@@ -1,6 +1,7 @@
 """--folds: cross-validation is a loop of trainings written by hand, done at once."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -381,6 +382,20 @@ def test_folds_on_the_command_line(write, folder):
 def test_wrong_use_names_the_flag(more, expected, folder):
     result = run("--train", "--dataset", write_two_classes(folder / "data.csv", 3000), "--folds", FOLDS, *more)
     assert result.code == 2 and expected in result.err and "--folds 3" in result.err
+
+
+@pytest.mark.parametrize("more", [[], ["--number_embedding", "pieces3", "--validation", "fold"]])
+def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder):
+    path = folder / "people.csv"
+    path.write_text(as_csv(people()))
+    call = ["--train", "--dataset", path, "--layers", "auto,8,1", "--folds", FOLDS, "--epochs", 2, "-q", *more]
+    for name, limits in {"whole": [], "limited": ["--memory", "1G"], "window": ["--window", 10**6]}.items():
+        succeed(*call, *limits, "--model", folder / f"{name}.bin", "-o", folder / f"{name}.csv")
+        for end in (".bin", ".csv"):
+            assert (folder / f"{name}{end}").read_bytes() == (folder / f"whole{end}").read_bytes()
+    result = run(*call, "--memory", "90M")
+    assert result.code == 2 and "--memory 90M: too little for --folds 3, which needs all rows in memory" in result.err
+    succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])

@@ -124,9 +124,10 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
 
 
 def _write_folds(path: str, net, ds) -> None:
+    from ..data.stream import StreamedDataset
     from .predictions import fold_table, write_table
 
-    write_table(path, fold_table(net, ds))
+    write_table(path, fold_table(net, ds.whole() if isinstance(ds, StreamedDataset) else ds))
 
 
 def _write_trials(path: str, result: dict, net) -> None:

@@ -76,6 +76,15 @@ def window_rows(ds, net, batch: int, scaling: str, ranks: int = 1, room: Room | 
     return window
 
 
+def check_whole(ds, net, room: Room, flag: str) -> None:
+    """Raise UsageError where the limits of a StreamedDataset leave no room for all its rows, which `flag` needs."""
+    if ds.window is not None and ds.window < ds.rows:
+        raise UsageError(f"{flag}: needs all rows in memory; leave out --window")
+    if ds.memory is not None:
+        needed = net.traits.base_bytes + room.of_all() + whole_bytes(ds, net, room.readers)
+        check_memory(ds.memory, needed, f"{flag}, which needs all rows in memory")
+
+
 def whole_batches(window: int, batch: int) -> int:
     """Return the rows of a window that are whole batches, one at least."""
     return max(window // batch, 1) * batch

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
-from ..data.memory import Room
+from ..data.memory import Room, check_whole
 from ..data.splits import fold_rows, remark_on_rare_folds, split_given
 from ..data.stream import StreamedDataset
 from ..ds import Dataset
@@ -20,7 +20,7 @@ from .options import Options, options_of
 from .pack import PackTraining
 from .pack_limits import room_for
 from .pack_rows import readers_of
-from .rows import ReadValidation, TrainingRows, split_of, split_seed
+from .rows import ReadValidation, TrainingRows, check_fit, fit_encoding, split_of, split_seed
 from .trials import Trials
 
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
@@ -203,13 +203,13 @@ def _check_keep(options: Options, keep: int, networks: int) -> None:
 def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:
     """Train a network for each fold of the training rows."""
     flag = f"--folds {folds}"
-    if not isinstance(ds, Dataset):
-        raise UsageError(f"{flag}: needs all rows in memory; leave out --memory and --window")
     if folds < 2:
         raise UsageError(f"{flag}: must be at least 2")
     if (networks or 1) > 1:
         raise UsageError(f"{flag}: trains a network for each fold; leave out --networks")
     with net.apart() as apart:
+        if isinstance(ds, StreamedDataset):
+            ds = _whole_for_folds(net, ds, options, folds, flag)
         ds, _ = prepared(net, ds, options)
         split = split_of(ds, options, net.seed, remark=True)
         rows = np.union1d(split.training, split.validation)
@@ -218,6 +218,17 @@ def _cross_validation(net, ds, options: Options, folds: int, networks, callback,
             remark_on_rare_folds(ds, rows, folds)
         parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), by_fold)
         return PackTraining(net, apart, ds, None, options, folds, callback, stop, saving, given, parts).run()
+
+
+def _whole_for_folds(net, ds: StreamedDataset, options: Options, folds: int, flag: str) -> Dataset:
+    """Return all rows, of which each network takes those of its own. Raises UsageError where limits do not let it."""
+    check_fit(net, ds)
+    reader = net.sibling(net.seed)
+    if reader.encoding is None:
+        fit_encoding(reader, ds, options)
+    room = room_for([reader] * folds, Trials.alike(folds, options), folds)
+    check_whole(ds, reader, replace(room, readers=folds), flag)
+    return ds.whole()
 
 
 def _on_rows(net, ds, options: Options, rows, networks, callback, stop, saving: Checkpoint, given) -> dict:
