@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import signal
+import sys
 import weakref
 
 import numpy as np
@@ -370,6 +371,28 @@ def test_on_windows_of_rows_the_state_is_saved_from_the_first_network_on(monkeyp
     net = Network("2,8,1", "binary", seed=SEED, backend="omp")
     nn.train(net, nn.load(path, window=640, seed=SEED), networks=COUNT, epochs=3, checkpoint=folder / "state.nn")
     assert {*begun} == {1, 2, 3} and begun == sorted(begun)
+
+
+def test_on_windows_of_rows_no_network_begins_after_a_signal(monkeypatch, folder):
+    """Small networks have done their batches before they hear of it, each of them."""
+    path, stop, begun = write_two_classes(folder / "two.csv", 300), StopRequest(), []
+    usual_begin, usual_finish = PackTraining._begin, Training._finish_epoch
+
+    def begin(self, number):
+        begun.append(number)
+        usual_begin(self, number)
+
+    def finish(self, loss):
+        stop.request(signal.SIGTERM)
+        return usual_finish(self, loss)
+
+    monkeypatch.setattr(PackTraining, "_begin", begin)
+    monkeypatch.setattr(Training, "_finish_epoch", finish)
+    monkeypatch.setattr(sys.modules["nn.train.pack"], "stop_all", lambda asks: None)
+    net = Network("2,3,1", "binary", seed=SEED, backend="omp")
+    with pytest.raises(Stopped):
+        nn.train(net, nn.load(path, window=64, seed=SEED), networks=COUNT, epochs=1, stop=stop)
+    assert begun == [0]
 
 
 @pytest.mark.parametrize("saving", [False, True])

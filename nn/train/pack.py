@@ -181,6 +181,8 @@ class PackTraining:
     def _train_all(self, worker: ThreadPoolExecutor, groups: list[Sequence[int]]) -> None:
         """Train one group after the other, until their networks have ended or wait for a comparison."""
         for group in groups:
+            if group is not groups[0] and self._agreed.signum is not None:  # it came too late for those before
+                raise Stopped(self._agreed.signum)
             self._is_last = group is groups[-1]
             self._begin_all(group)
             self._train(worker, group)
