@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from support.command_line import run
 from support.effort import examples
 
+import nn
 from nn.files import model_file, tensor_file, text_model
-from nn.utils import DataError, InputNotFound, OutputError
+from nn.utils import DataError, InputNotFound, NnError, OutputError
 
 DIGEST = "5" * 64
 
@@ -490,3 +491,12 @@ def test_a_model_of_a_terabyte_does_not_fit_in_memory(two, name, beginning):
         file.truncate(1 << 40)
     result = run("--test", "--model", name, "--dataset", "two.csv")
     assert result.code == 1 and result.err.startswith(f"nn: {name}: a model file of 1048576 MiB, but only ")
+
+
+def test_a_core_that_is_not_built_is_no_fault_of_the_model(trained, monkeypatch):
+    def failing(*_, **__):
+        raise NnError("the C core is not built")
+
+    monkeypatch.setattr(nn.Network, "__init__", failing)
+    result = run("--info", "--model", "m.bin")
+    assert (result.code, result.err) == (1, "nn: the C core is not built\n")

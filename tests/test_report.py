@@ -480,3 +480,16 @@ def test_what_has_no_end_is_not_drawn(folder, path, told):
         os.truncate(name, 1 << 40)  # takes no room on the disk
     result = run("--plot", path, "-o", "pictures")
     assert result.code == (65 if "MiB" in told else 66) and told in result.err and result.err.count("\n") == 1
+
+
+def test_names_with_dollars_are_no_formulas(folder):
+    """matplotlib would read what stands between two of them as one, and fail."""
+    rows = [f"{i},{i % 7},{name}" for i in range(20) for name in ("$\\frac{$", "$x^$")]
+    (folder / "a.csv").write_text("\n".join(["a$,$b,y", *rows]) + "\n")
+    succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    succeed("--test", "--model", "m.bin", "--report", "p.html", "-q")
+    numbers = "\n".join(["a,$\\frac{$"] + [f"{i},{i % 5 + i / 9}" for i in range(40)]) + "\n"
+    (folder / "n.csv").write_text(numbers)
+    succeed(*ONE, "--dataset", "n.csv", "--model", "n.bin", "--epochs", 1, "-q", "--task", "regression")
+    succeed("--plot", "n.bin", "-o", "p", "--report", "n.html", "-q")
+    assert "$\\frac{$" in (folder / "p.html").read_text() and "$\\frac{$" in (folder / "n.html").read_text()

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
-from ..utils import DataError, NnError, UsageError
+from ..utils import DataError, UsageError
 from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
@@ -140,7 +140,7 @@ def _single(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | 
     """Return the one network of these parameters and metadata."""
     try:
         net = cls(meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"])
-    except NnError as error:
+    except (UsageError, DataError) as error:
         raise DataError(f"{path}: {error}") from error
     if "encoding" in meta:
         net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))

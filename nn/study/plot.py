@@ -21,6 +21,7 @@ MOST_INSIDE = len(COLOURS)  # lines that leave room for their legend
 INCHES = (5.4, 4.0)  # of pictures of a model: two beside each other, and legible on a phone
 
 STYLE = {
+    "text.parse_math": False,  # a name may hold dollars
     "svg.fonttype": "none",  # text stays text: searchable, and as sharp as the page's
     "font.size": 10,
     "axes.grid": True,
