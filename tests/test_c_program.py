@@ -59,6 +59,7 @@ def test_rows_in_every_layout(simple_program):
         "\ufeffa;b\r\n1,5;2\r\n\r\n-3;+4\r\n",
         '"a"\t"b"\n " 1.5" \t2\n-3\t4',
         "a|b\n1.5|2.\n-3|4\n",
+        ' a   b \n1.5\t"2." \n\n -3  4\r\n',
     ):
         done = run(made, text)
         assert (done.stdout, done.stderr) == (plain.stdout, b""), text

@@ -48,6 +48,8 @@ Y = [0, 1, 1]
     "a;b;c\n1,5;-2;0\n,25;3e4;1\n7,0;8,;1\n",
     '"a";"b";"c"\n"1,5";"-2,0";"0"\n"0,25";"3e4";"1"\n"7";"8";"1"\n',
     "1,5;-2,0;0\n0,25;3e4;1\n7,0;8,0;1\n",
+    "a b c\n  1.5   -2 0\n.25 3e4 1\n7 8\t1\n",
+    ' "a"  b c \r\n1.5 -2\t 0\r\n \t \r\n.25 "3e4" 1 \t\r\n7 8 1',
 ])  # fmt: skip
 def test_all_ways_to_write_the_same_table(write, text):
     ds = load(write(text))
@@ -340,6 +342,33 @@ def test_what_pythons_writer_writes_reads_as_it_was(tmp_path_factory, rows, sepa
         assert (facts.gaps, facts.numbers, facts.rows) == (len(gaps), len(finite), len(rows))
         odd = [text for text in texts if text not in gaps and text not in finite]
         assert facts.not_number is None if not odd else facts.not_number.text == odd[0]
+
+
+QUOTED = st.text("ab1 \t\n,", min_size=1, max_size=9).filter(str.strip).map('"{}"'.format)
+PLAIN = st.from_regex(r"[a-z,;:.-][a-z0-9,.\u00e9-]{0,9}", fullmatch=True)
+WORDS = st.one_of(PLAIN, st.floats(allow_nan=False).map(repr), QUOTED)
+
+
+@examples(200)
+@given(st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=20), st.data(), st.integers(1, 64))
+def test_blanks_between_fields_are_one_separator_however_many(tmp_path_factory, rows, data, block):
+    path, gap = tmp_path_factory.mktemp("blanks") / "data.txt", st.text(" \t", min_size=1, max_size=4)
+    lines = []
+    for row in [["1x", "b", "c"], *rows]:
+        ends = [data.draw(gap) if data.draw(st.booleans()) else "" for _ in range(2)]
+        lines.append(ends[0] + "".join(word + data.draw(gap) for word in row[:2]) + row[2] + ends[1])
+    path.write_text(data.draw(st.sampled_from(["\n", "\r\n", "\n \t\n"])).join(lines), newline="")
+    fields = Fields([], [], NUMBERS, TargetNumber(None, ""), texts=[0, 1], ids=[2], missing=frozenset())
+    head = Head(str(path), ["1x", "b", "c"], ["", "", ""], 2, " ")
+    reader, counter = CsvReader(head, fields), CsvCounter(head, frozenset(), None, several=False)
+    for text in whole_lines(read_blocks(path, size=block), str(path)):
+        reader.read(text)
+        counter.count(text)
+    table, expected = reader.table(), [[word.strip('"').strip() for word in row] for row in rows]
+    for column in range(2):
+        assert [table.words[column][code] for code in table.codes[:, column]] == [row[column] for row in expected]
+    assert table.ids[0] == [row[2] for row in expected]
+    assert [facts.rows for facts in counter.facts()] == [len(rows)] * 3
 
 
 def test_real_tables_read_as_the_csv_module_reads_them(shared):

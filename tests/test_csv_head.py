@@ -16,6 +16,8 @@ from nn.utils import DataError, UsageError
     ('"a;b",c\n"1;2",3\n', ",", 2), ("a;b\n1,5;2,5\n2,0;3\n", ";", 2), ("1,5;2,5;0\n2,5;3,5;1\n", ";", 3),
     ("name;text\n1;a, b\n2;c\n3;d, e\n", ";", 2), ("a,b\n1,2,3\n", ",", 2), ("x\n1\n", ",", 1),
     ("a,b\n1;2,x;y\n3;4,z;w\n", ",", 2), ("1;a|b\n2;c\n", ";", 2), ('"a\n,b";c\n1;2\n', ";", 2),
+    ("  1   2\n3 4 \n", " ", 2), ('1  2\t"a b"\n3 4\t"c"\n', " ", 3), ("a b\t1\nc d\t2\n", "\t", 2),
+    ("2016-01-01 10:00\t1\n2016-01-02 11:00\t2\n", "\t", 2), ("a, b\n1, 2\n3, 4\n", ",", 2),
 ])  # fmt: skip
 def test_the_separator_is_found_out(write, text, separator, columns):
     head = head_of(write(text))

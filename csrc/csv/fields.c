@@ -8,9 +8,13 @@ struct field {
     int open;            /* the text ends within its quotes */
 };
 
+/* Where blanks separate fields, tabs do too, and several of them are one separator: all but one stand before a field, or
+   before the line end. */
+INLINE int separates(const struct csv *csv, char c) { return c == csv->separator || (c == '\t' && csv->separator == ' '); }
+
 INLINE int is_blank(const struct csv *csv, char c)
 {
-    return (c == ' ' || c == '\t' || c == '\r') && c != csv->separator;
+    return (c == ' ' || c == '\t' || c == '\r') && !separates(csv, c);
 }
 
 INLINE const char *skip_blanks(const struct csv *csv, const char *p)
@@ -20,11 +24,27 @@ INLINE const char *skip_blanks(const struct csv *csv, const char *p)
     return p;
 }
 
+INLINE const char *field_start(const struct csv *csv, const char *p)
+{
+    while (is_blank(csv, *p) || (csv->separator == ' ' && separates(csv, *p)))
+        p++;
+    return p;
+}
+
 INLINE int at_line_end(const char *p, const char *end) { return *p == '\n' || p == end; }
 
 INLINE int at_field_end(const struct csv *csv, const char *p, const char *end)
 {
-    return *p == csv->separator || at_line_end(p, end);
+    return separates(csv, *p) || at_line_end(p, end);
+}
+
+INLINE const char *behind_field(const struct csv *csv, const char *p, const char *end)
+{
+    /* The separator or line end behind a field that ends at p. */
+    if (csv->separator != ' ')
+        return p;
+    const char *next = field_start(csv, p);
+    return at_line_end(next, end) ? next : p;
 }
 
 /* The separators and line ends among 64 bytes, a bit each. Lengths of words are as good as random, and a loop over their
@@ -54,6 +74,11 @@ INLINE uint64_t marks_of(const char *block, char separator)
 INLINE const char *find_field_end(const struct csv *csv, struct marks *marks, const char *p, const char *end)
 {
     /* The first separator or line end at p or behind it; `end` closes the last line. */
+    if (csv->separator == ' ') {
+        while (!at_field_end(csv, p, end))
+            p++;
+        return p;
+    }
     const int64_t before = marks->block ? p - marks->block : 64;
     uint64_t bits = before < 64 ? marks->bits & ~(uint64_t)0 << before : 0;
     if (before >= 64)
@@ -96,6 +121,7 @@ __attribute__((noinline)) static struct field quoted_field(struct csv *csv, cons
         field.doubled = 0;
         field.stop = field.next = find_field_end(csv, &marks, field.next, end);
     }
+    field.next = behind_field(csv, field.next, end);
     while (field.start < field.stop && is_any_blank(*field.start))
         field.start++;
     while (field.stop > field.start && is_any_blank(field.stop[-1]))
@@ -105,19 +131,19 @@ __attribute__((noinline)) static struct field quoted_field(struct csv *csv, cons
 
 INLINE struct field any_field(struct csv *csv, struct marks *marks, const char *p, const char *end)
 {
-    p = skip_blanks(csv, p);
+    p = field_start(csv, p);
     if (*p == '"')
         return quoted_field(csv, p, end);
     const char *next = find_field_end(csv, marks, p, end), *stop = next;
     while (stop > p && is_blank(csv, stop[-1]))
         stop--;
-    return (struct field){p, stop, next, 0, 0, 0};
+    return (struct field){p, stop, behind_field(csv, next, end), 0, 0, 0};
 }
 
 INLINE const char *number_field(const struct csv *csv, double *value, const char *p, const char *end)
 {
     /* A field that is a number and cannot be a gap: returns the separator or line end behind it; or NULL. */
-    p = skip_blanks(csv, p);
+    p = field_start(csv, p);
     const int quoted = *p == '"';
     if (quoted)
         p = skip_blanks(csv, p + 1);
@@ -132,7 +158,7 @@ INLINE const char *number_field(const struct csv *csv, double *value, const char
             return NULL;
         p = skip_blanks(csv, p + 1);
     }
-    return at_field_end(csv, p, end) ? p : NULL;
+    return at_field_end(csv, p, end) ? behind_field(csv, p, end) : NULL;
 }
 
 INLINE struct csv_place place_of(const struct csv *csv, const struct field *field, const char *text)

@@ -189,7 +189,7 @@ INLINE enum csv_result read_row(struct csv *csv, struct marks *marks, const char
     for (int column = 0; column < csv->columns && is_kept; column++, p++) {
         result = read_field(csv, marks, &csv->roles[column], &p, text, end);
         const int is_last = column == csv->columns - 1;
-        if (result != CSV_OK || (is_last ? !at_line_end(p, end) : *p != csv->separator)) {
+        if (result != CSV_OK || (is_last ? !at_line_end(p, end) : !separates(csv, *p))) {
             csv->column = column;
             is_kept = 0;
         }
@@ -214,7 +214,7 @@ INLINE const char *next_row(struct csv *csv, const char *p, const char *end)
 {
     /* Where the next row begins, behind lines that hold none; NULL at the end of the text. */
     while (p < end) {
-        const char *first = skip_blanks(csv, p);
+        const char *first = field_start(csv, p);
         const int is_above = csv->line + 1 < csv->first_line;
         if (!is_above && !at_line_end(first, end))
             break;

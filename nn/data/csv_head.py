@@ -31,7 +31,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
 MOST_COLUMNS = 1 << 17
 _SEPARATORS = (",", ";", "\t", "|")
-_OTHER_SEPARATORS = (" ", ":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
+_BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
+_OTHER_SEPARATORS = (":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _HEAD_BYTES = 1 << 16  # read at first
 _HEAD_ROWS, _HEAD_FIELDS = 300, 30_000  # looked at, to tell a header
 _SPLIT_ROWS = 50  # looked at, to tell the separator
@@ -265,11 +266,13 @@ def _separator(path: str, text: bytes, options: ReadOptions) -> str:
     if options.separator is not None:
         return _given_separator(path, text, options.separator)
     counts = {separator: _field_counts(text, separator) for separator in _SEPARATORS}
-    even = [one for one in _SEPARATORS if MOST_COLUMNS >= min(counts[one]) == max(counts[one]) > 1]
+    if all({*counts[separator]} == {1} for separator in _SEPARATORS if separator != "\t"):
+        counts[_BLANK] = _field_counts(text, _BLANK)
+    even = [one for one in counts if MOST_COLUMNS >= min(counts[one]) == max(counts[one]) > 1]
     if len(even) == 1:
         return even[0]
     if even:
-        return max(even, key=lambda separator: (_share_typed(text, separator), counts[separator][0]))
+        return max(even, key=lambda one: (_share_typed(text, one), one != _BLANK, counts[one][0]))
 
     def rows_alike(separator: str) -> int:
         return max((counts[separator].count(count) for count in {*counts[separator]} - {1}), default=0)

@@ -18,7 +18,7 @@ from .columns import are_rounded, bounds, class_names, distinct, output_names, p
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
-_SEPARATORS = ",;\t|"
+_SEPARATORS = ",;\t| "
 
 
 def save_c(net, path: str | os.PathLike) -> None:

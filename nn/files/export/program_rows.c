@@ -1,8 +1,26 @@
 /* ---- rows ---- */
 
-static int is_blank(const reader *r, char c) { return (c == ' ' || c == '\t' || c == '\r') && c != r->separator; }
+/* Where blanks separate fields, tabs do too, and several of them are one separator. */
+static int separates(const reader *r, char c) { return c == r->separator || (c == '\t' && r->separator == ' '); }
 
-static int ends_field(const reader *r, const char *p) { return *p == r->separator || p == r->text + r->length; }
+static int is_blank(const reader *r, char c) { return (c == ' ' || c == '\t' || c == '\r') && !separates(r, c); }
+
+static int ends_field(const reader *r, const char *p) { return separates(r, *p) || p == r->text + r->length; }
+
+/* Where a field begins, from p on. */
+static char *field_start(const reader *r, char *p)
+{
+    while (p < r->text + r->length && (is_blank(r, *p) || (r->separator == ' ' && separates(r, *p))))
+        p++;
+    return p;
+}
+
+/* The separator or the end behind a field that ends at p. */
+static char *behind_field(const reader *r, char *p)
+{
+    char *next = field_start(r, p);
+    return r->separator == ' ' && next == r->text + r->length ? next : p;
+}
 
 /* The next byte, EOF at the end of the input; a row that is cut by a failure would be read as another number. */
 static int next_byte(void)
@@ -52,22 +70,21 @@ static field quoted_field(reader *r, char *p, char **next)
             q++;
         f.start = p, f.stop = q, f.doubled = 0;
     }
-    *next = q;
+    *next = behind_field(r, q);
     return f;
 }
 
 static field next_field(reader *r, char *p, char **next)
 {
     field f = {p, p, 0};
-    while (!ends_field(r, p) && is_blank(r, *p))
-        p++;
+    p = field_start(r, p);
     if (*p == '"') {
         f = quoted_field(r, p, next);
     } else {
         f.start = p;
         while (!ends_field(r, p))
             p++;
-        f.stop = *next = p;
+        f.stop = p, *next = behind_field(r, p);
     }
     if (!f.start)
         return f;
@@ -93,12 +110,9 @@ static int split(reader *r)
     }
 }
 
-static int is_blank_row(const reader *r)
+static int is_blank_row(reader *r)
 {
-    size_t i = 0;
-    while (i < r->length && is_blank(r, r->text[i]))
-        i++;
-    return i == r->length;
+    return field_start(r, r->text) == r->text + r->length;
 }
 
 /* Reads the next row that is not blank and cuts it into fields; returns 0 at the end of the input. */
