@@ -150,7 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 
     struct gap_words gaps;
     fill_gaps(&gaps, how >> 2 & 1);
-    struct csv csv = {.separator = separators[how & 3], .point = how >> 3 & 1 ? ',' : '.', .gaps = &gaps.gaps};
+    const char separator = (how >> 4 & 3) == 3 ? ' ' : separators[how & 3];
+    struct csv csv = {.separator = separator, .point = how >> 3 & 1 ? ',' : '.', .gaps = &gaps.gaps};
     struct csv_place place[MOST_COLUMNS];
     struct csv_row rows[3];
     const int64_t count = csv_split(&csv, rows, 3, place, MOST_COLUMNS, text, size);

@@ -63,6 +63,7 @@ _CHOICES = (
     {"header": "no", "target": "0,-1", "dtype": "float64"},
     {"drop": "0", "id": "1", "separator": ";"},
     {"dates": "3", "numbers": "2", "missing": "none"},
+    {"separator": " "},
     {"inputs": (1, 1, 2)},
     {"plain": True, "labelled": False},
     {"window": 4, "holdout": 0.5},
