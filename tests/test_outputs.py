@@ -225,6 +225,12 @@ def test_a_folder_within_thousands_is_one_line(two):
     assert result.code == 73 and result.err.endswith("cannot write: too many folders one in another\n")
 
 
+def test_a_folder_of_events_is_in_the_way_of_no_model(two):
+    result = run(*TRAIN, "--model", "m.bin", "--logdir", "./m.bin")
+    assert (result.code, result.err) == (2, "nn: --logdir ./m.bin: the same file as --model; choose another file\n")
+    assert os.listdir() == ["two.csv"]
+
+
 @pytest.mark.parametrize("flag", ["--history", "--trace", "--checkpoint", "--dataset", "--config"])
 def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     text = two.read_bytes() if flag == "--dataset" else b"{}"

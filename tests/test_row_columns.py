@@ -106,6 +106,7 @@ def test_the_reference_has_no_such_flags(folder, flag):
     "flags, told",
     [
         (("--target", "dear", "--id", "dear"), "--id: column dear is that of --target too"),
+        (("--target", "dear", "--drop", "dear"), "--drop: column dear is that of --target too"),
         (("--target", "dear", "--group", "-1"), "--group: column dear is that of --target too"),
         (("--id", "seller", "--group", "seller"), "--group: column seller is that of --id too"),
         (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),

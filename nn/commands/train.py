@@ -149,10 +149,17 @@ def _check_written(flags) -> None:
         resumed = None if flags.resume == "auto" or name == "checkpoint" else flags.resume
         for read in filter(None, (flags.dataset, _validation_file(flags), resumed)):
             check_apart(read, path)
-        other = written.setdefault(os.path.realpath(path), name)
-        if other != name:
-            raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
+        _note_written(written, name, path)
+    if flags.logdir:
+        _note_written(written, "logdir", flags.logdir)
     _check_part(flags, written)
+
+
+def _note_written(written: dict[str, str], name: str, path: str) -> None:
+    """Add a flag's path to those that are written. Raises UsageError if another flag's is the same."""
+    other = written.setdefault(os.path.realpath(path), name)
+    if other != name:
+        raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
 
 
 def _check_part(flags, written: dict[str, str]) -> None:

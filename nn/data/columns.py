@@ -72,7 +72,8 @@ class Columns:
         dropped = set(columns_asked_for(files, "drop", choices.drop))
         ids = tuple(columns_asked_for(files, "id", choices.id))
         roles = role_columns(files, schema)
-        check_one_use(files, [*(("target", c) for c in targets), *(("id", c) for c in ids), *roles])
+        out = [("drop", column) for column in targets if column in dropped]
+        check_one_use(files, [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles])
         features = feature_columns(files, targets, schema, dropped | set(ids) | {column for _, column in roles})
         known = schema.of_model or schema.pixels
         if known and schema.width is not None and len(features) != schema.width:
