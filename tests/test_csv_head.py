@@ -126,6 +126,14 @@ def test_comments_above_a_table_are_none_of_its_rows(write):
         load(write("# a\n# b\n\n"))
 
 
+@pytest.mark.parametrize("line", ["sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
+def test_a_line_that_says_the_separator_is_no_row(line, write):
+    ds = load(write(line + "a;b, c;y\n1;2,5;0\n2;3,5;1\n"))
+    assert ds.columns == ["a", "b, c"] and ds.x.tolist() == [[1, 2.5], [2, 3.5]]
+    with pytest.raises(DataError, match="row 3, column a"):
+        load(write(line + "a;b;y\ninf;2;0\n2;3;1\n"))
+
+
 @pytest.mark.parametrize(
     "lines, length", [(3, 60_000), (999, 200), (1000, 10), (1001, 10), (40_000, 10), (2_000, 2_000)]
 )

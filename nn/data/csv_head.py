@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,6 +32,7 @@ LONGEST_LINE = 1 << 24  # bytes
 MOST_COLUMNS = 1 << 17
 _SEPARATORS = (",", ";", "\t", "|")
 _BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
+_SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
 _OTHER_SEPARATORS = (":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _HEAD_BYTES = 1 << 16  # read at first
 _HEAD_ROWS, _HEAD_FIELDS = 300, 30_000  # looked at, to tell a header
@@ -78,6 +79,9 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
     begins = _first_text(path)
+    if said := _SEPARATOR_LINE.match(begins):
+        begins = b"\n" + begins[said.end() :]
+        options = replace(options, separator=options.separator or decoded(said[1]))
     text = _without_comments(begins)
     if not text.strip():
         raise _no_rows(path, begins)
