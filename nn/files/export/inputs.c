@@ -94,10 +94,11 @@ static void encode_waves(const row_input *in, nn_real v, nn_real *out)
 }
 
 #endif
-#if HAS_PIECES || HAS_WAVES
-/* Returns what follows the pieces and waves of a number. */
+#if HAS_NUMBER || HAS_GAP
+/* Writes the pieces and waves of a number, of inputs that have some; returns what follows them. */
 static nn_real *encode_number(const row_input *in, nn_real v, nn_real *out)
 {
+    (void)in, (void)v;
 #if HAS_PIECES
     encode_pieces(in, v, out);
     out += in->pieces;
@@ -152,21 +153,13 @@ static nn_real *encode(const row_input *in, double value, nn_real *out)
 #if HAS_NUMBER
     case NUMBER:
         out[0] = scaled(value != value ? in->fill : value, in->shift, in->scale);
-#if HAS_PIECES || HAS_WAVES
         return encode_number(in, out[0], out + 1);
-#else
-        return out + 1;
-#endif
 #endif
 #if HAS_GAP
     case GAP:
         out[1] = value != value;
         out[0] = value != value ? (nn_real)in->fill : scaled(value, in->shift, in->scale);
-#if HAS_PIECES || HAS_WAVES
         return encode_number(in, out[0], out + 2);
-#else
-        return out + 2;
-#endif
 #endif
 #if HAS_YEAR
     case YEAR: encode_cycle(rest(value, 31556952) / 31556952, out); return out + 2;
