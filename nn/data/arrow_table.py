@@ -17,6 +17,7 @@ from .table import Table
 from .table_files import AS_FOUND, Fields, ReadOptions
 
 _NEED = "Parquet and Arrow files"
+_TEXTS = ("string", "large_string", "string_view")
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 PARQUET, ARROW = b"PAR1", b"ARROW1\0\0"  # how the files begin
 
@@ -79,11 +80,12 @@ class _ParquetPieces(_Pieces):
         self.sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         if min(self.sizes, default=0) < 0:
             raise self.damaged(f"a row group of {min(self.sizes)} rows")
-        texts = [field.name for field in schema if str(field.type) in ("string", "large_string", "string_view")]
+        kinds = schema.types
+        texts = [name for name, kind in zip(schema.names, kinds, strict=True) if str(kind) in _TEXTS]
         if texts:
             file = parquet.ParquetFile(self.path, metadata=metadata, read_dictionary=texts)
         self._reader = file.reader
-        leaves = [_leaves(field.type) for field in schema]
+        leaves = list(map(_leaves, kinds))
         self._leaves = [range(stop - count, stop) for count, stop in zip(leaves, accumulate(leaves), strict=True)]
 
     def read(self, piece: int, columns: list[int]) -> list:

@@ -41,7 +41,7 @@ class ColumnBlock(Protocol):
     def kinds(self, missing: frozenset[str]) -> np.ndarray:
         """Return what each field is (rows,) uint8, `missing` being the words for a gap."""
 
-    def bounds(self, missing: frozenset[str]) -> tuple | None:
+    def bounds(self, missing: frozenset[str]) -> tuple[float, float] | None:
         """Return the least and the greatest number where all fields are numbers; None where one may be none."""
         return None
 
@@ -113,10 +113,10 @@ class Numbers(ColumnBlock):
         return len(self._values)
 
     @cached_property
-    def _extremes(self) -> tuple:
-        return self._values.min(), self._values.max()
+    def _extremes(self) -> tuple[float, float]:
+        return bounds_of(self._values)
 
-    def bounds(self, missing: frozenset[str]) -> tuple | None:
+    def bounds(self, missing: frozenset[str]) -> tuple[float, float] | None:
         if self._is_null is not None or _numbers_among(missing) or not len(self):
             return None
         return self._extremes if all(map(math.isfinite, self._extremes)) else None  # nan is least and greatest
@@ -223,6 +223,14 @@ class Opaque(ColumnBlock):
     def taken(self, rows: np.ndarray | slice) -> Opaque:
         is_null = self._is_null[rows]
         return Opaque(len(is_null), self._what, is_null)
+
+
+def bounds_of(values: np.ndarray) -> tuple[float, float]:
+    """Return the least and the greatest number; those of 16 or 32 bits as their shortest decimals."""
+    least, greatest = values.min(), values.max()
+    if values.dtype.kind == "f" and values.dtype != np.float64:
+        return float(str(least)), float(str(greatest))
+    return float(least), float(greatest)
 
 
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Words:

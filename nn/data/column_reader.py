@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.rows import row_writer
 from ..utils import DataError, default_threads
-from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, decimal_text
+from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, bounds_of, decimal_text
 from .field_types import NotBytes, TextInTarget
 from .table import Span, Table
 from .table_files import Fields
@@ -262,7 +262,7 @@ class Reader:
         values, bounds = self._numbers(rows, column, dtype)
         if bounds is None:
             return values
-        low, high = (float(str(bound)) for bound in bounds)
+        low, high = bounds
         if dtype == "uint8" and not _are_bytes(values, low, high):
             raise NotBytes(f"{self._path}, {self._column(column)}: a number that is no byte")
         if dtype == "float32" and _overflows(max(-low, high)):
@@ -296,7 +296,7 @@ class Reader:
         texts = [*texts, ""]
         return [texts[code] for code in codes.tolist()]
 
-    def _numbers(self, rows: _Rows, column: int, dtype: str) -> tuple[np.ndarray, tuple | None]:
+    def _numbers(self, rows: _Rows, column: int, dtype: str) -> tuple[np.ndarray, tuple[float, float] | None]:
         """Return (the numbers, nan for a gap; the least and the greatest of them, None where all are gaps)."""
         block = rows.block(column)
         numbers, bounds = block.numbers(dtype), block.bounds(self._fields.missing)
@@ -310,7 +310,7 @@ class Reader:
             self._check(rows, column, ~is_number & (kinds != GAP), NO_NUMBER)
             floats = numbers.dtype if numbers.dtype.kind == "f" else np.float64
             numbers = np.where(is_number, numbers, np.nan).astype(floats, copy=False)
-        return numbers, (known.min(), known.max()) if len(known) else None
+        return numbers, bounds_of(known) if len(known) else None
 
     def _codes(self, rows: _Rows, column: int, vocabulary: Vocabulary) -> np.ndarray:
         codes, texts = rows.block(column).words(self._fields.missing)
