@@ -19,7 +19,8 @@ import nn.__main__
 import nn.cli
 import nn.commands.use
 from nn.study.plot import draw_picture
-from nn.utils import LONGEST_LINE, OutputError, _group_files, check_threads, sole_writer
+from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
+from nn.utils.machine import _group_files
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
 

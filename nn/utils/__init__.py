@@ -1,0 +1,92 @@
+"""Errors, messages, safe file writing, limits and sizes of the machine: for every module.
+
+    errors.py        NnError and its kinds, with the exit codes of the command line
+    signals.py       Stopped, Interrupted, StopRequest; moments at which signals wait
+    messages.py      one line to a person: printable, not too long, told once
+    output_files.py  atomic_file and its like: a file is the old one or the new one, whole; streams
+    locks.py         sole_writer: one process at a time writes a file
+    limits.py        limits on addresses and processes: what would end the process is asked for first
+    machine.py       processor, cores, memory
+
+Imports: nothing. Imported by: nn_aux, core, cluster, layers, data, files, backends, nn, matrix, watch, test, train,
+terminal, study, commands, cli.
+"""
+
+from __future__ import annotations
+
+from .errors import DataError, InputNotFound, NnError, OutputError, SideFileError, UsageError
+from .limits import (
+    MORE_THREADS,
+    NO_ROOM_TO_LOAD,
+    check_room_to_load,
+    check_threads,
+    has_address_limit,
+    is_for_want_of_memory,
+    make_room_for_matrices,
+    spare_addresses,
+)
+from .locks import release_locks, sole_writer
+from .machine import available_memory, default_threads, memory_left, processor_name, resident_bytes
+from .messages import LONGEST_LINE, closest, listed, log, os_reason, printable, say, told_once
+from .output_files import (
+    append_whole,
+    atomic_file,
+    atomic_write,
+    check_writable,
+    cut_name,
+    is_file_name,
+    is_stream,
+    open_file,
+    open_stream,
+    sha256_file,
+    stream_or_file,
+)
+from .signals import Interrupted, Stopped, StopRequest, interruption, signals_held
+
+__all__ = [
+    "DataError",
+    "InputNotFound",
+    "Interrupted",
+    "LONGEST_LINE",
+    "MORE_THREADS",
+    "NO_ROOM_TO_LOAD",
+    "NnError",
+    "OutputError",
+    "SideFileError",
+    "StopRequest",
+    "Stopped",
+    "UsageError",
+    "append_whole",
+    "atomic_file",
+    "atomic_write",
+    "available_memory",
+    "check_room_to_load",
+    "check_threads",
+    "check_writable",
+    "closest",
+    "cut_name",
+    "default_threads",
+    "has_address_limit",
+    "interruption",
+    "is_file_name",
+    "is_for_want_of_memory",
+    "is_stream",
+    "listed",
+    "log",
+    "make_room_for_matrices",
+    "memory_left",
+    "open_file",
+    "open_stream",
+    "os_reason",
+    "printable",
+    "processor_name",
+    "release_locks",
+    "resident_bytes",
+    "say",
+    "sha256_file",
+    "signals_held",
+    "sole_writer",
+    "spare_addresses",
+    "stream_or_file",
+    "told_once",
+]

@@ -1,0 +1,43 @@
+"""Errors, each with the exit code that the command line ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class NnError(Exception):
+    """A failure with one line to tell; `exit_code` is what the command line ends with (1: failed while running)."""
+
+    exit_code = 1
+
+
+class UsageError(NnError):
+    """The call itself is wrong: a flag, a value, or flags that contradict each other."""
+
+    exit_code = 2
+
+
+class DataError(NnError):
+    """A data or model file holds something that cannot be used."""
+
+    exit_code = 65
+
+
+class InputNotFound(NnError):
+    """A file that should be read is not there."""
+
+    exit_code = 66
+
+
+class OutputError(NnError):
+    """A file cannot be written."""
+
+    exit_code = 73
+
+
+class SideFileError(OutputError):
+    """Files beside the model could not be written; the training went on without them. result: its figures."""
+
+    def __init__(self, failures: Sequence[OutputError], result: dict):
+        super().__init__("; ".join(dict.fromkeys(map(str, failures))))
+        self.result = result

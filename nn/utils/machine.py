@@ -1,0 +1,118 @@
+"""The machine: its processor, the cores and the memory that the process may use."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from .limits import has_address_limit
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+
+def processor_name() -> str:
+    """Return the processor's name, "" where the system does not tell."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
+    except OSError:
+        import platform
+
+        return platform.processor()
+
+
+def default_threads() -> int:
+    """Return the number of cores this process may use: its affinity mask, cut to the control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, _cgroup_quota() or cores))
+
+
+@cache
+def _cgroup_quota() -> int | None:
+    """Return the whole cores that the control group (version 2, then 1) grants, rounded down; None without a limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
+            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    try:
+        return max(1, int(quota) // int(period)) if int(quota) > 0 else None
+    except ValueError:  # "max": no limit
+        return None
+
+
+def available_memory() -> int | None:
+    """Return the free memory in bytes, None where the system does not say.
+
+    The smallest of what the system has free, the limits of the control groups, and the addresses that the process may
+    still take; a group's use counts caches too, which the system would give up.
+    """
+    return min([*_free_memory(), *_group_memory(), *_free_addresses()], default=None)
+
+
+def memory_left() -> int | None:
+    """Return the bytes that this process may still take, None where the system does not say."""
+    of_groups = (max(0, limit - resident_bytes()) for limit in _group_memory())
+    return min([*_free_memory(), *of_groups, *_free_addresses()], default=None)
+
+
+def _free_memory() -> list[int]:
+    """Return the free memory of the machine, where the system says."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    except (OSError, ValueError, IndexError):
+        return []
+
+
+def _free_addresses() -> list[int]:
+    """Return the bytes of addresses that a limit (ulimit -v) leaves the process, where there is one."""
+    if not has_address_limit():
+        return []
+    return [max(0, resource.getrlimit(resource.RLIMIT_AS)[0] - _process_bytes(0))]
+
+
+def _group_memory() -> list[int]:
+    """Return the limits of the control group of this process and of those above it, where there are some."""
+    limits = []
+    for file in _group_files():
+        try:
+            limits.append(int(file.read_text()))
+        except (OSError, ValueError):  # "max": no limit
+            continue
+    return limits
+
+
+def _group_files(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
+    """Return the files that may hold limits of memory, of version 2 and of version 1 of control groups. In a container
+    the root is the container's own group."""
+    try:
+        known = [line.split(":", 2) for line in groups.read_text().splitlines()]  # number, controllers, path
+    except (OSError, ValueError):
+        known = []
+    files = []
+    for controller, folder, name in (("", root, "memory.max"), ("memory", root / "memory", "memory.limit_in_bytes")):
+        paths = [path.lstrip("/") for _, controllers, path in known if controller in controllers.split(",")]
+        for own in map(folder.joinpath, paths or [""]):
+            files += [group / name for group in (own, *own.parents) if group.is_relative_to(folder)]
+    return files
+
+
+def resident_bytes() -> int:
+    """Return the memory that the process has now; 0 where the system does not say."""
+    return _process_bytes(1)
+
+
+def _process_bytes(field: int) -> int:
+    """Return a field of what the system tells of the process's memory: 0, its addresses; 1, what is resident."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,64 @@
+"""Messages to people: one line each, of printable characters, and not too long."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+log = logging.getLogger("nn")
+LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
+
+
+@contextlib.contextmanager
+def told_once(*loggers: logging.Logger) -> Iterator[None]:
+    """Let each message be logged once, whoever repeats it."""
+    seen = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        is_first = text not in seen
+        seen.add(text)
+        return is_first
+
+    with contextlib.ExitStack() as stack:
+        for logger in loggers:
+            logger.addFilter(is_new)
+            stack.callback(logger.removeFilter, is_new)
+        yield
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a misspelt one; None if none is much like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Return the names with commas between them; of more than `most` names the first ones, the others counted."""
+    text = ", ".join(str(name) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def printable(text: str) -> str:
+    """Return the text as one line of printable characters: a file name may hold a line break or undecodable bytes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(line: str) -> None:
+    """Write one line to stderr. A log that nobody reads any more is no reason to lose a training."""
+    with contextlib.suppress(OSError, ValueError):
+        print(cut_line(printable(line)), file=sys.stderr, flush=True)
+
+
+def cut_line(line: str) -> str:
+    """Return a line of LONGEST_LINE characters at most: its beginning, and its end, where the cure stands."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[: LONGEST_LINE - 305]} ... {line[-300:]}"
+
+
+def os_reason(error: OSError) -> str:
+    """Return the operating system's own words, without the path and number that Python adds."""
+    return error.strerror or str(error)

@@ -1,0 +1,217 @@
+"""Files that are written whole or not at all; devices, pipes and open files that are written as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import io
+import os
+import secrets
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import OutputError
+from .messages import os_reason
+
+FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
+LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
+
+
+def atomic_write(path: str | os.PathLike, data: bytes) -> None:
+    """Replace `path` by `data` so that a reader sees the old file or the new one, never a part.
+
+    The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
+    Raises OutputError, leaving `path` as it was.
+    """
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Yield a binary file that replaces `path` if the block ends well; see atomic_write.
+
+    Where `path` is a link, what it points to is replaced. A device or a pipe is refused.
+    """
+    target = target_of(path)
+    _check_replaceable(path)
+    temporary = target.parent / f"{prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before the file exists
+    try:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+        _sync_folder(target.parent)
+        _remove_forsaken(target)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
+    """Raise OutputError now if `path` could not be written later, so that no training is lost to it.
+
+    stream: a device or a pipe will do; it tells its own faults when it is written to.
+    """
+    if stream and is_stream(path):
+        return
+    _check_replaceable(path)
+    target = target_of(path)
+    for folder in (Path(path).parent, target.parent):
+        if not folder.is_dir():
+            raise OutputError(f"{path}: cannot write: no folder {folder}; create it first")
+    try:
+        os.stat(target)  # says whether the name is too long
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+    try:
+        with tempfile.TemporaryFile(dir=target.parent, buffering=0) as file:
+            file.write(bytes(4096))  # a full disk has room for a name
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def _check_replaceable(path: str | os.PathLike) -> None:
+    """Raise OutputError for a path that is no file: as root a rename would replace a device of the machine."""
+    if is_stream(path):
+        raise OutputError(f"{path}: a device or a pipe, expected a file name to write to")
+    if os.path.isdir(path):
+        raise OutputError(f"{path}: is a folder, expected a file name to write to")
+
+
+def target_of(path: str | os.PathLike) -> Path:
+    """Return the file that a path leads to by its links. Raises OutputError where the current folder is gone."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def prefix_beside(target: Path) -> str:
+    """Return how the names of a file's temporary files begin."""
+    return f".{cut_name(target.name)}."
+
+
+def cut_name(name: str) -> str:
+    """Return the beginning of a file's name, to which the system lets some bytes be added."""
+    kept = os.fsencode(name)[:LONGEST_KEPT_NAME].decode(sys.getfilesystemencoding(), "ignore")
+    return kept if len(os.fsencode(name)) > LONGEST_KEPT_NAME else name
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a text may be a file's name: no NUL, and no half of a pair of surrogates."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+def is_stream(path: str | os.PathLike) -> bool:
+    """Return whether the path is a device, a pipe, or one of this process's open files, as /dev/stdout is."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or open_file(path) is not None
+
+
+def open_file(path: str | os.PathLike) -> int | None:
+    """Return the number of this process's open file that a path such as /dev/stdout or /dev/fd/3 stands for."""
+    path, links = os.fspath(path), 0
+    while links < 40:  # as many as Linux follows
+        folder, name = os.path.split(os.path.abspath(path))
+        if os.path.realpath(folder) in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path, links = os.path.join(folder, os.readlink(path)), links + 1
+    return None
+
+
+@contextlib.contextmanager
+def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Yield a binary file: a device, a pipe or an open file such as /dev/stdout as it is, else see atomic_file.
+
+    Raises OutputError, and BrokenPipeError where nobody reads a pipe any more.
+    """
+    if not is_stream(path):
+        with atomic_file(path) as file:
+            yield file
+        return
+    try:
+        with open_stream(path) as stream, io.BufferedWriter(stream) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
+def open_stream(path: str | os.PathLike) -> BinaryIO:
+    """Open a stream (is_stream) for writing; earlier contents of an open file stay before."""
+    number = open_file(path)
+    return open(path if number is None else os.dup(number), "wb", buffering=0)
+
+
+def append_whole(file: io.FileIO, data: bytes, size: int | None) -> None:
+    """Write all of the bytes at the end of a file, or none, as on a disk that is full. Raises OSError.
+
+    file: unbuffered. size: of the file before, in bytes; None for a pipe or a device, which keeps what it has got.
+    """
+    try:
+        written = 0
+        while written < len(data):
+            written += file.write(data[written:])
+    except OSError:
+        if size is not None:
+            file.truncate(size)
+        raise
+
+
+def sha256_file(path: str | os.PathLike) -> str:
+    """Return the SHA-256 of a file's bytes as hexadecimal text."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _remove_forsaken(target: Path) -> None:
+    """Remove the temporary files that killed runs have left beside the file."""
+    for name in glob.glob(glob.escape(str(target.parent / prefix_beside(target))) + "*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
+                os.remove(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable; a file system that cannot sync a folder is no reason to fail."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
