@@ -10,7 +10,9 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from . import cli  # takes some tenths of a second
-    except (MemoryError, SystemError):  # as which Python too tells of memory that has ended
+    except (MemoryError, SystemError, ImportError) as error:  # as which Python and the loader tell of memory, too
+        if isinstance(error, ImportError) and "failed to map" not in str(error):
+            raise
         sys.stderr.write("nn: out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)\n")
         return 1
     except OSError as error:

@@ -142,6 +142,7 @@ def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, file
     [
         (MemoryError(), "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)"),
         (SystemError("error return without exception set"), "out of memory: nn cannot be loaded; raise the limit"),
+        (ImportError("x.so: failed to map segment from shared object"), "out of memory: nn cannot be loaded; raise"),
         (OSError(errno.EMFILE, "Too many open files"), "nn cannot be loaded: Too many open files; raise the limit on"),
     ],
 )
