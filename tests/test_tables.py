@@ -4,11 +4,7 @@ import datetime
 import decimal
 import functools
 import gzip
-import hashlib
 import inspect
-import os
-import pickle
-import shutil
 import sqlite3
 import string
 import sys
@@ -17,22 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
-from support.command_line import run
 from support.effort import examples
 from support.tables import counts
 
 import nn
 from nn.core import extension
-from nn.core.rows import row_writer
 from nn.data import formats, table_files
 from nn.data.column_blocks import date_in, is_infinite, number_in
-from nn.data.column_reader import each
 from nn.data.digest import columns_digest
 from nn.data.field_types import ClassName, Number, TargetNumber
 from nn.data.frame_table import FrameTable, open_frame
 from nn.data.source import digest_text
 from nn.data.table_files import GAPS, Fields, RowIndex
-from nn.utils import DataError
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -499,74 +491,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
             fields, path = Fields([0], [1], NUMBER, TARGET), tmp_path / f"a.{name}"
             path.write_bytes(path.read_bytes() + b" ")
             assert "changed while it was read" in failure(lambda table=table, f=fields: table.read_range(f, 0, 3, 3))
-
-
-@pytest.fixture
-def one_of_numbers(tmp_path):
-    """A Parquet file, and the SHA-256 of its bytes."""
-    path = tmp_path / "a.parquet"
-    pd.DataFrame({"a": range(40), "b": np.arange(40) / 7, "y": [0, 1] * 20}).to_parquet(path)
-    return path, hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize("gone", [os.remove, lambda path: os.replace(shutil.copy(__file__, f"{path}.new"), path)])
-def test_a_file_that_is_gone_has_its_digest_still(one_of_numbers, gone):
-    path, sha256 = one_of_numbers
-    ds = nn.load(path)
-    gone(path)
-    assert ds.of_rows([1, 3]).sha256 == ds.sha256 == sha256
-    assert pickle.loads(pickle.dumps(ds)).sha256 == sha256
-
-
-def test_rows_whose_file_was_written_to_since_have_no_digest(one_of_numbers, tmp_path):
-    path, _ = one_of_numbers
-    ds = nn.load(path)
-    with open(path, "r+b") as file:
-        file.write(b"PAR1")
-    os.utime(path, (1e9, 1e9))
-    assert ds.sha256 is None and pickle.loads(pickle.dumps(ds)).sha256 is None
-    net = nn.Network("2,1", task="binary")
-    nn.train(net, ds)
-    net.export(tmp_path / "m.bin")
-    failed = run("--test", "--model", tmp_path / "m.bin")
-    assert failed.code == 65 and "has changed since" in failed.err
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
-def test_columns_of_any_type_become_rows_rounded_as_numpy_does(dtype):
-    rng = np.random.default_rng(3)
-    columns = [
-        rng.integers(0, 99, 101).astype(f"{order}{kind}")
-        for order in "<>"
-        for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
-    ]
-    columns += [np.repeat(column, 3)[::3] for column in columns] + [columns[0][::-1]]
-    if dtype != "uint8":
-        columns += [rng.normal(size=101) * 10.0**power for power in (-40, 0, 30)] + [
-            np.array([np.nan, -0.0, 2**53 + 1] * 34)[:101]
-        ]
-        columns += [rng.integers(-(2**63), 2**63, 101), rng.integers(0, 2**64, 101, np.uint64)]
-    x = np.full((101, len(columns)), 7, dtype)
-    write = row_writer(x[1:100], columns)
-    for start, stop in ((33, 99), (0, 33)):
-        write(start, stop)
-    expected = np.column_stack([column.astype(dtype)[:99] for column in columns])
-    assert x[1:100].tobytes() == expected.tobytes()
-    assert (x[[0, 100]] == 7).all()
-    with pytest.raises(ValueError):
-        write(0, 100)
-
-
-def test_several_threads_raise_what_fails_first():
-    def halved(number: int) -> int:
-        if number % 20 == 7:
-            raise DataError(f"{number}")
-        return number // 2
-
-    assert each(halved, range(7), 1 << 20) == [0, 0, 1, 1, 2, 2, 3]
-    for _ in range(20):
-        with pytest.raises(DataError, match="^7$"):
-            each(halved, range(100), 1 << 20)
 
 
 def test_the_row_numbers_of_pandas_are_no_column(tmp_path):
