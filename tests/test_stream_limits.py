@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import environment, position, run, start, succeed
+from support.command_line import environment, position, run, start, succeed, write_two_classes
 from support.streams import LAYERS, ROWS, WINDOW, alone
 
 import nn
@@ -231,3 +231,18 @@ def test_what_cannot_be_streamed_is_refused(folder):
         nn.load("images.npz", window=4)
     result = run("--train", "--dataset", "all.csv", "--model", "m.bin", "--reference", "--window", 1000)
     assert result.code == 2 and "--reference shuffles all rows" in result.err
+
+
+def test_a_limit_of_the_memory_is_for_the_widest_network_and_the_largest_batch(tmp_path, monkeypatch):
+    """The model is that of the window that is told."""
+    monkeypatch.setattr(budget, "resident_bytes", lambda: 50 << 20)  # not that of the tests before
+    path, models = write_two_classes(tmp_path / "two.csv", 3000), []
+    for room in (480_000, 520_000):  # the training of the widest network needs 348,000
+        limits = {"memory": backends.TRAITS["omp"].base_bytes + budget.READING_BYTES + room}
+        for _ in range(2):
+            net = nn.Network("2,8,1", "binary", seed=3, backend="omp")
+            nn.train(net, nn.load(path, seed=3, **limits), networks=4, epochs=1, vary="hidden=7|360,batch_size=16|48")
+            net.export(tmp_path / "net.bin")
+            models.append((net.config["window"], (tmp_path / "net.bin").read_bytes()))
+            limits = {"window": net.config["window"]}
+    assert models[0] == models[1] and models[2] == models[3] and models[0][0] < models[2][0] < 2400

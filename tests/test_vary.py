@@ -6,9 +6,7 @@ from support.command_line import run, succeed, write_two_classes
 from support.people import as_csv, people
 
 import nn
-from nn import backends
 from nn.core.random import uniform
-from nn.data import memory as budget
 from nn.nn import Network
 from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
 from nn.utils import Stopped, UsageError
@@ -105,22 +103,6 @@ def test_members_on_windows_of_rows_are_the_networks_alone(window, flags, folder
     nn.train(repeated, again, networks=COUNT, vary=vary, **flags)
     net.export(folder / "net.bin"), repeated.export(folder / "repeated.bin")
     assert (folder / "net.bin").read_bytes() == (folder / "repeated.bin").read_bytes()
-
-
-def test_a_limit_of_the_memory_is_for_the_widest_network_and_the_largest_batch(folder, monkeypatch):
-    """The model is that of the window that is told."""
-    path, models = write_two_classes(folder / "two.csv", 3000), []
-    for room in (480_000, 520_000):  # the training of the widest network needs 348,000
-        limits = {"memory": backends.TRAITS["omp"].base_bytes + budget.READING_BYTES + room}
-        for _ in range(2):
-            net = Network("2,8,1", "binary", seed=SEED, backend="omp")
-            nn.train(
-                net, nn.load(path, seed=SEED, **limits), networks=4, epochs=1, vary="hidden=7|360,batch_size=16|48"
-            )
-            net.export(folder / "net.bin")
-            models.append((net.config["window"], (folder / "net.bin").read_bytes()))
-            limits = {"window": net.config["window"]}
-    assert models[0] == models[1] and models[2] == models[3] and models[0][0] < models[2][0] < 2400
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
