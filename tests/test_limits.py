@@ -82,12 +82,21 @@ def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
 
 
-def test_want_of_memory_of_a_picture_is_told_as_such(monkeypatch):
+def of_pillow(*_, **__):
+    raise OSError("codec configuration error when writing image file")
+
+
+def of_a_font(*_, **__):
+    class Read:
+        def __del__(self):
+            raise MemoryError
+
+    Read()  # tells of an exception that cannot be raised
+
+
+@pytest.mark.parametrize("failing", [of_pillow, of_a_font])
+def test_want_of_memory_of_a_picture_is_told_as_such(failing, monkeypatch):
     figure = pytest.importorskip("matplotlib.figure")
-
-    def failing(*_, **__):
-        raise OSError("codec configuration error when writing image file")  # Pillow's words
-
     monkeypatch.setattr(figure.Figure, "savefig", failing)
     with pytest.raises(MemoryError):
         draw_picture("name", "caption", lambda axes: None)

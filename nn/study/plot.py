@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +102,27 @@ def draw_picture(
 
 @contextlib.contextmanager
 def _want_of_memory() -> Iterator[None]:
-    """Raise MemoryError where Pillow, which writes to memory here, tells of its want as an OSError without a number."""
+    """Raise MemoryError where others tell of the want of memory in another way: Pillow, which writes to memory here, by
+    an OSError without a number; matplotlib's reading of a font by an exception that cannot be raised where it is."""
+    usual, missed = sys.unraisablehook, []
+
+    def look(found) -> None:
+        if issubclass(found.exc_type, MemoryError):
+            missed.append(True)
+        else:
+            usual(found)
+
+    sys.unraisablehook = look
     try:
         yield
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise MemoryError from error
+    except Exception as error:
+        if missed or (isinstance(error, OSError) and error.errno is None):
+            raise MemoryError from error
+        raise
+    finally:
+        sys.unraisablehook = usual
+    if missed:
+        raise MemoryError
 
 
 def styles_of(names: Iterable[str]) -> dict[str, dict]:
