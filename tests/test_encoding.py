@@ -309,11 +309,24 @@ def test_frequent_gaps_and_unseen_values_are_told():
     [
         ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
         ("", True), ("Unnamed: 0", True), ("order no", True), ("paid", False), ("humid", False), ("number", False),
-        ("casino", False), ("age", False), ("grid", False),
+        ("casino", False), ("age", False), ("grid", False), ("rownames", True), ("row.names", True), ("pid", True),
+        ("kid", False), ("bid", False), ("case", True), ("cases", False), ("Obs", True), ("arrow", False),
     ],
 )  # fmt: skip
 def test_names_of_ids(name, is_id):
     assert column_types.is_id_name(name) == is_id
+
+
+@pytest.mark.parametrize(
+    "name, is_time",
+    [
+        ("year", True), ("t", True), ("Time", True), ("day_of_year", True), ("SeasonStart", True), ("age", True),
+        ("ordinal_date", True), ("page", False), ("Monday", False), ("average", False), ("timeline", False),
+        ("rank", False), ("", False),
+    ],
+)  # fmt: skip
+def test_names_of_times(name, is_time):
+    assert column_types.is_time_name(name) == is_time
 
 
 def reasons(names, **columns):
@@ -333,6 +346,32 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason():
         "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
         "same": "one value only",
     }  # fmt: skip
+
+
+def test_a_counter_that_is_called_a_time_is_one_and_an_id_may_come_again_where_nearly_all_are_rare():
+    columns = {"year": np.arange(1900, 2100), "id": np.arange(200) // 2, "shop_id": np.arange(200) % 20}
+    assert reasons(list(columns), **columns) == {"id": "an id"}
+
+
+@pytest.mark.parametrize(
+    "name, values, is_code",
+    [
+        ("shop_id", range(20), True), ("ZipCode", range(20), True), ("code", range(3), True), ("code", range(2), False),
+        ("shop", range(20), False), ("shop_id", [0.5, 1, 2], False), ("shop_id", [-1, 1, 2], False),
+        ("code", range(150), False), ("code", [NAN, 1, 2, 3], True), ("index", range(20), False),
+    ],
+)  # fmt: skip
+def test_whole_numbers_that_are_called_ids_or_codes_and_come_again_are_names_of_something(name, values, is_code):
+    values = np.resize(np.array(values, float), 200)
+    assert column_types.number_codes(rows_of(a=values), [name], set()) == [0] * is_code
+    assert column_types.number_codes(rows_of(a=values), [name], {0}) == []
+    assert column_types.number_codes(values[:, None], [name], set()) == [0] * is_code
+
+
+def test_where_all_columns_tell_nothing_counters_with_a_name_stay():
+    assert column_types.better_than_nothing({0: "an id", 1: "counts the rows"}, ["rownames", "rank"]) == {1}
+    assert column_types.better_than_nothing({0: "an id", 1: "one value only"}, ["rownames", "x"]) == {0}
+    assert column_types.better_than_nothing({0: "counts the rows"}, None) == {0}
 
 
 def test_a_column_whose_kind_was_said_stays():

@@ -69,7 +69,7 @@ def everything(count: int = 300):
     random = np.random.default_rng(11)
     amount, some = random.normal(size=count).round(3), lambda values: np.where(random.random(count) < 0.1, None, values)
     words = {name: random.choice(list(name), count) for name in ("abc", "uvwxyz")}
-    return pandas.DataFrame({
+    frame = pandas.DataFrame({
         "amount": amount, "gappy": some(random.normal(size=count).round(2)).astype(float),
         "count": random.integers(0, 9, count), "land": some(words["abc"]), "town": random.zipf(1.3, count) % 90,
         "street": [f"{a}{b}" for a, b in zip(words["uvwxyz"], random.integers(0, 9, count), strict=True)],
@@ -77,8 +77,10 @@ def everything(count: int = 300):
         "day": np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype("timedelta64[D]"),
         "price": [f"${n:,}.00" for n in random.integers(1, 9999, count)], "weight": random.integers(1, 3, count),
         "id": random.permutation(count), "name": [f"n{i}" for i in range(count)], "planet": "earth",
-        "rich": some(np.where(amount > 0, "rich", "poor")),
+        "rich": some(np.where(amount > 0, "rich", "poor")), "shop_id": random.integers(100, 120, count),
+        "zip": some(random.integers(10, 15, count)).astype(float),
     })  # fmt: skip
+    return frame[[*frame.columns.drop("rich"), "rich"]]
 
 
 @pytest.mark.parametrize("flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]])

@@ -30,8 +30,20 @@ _MOST_OBSTACLES = 20
 _MOST_WORDS = 1 << 16  # that are looked at one by one
 _DIFFERS = "nearly every value differs"
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
-_ID_NAME = re.compile(r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key)|unnamed: ?\d+|", re.IGNORECASE)
+_ID_NAME = re.compile(
+    r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key|seqn)|obs|case|row|row[\s_.]?(?:names?|num|numbers?)|"
+    r"(?:case|client|cust|customer|dist|district|fam|family|hh|household|member|p|pat|patient|person|rec|record|row|"
+    r"sch|school|student|subj|subject|u|unit|user)ids?|unnamed: ?\d+|",
+    re.IGNORECASE,
+)
 _CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|No|Nr|Key|Index)")
+_CODE_NAME = re.compile(
+    r"(?:.*[\s_.-])?(?:ids?|codes?|zip|fips)|zip[\s_.-]?codes?|post[\s_.-]?codes?|(?:state|county)fips", re.IGNORECASE
+)
+_CAMEL_CODE = re.compile(r".*[a-z](?:Id|ID|Code|Zip|FIPS)")
+_TIMES = "age|date|day|decade|hour|minute|month|period|quarter|season|second|time|trend|week|year|yr"
+_TIME_NAME = re.compile(rf"t|(?:.*[^a-z])?(?:{_TIMES})s?(?:[^a-z].*)?", re.IGNORECASE)
+_CAMEL_TIME = re.compile(rf"(?:.*[a-z])?(?:{_TIMES.title()})s?(?:[A-Z].*)?")
 
 
 @dataclass(frozen=True)
@@ -150,9 +162,9 @@ def _reason(x, index: int, names: list[str] | None) -> str | None:
         return _reason_of_text(values, x.words_of(index))
     if np.isnan(values[0]):
         return "gaps only" if np.isnan(values).all() else None
-    if kind == "number" and _counts_up(values):
+    if kind == "number" and _counts_up(values) and not (names and is_time_name(names[index])):
         return COUNTERS[0]
-    if kind == "number" and names and is_id_name(names[index]) and _never_repeats(values):
+    if kind == "number" and names and is_id_name(names[index]) and _are_ids(values, is_code_name(names[index])):
         return COUNTERS[1]
     if isinstance(x, TableRows) and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
         return "one value only"
@@ -166,9 +178,43 @@ def _counts_up(values: np.ndarray) -> bool:
     return bool((np.diff(values.astype(np.float64)) == 1).all())
 
 
-def _never_repeats(values: np.ndarray) -> bool:
+def _are_ids(values: np.ndarray, may_repeat: bool) -> bool:
+    """Return whether whole numbers never repeat; or, if they may, nearly all of them are rare."""
+    counts = _counts_of_whole(values)
+    if counts is None or (may_repeat and len(counts) < COUNTED_ROWS):
+        return counts is not None and counts.max() == 1
+    return counts.max() == 1 or (may_repeat and counts[counts >= RARE].sum() < _SHARED * counts.sum())
+
+
+def _counts_of_whole(values: np.ndarray) -> np.ndarray | None:
+    """Return how often each number occurs, if all are whole and from 0; None for others, a gap among them."""
     whole = values.astype(np.float64)
-    return bool((whole == np.floor(whole)).all()) and len(np.unique(whole)) == len(whole)  # no gap equals itself
+    if not ((whole == np.floor(whole)) & (whole >= 0)).all():
+        return None
+    return np.unique(whole, return_counts=True)[1]
+
+
+def number_codes(x: np.ndarray | TableRows, names: list[str] | None, chosen: set[int]) -> list[int]:
+    """Return the columns of whole numbers that are called ids or codes and repeat: the numbers are names of something.
+
+    x, names, chosen: as in left_out. Two different numbers are as good as yes and no.
+    """
+    if not names or (not isinstance(x, TableRows) and (x.ndim != 2 or x.dtype == np.uint8)):
+        return []
+    found = []
+    for index in (i for i, name in enumerate(names) if i not in chosen and is_code_name(name)):
+        is_number = not isinstance(x, TableRows) or x.kinds[index] == "number"
+        values = x.column(index) if isinstance(x, TableRows) else x[:, index]
+        counts = _counts_of_whole(values[~np.isnan(values)]) if is_number else None
+        if counts is not None and len(counts) > 2 and counts[counts >= RARE].sum() >= _SHARED * counts.sum():
+            found.append(index)
+    return found
+
+
+def better_than_nothing(useless: dict[int, str], names: list[str] | None) -> set[int]:
+    """Return, of columns that all tell nothing, those that count the rows or are ids: the named ones, if there are."""
+    counters = {i for i, why in useless.items() if why in COUNTERS}
+    return {i for i in counters if names and not is_id_name(names[i])} or counters
 
 
 def _reason_of_text(codes: np.ndarray, words: list[str]) -> str | None:
@@ -188,5 +234,16 @@ def _reason_of_text(codes: np.ndarray, words: list[str]) -> str | None:
 
 
 def is_id_name(name: str) -> bool:
-    """Return whether a column is called id, index, No or nothing, by itself or as the last word of its name."""
+    """Return whether a column is called id, index, No or nothing, by itself or as the last word of its name; or the
+    names or numbers of the rows, as R calls them."""
     return bool(_ID_NAME.fullmatch(name.strip()) or _CAMEL_ID.fullmatch(name.strip()))
+
+
+def is_code_name(name: str) -> bool:
+    """Return whether a column is called id or code, or zip or FIPS, by itself or as the last word of its name."""
+    return bool(_CODE_NAME.fullmatch(name.strip()) or _CAMEL_CODE.fullmatch(name.strip()))
+
+
+def is_time_name(name: str) -> bool:
+    """Return whether a word in a column's name is that of a time, which tells something though it counts the rows."""
+    return bool(_TIME_NAME.fullmatch(name.strip()) or _CAMEL_TIME.fullmatch(name.strip()))

@@ -21,7 +21,16 @@ from .column_lookup import (
     split_names,
     target_columns,
 )
-from .column_types import COUNTERS, ColumnChoice, are_codes, is_text, left_out, may_be_codes, reads_of
+from .column_types import (
+    ColumnChoice,
+    are_codes,
+    better_than_nothing,
+    is_text,
+    left_out,
+    may_be_codes,
+    number_codes,
+    reads_of,
+)
 from .dataset import Dataset, Schema
 from .digest import columns_digest
 from .encoders import are_decimals
@@ -295,6 +304,8 @@ class Columns:
         if not len(table.inputs):
             target = ", ".join(map(self.files.column, self.targets))
             raise DataError(f"{self.files.path}, {target}: every field is a gap, expected a target in some rows")
+        if codes := self._number_codes(table):
+            return self._with_texts(codes).read()
         columns = self._without_useless(table)
         if columns is not self:
             table = columns._narrowed(table, self)
@@ -309,13 +320,29 @@ class Columns:
         if self.schema.plain or self.schema.of_model or self.schema.pixels:
             return self
         first = read_as_needed(lambda fields: next(self.files.blocks(fields, rows)), self.fields())
+        if codes := self._number_codes(first):
+            return self._with_texts(codes).without_useless_first(rows)
         return self._without_useless(first)
+
+    def _number_codes(self, table: Table) -> list[int]:
+        """Return the features, by their places among them, whose numbers are names of something: ids, codes."""
+        if self.schema.plain or self.schema.of_model or self.schema.pixels:
+            return []
+        return number_codes(self.inputs_of(table), self.names(self.features), self._chosen_features())
+
+    def _with_texts(self, places: list[int]) -> Columns:
+        """Return the columns with these features, which are numbers, read as text in which 1, 1.0 and 1e0 are one."""
+        reads = list(self.reads or ("number",) * len(self.features))
+        for place in places:
+            reads[place] = "text"
+        return replace(self, reads=tuple(reads), decimals=self.decimals | {self.features[place] for place in places})
 
     def _check_texts(self, table: Table) -> None:
         """Raise DataError if a column that was read as text is none, after all rows."""
         texts = [column for column, kind in zip(self.features, self.reads, strict=True) if kind == "text"]
         for place, column in enumerate(texts):
-            if column not in self.chosen and not is_text(table.codes[:, place], table.words[place]):
+            known = column in self.chosen or column in self.decimals
+            if not known and not is_text(table.codes[:, place], table.words[place]):
                 raise DataError(f"{self.files.path}, {self.files.column(column)}: not text in most rows")
 
     def _without_useless(self, table: Table) -> Columns:
@@ -323,8 +350,9 @@ class Columns:
         if self.schema.plain or self.schema.of_model or self.schema.pixels:
             return self
         useless = left_out(self.inputs_of(table), self.names(self.features), self._chosen_features())
-        if len(useless) == len(self.features):  # a counter is better than nothing
-            useless = {i: why for i, why in useless.items() if why not in COUNTERS}
+        if len(useless) == len(self.features):
+            for i in better_than_nothing(useless, self.names(self.features)):
+                del useless[i]
         if not useless:
             return self
         if len(useless) == len(self.features):
@@ -341,8 +369,9 @@ class Columns:
         )
 
     def _categories(self) -> frozenset[int]:
-        """Return the features that a person has called categories, by their places among the features."""
-        return frozenset(i for i in self._chosen_features() if self.reads and self.reads[i] == "text")
+        """Return the features that a person has called categories, and numbers that are names, by their places."""
+        known = {i for i, column in enumerate(self.features) if column in self.chosen or column in self.decimals}
+        return frozenset(i for i in known if self.reads and self.reads[i] == "text")
 
     def _chosen_features(self) -> set[int]:
         return {i for i, column in enumerate(self.features) if column in self.chosen}
