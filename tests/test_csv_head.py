@@ -70,6 +70,10 @@ def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
     ('"x","g"\n"a",1\n"b",2\n', True), ("a,a,b\n1,2,3\n", True),
     ('"594",-200,1\n1,2,0\n', False), ('"0",1,"2"\n1,2,0\n3,4,1\n', False),
     ('"0","1","2"\n1,2,0\n3,4,1\n', True),
+    ("land,1990,1991,1995\nA,3,4,2010\nB,7,1,9\n", True), ("land,1990,1991,1995\nA,1971,1972,1980\nB,7,1,9\n", False),
+    ("land,1991,1990,1995\nA,3,4,5\nB,7,1,9\n", False), ("1850,1900,2000\n1.5,2,3\n4,5,6\n", True),
+    ("land,1990,1991\nA,3,4\nB,7,1\n", False), ("leaf,400,410,420\nA,.31,.32,0.4\nB,0.3,1.3,0.41\n", True),
+    ("leaf,400,410,420\nA,.31,.32,0.4\nB,0.3,1,0.41\n", False), ("leaf,400,410,425\nA,.3,.3,.4\nB,.3,.1,.4\n", False),
 ])  # fmt: skip
 def test_a_header_is_told_by_the_columns(write, text, has_header):
     assert (head_of(write(text)).names is not None) == has_header

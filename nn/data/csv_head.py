@@ -41,6 +41,8 @@ _POINT_BYTES = 1 << 24  # looked at, to tell a decimal comma
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
 _NO_COMMENT = re.compile(rb"\n(?!#)")
 _UNLIKELY = math.log(0.01)
+_YEAR = re.compile(r"(1[5-9]|20)\d\d", re.ASCII)
+_LEAST_NAMES = 3  # numbers that are taken for names where they ascend
 _MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
 
 
@@ -392,14 +394,14 @@ def _evidence(first: list[Cell], columns: list[_Column]) -> float:
 
     A row of data begins like the rows below it; names are texts above numbers, dates or yes/no words, words that do
     not come again below where others do, or in quotes where no data are. Numbers are names where they ascend
-    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories).
+    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories; 1990, 1991, ...).
     """
     if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
         first = [cell._replace(quoted=cell.quoted and not is_number(cell.text)) for cell in first]
     filled = [cell.text for cell in first if cell.text]
     numbers = [text for text in filled if is_number(text)]
     names = [text for text in filled if not is_number(text)]
-    if _count_columns(first) and _cannot_count(columns):
+    if (_count_columns(first) and _cannot_count(columns)) or _ascend_above_others(first, columns):
         return 1.0
     evidence = 1.0 if filled and not numbers else 0.0
     evidence += _UNLIKELY * (len(names) - len({*names}))
@@ -423,6 +425,21 @@ def _cannot_count(columns: list[_Column]) -> bool:
     second = [below.cells[0].text for below in filled]
     ascends = all(text.isdecimal() for text in second) and {int(b) - int(a) for a, b in pairwise(second)} == {1}
     return len(filled) >= _MANY_COLUMNS and not ascends
+
+
+def _ascend_above_others(first: list[Cell], columns: list[_Column]) -> bool:
+    """Return whether the numbers of a row are names: years that ascend above other numbers, or whole numbers that
+    ascend by one step above nothing but fractions."""
+    above = [(cell.text, below) for cell, below in zip(first, columns, strict=True) if is_number(cell.text)]
+    if len(above) < _LEAST_NAMES or not all(text.isdecimal() for text, _ in above):
+        return False
+    steps = {int(b) - int(a) for (a, _), (b, _) in pairwise(above)}
+    fields = [cell.text for _, below in above for cell in below.cells]
+    if min(steps) <= 0 or not fields:
+        return False
+    if all(_YEAR.fullmatch(text) for text, _ in above):
+        return 2 * sum(bool(_YEAR.fullmatch(field)) for field in fields) < len(fields)
+    return len(steps) == 1 and all("." in field for field in fields)
 
 
 def _of_column(cell: Cell, below: _Column) -> float:
