@@ -57,6 +57,15 @@ DATES = [
     (["Dec-2015", "January 2016", "May 1999"], "month year", (2015, 12, 1)),
     (["17:24:30", "00:00:00", "5:06 pm"], "hour:minute", (1970, 1, 1, 17, 24, 30)),
     (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
+    (["Jan-1-1995", "Feb-28-1996", "May/1/1996"], "month-day-year", (1995, 1, 1)),
+    (["2001-Jan-05", "2001 Feb 3 14:30", "1999, March 31"], "year month day", (2001, 1, 5)),
+    (["1949-02", "1950-12", "1950/1"], "year-month", (1949, 2, 1)),
+    (["02/1949", "12-1950", "1/1950"], "month/year", (1949, 2, 1)),
+    (["1977-Jan", "2002 Feb", "1990May"], "year month", (1977, 1, 1)),
+    (["1981 Q1", "1974Q4", "1974-q2"], "year quarter", (1981, 1, 1)),
+    (["Q2 1981", "q4/1974", "Q3-1974"], "quarter year", (1981, 4, 1)),
+    (["1991 W06", "1991-W7", "1992w53"], "year week", (1991, 2, 4)),
+    (["38:31:00", "5:02:07.5", "0:10:00"], "hours:minutes:seconds", (1970, 1, 2, 14, 31)),
     (["20141013T000000", "20141209T1530", "20150225T15:30:01.5Z"], "yearmonthdayTtime", (2014, 10, 13)),
 ]
 
@@ -72,9 +81,44 @@ def test_dates_in_words(words, way, first):
     assert datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None) == datetime.datetime(*first)
 
 
+def test_words_for_a_gap_among_dates():
+    words = ["1/31/2019", ".", "2/1/2019", "unknown", "3/1/2019"]
+    assert way_of_dates(words) == "month/day/year" and date_of(".", "month/day/year") is None
+    assert way_of_dates([*words, "*"]) is None and way_of_dates([*words, "soon"]) is None
+    assert way_of_dates([".", "1/31/2019", "2/1/2019"]) is None
+
+
+@pytest.mark.parametrize(
+    "form, cycles",
+    [
+        ("%Y-%m", ["year"]),
+        ("%d.%m.%Y", ["year", "week"]),
+        ("%m/%d/%Y %H:%M", ["year", "week", "day"]),
+        ("%j:00:00", []),
+    ],
+)
+def test_dates_have_the_cycles_that_they_can_have(form, cycles, tmp_path):
+    days = [datetime.datetime(2019, 1, 1) + datetime.timedelta(hours=7 * i) for i in range(0, 3000, 9)]
+    rows = [f"{day.strftime(form)},{day.month / 7:.2f}" for day in days]
+    (tmp_path / "t.csv").write_text("\n".join(["when,y", *rows]))
+    ds = nn.load(str(tmp_path / "t.csv"))
+    net = nn.Network("1,2,1", ds.task)
+    nn.train(net, ds, epochs=1)
+    (encoder,) = net.encoding.encoders
+    assert (encoder.kind, encoder.cycles, len(encoder.inputs())) == ("written date", cycles, 1 + 2 * len(cycles))
+    assert net.predict(nn.load(str(tmp_path / "t.csv")).x).std() > 0
+
+
 @pytest.mark.parametrize("word", ["13/13/2019", "2/30/2019", "1/1/2019 25:00", "1/1/2019 13:00 PM", "1/1/2019 x"])
 def test_what_is_no_date(word):
     assert way_of_dates([word, "1/1/2019", "2/2/2019", "3/3/2019"]) is None
+
+
+@pytest.mark.parametrize(
+    "word", ["1981-13", "1981 Q5", "1991 W54", "1991W00", "1981 Foo", "25:60:00", "1:2:3", "1981-Q"]
+)
+def test_what_is_no_month_quarter_week_or_duration(word):
+    assert all(date_of(word, way) is None for way in written.DATES)
 
 
 def offers(count: int = 300) -> list[str]:

@@ -44,10 +44,20 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "hour:minute": _CLOCK,
     "yearmonthdayTtime": r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)T(?P<H>\d\d):?(?P<M>\d\d)(?::?(?P<S>\d\d(?:\.\d+)?))?Z?",
     "month day, year": rf"{_MONTH} ?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y>\d{{4}}){_TIME}",
+    "month-day-year": rf"{_MONTH}[ /-](?P<d>\d{{1,2}})[/-](?P<y>\d{{4}}){_TIME}",
+    "year month day": rf"(?P<y>\d{{4}})[ ,./-]*{_MONTH}[ ./-]*(?P<d>\d{{1,2}}){_TIME}",
+    "year-month": r"(?P<y>\d{4})[/-](?P<m>\d{1,2})",
+    "month/year": r"(?P<m>\d{1,2})[/-](?P<y>\d{4})",
+    "year month": rf"(?P<y>\d{{4}})[ ./-]?{_MONTH}",
+    "year quarter": r"(?P<y>\d{4})[ :./-]?[Qq](?P<q>[1-4])",
+    "quarter year": r"[Qq](?P<q>[1-4])[ ./-]?(?P<y>\d{4})",
+    "year week": r"(?P<y>\d{4})[ ./-]?[Ww](?P<w>\d{1,2})",
+    "hours:minutes:seconds": r"(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?)",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
 _CENTURY = 69  # from which two digits of a year are those of the century before
 NUMBERS, DATES = tuple(_NUMBERS), tuple(_DATE_FORMS)
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def _signs(found: re.Match) -> tuple[str, str]:
@@ -73,19 +83,29 @@ def date_of(word: str, written: str) -> float | None:
     if not found:
         return None
     parts = found.groupdict()
-    month = _month_of(parts["name"]) if parts.get("name") else int(parts.get("m", 1))
-    year = int(parts.get("y", 1970))
-    if year < 100:
-        year += 1900 if year >= _CENTURY else 2000
-    hour, seconds = int(parts.get("H") or 0), float(parts.get("S") or 0)
+    hour, minute, seconds = int(parts.get("H") or 0), int(parts.get("M") or 0), float(parts.get("S") or 0)
+    if parts.get("hours"):
+        return 3600.0 * int(parts["hours"]) + 60 * minute + seconds
     if parts.get("half"):
         hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
     try:
-        moment = datetime.datetime(year, month or 0, int(parts.get("d", 1)), hour, int(parts.get("M") or 0))
+        moment = _day_of(parts).replace(hour=hour, minute=minute)
     except ValueError:
         return None
-    days = (moment - datetime.datetime(1970, 1, 1)).total_seconds()
-    return days + seconds if seconds < 60 else None
+    return (moment - _EPOCH).total_seconds() + seconds if seconds < 60 else None
+
+
+def _day_of(parts: dict[str, str]) -> datetime.datetime:
+    """Return the day, or the first day of the week, month or quarter; 1970-01-01 without any. Raises ValueError."""
+    year = int(parts.get("y", 1970))
+    if year < 100:
+        year += 1900 if year >= _CENTURY else 2000
+    if parts.get("w"):
+        return datetime.datetime.fromisocalendar(year, int(parts["w"]), 1)
+    if parts.get("q"):
+        return datetime.datetime(year, 3 * int(parts["q"]) - 2, 1)
+    month = _month_of(parts["name"]) if parts.get("name") else int(parts.get("m", 1))
+    return datetime.datetime(year, month, int(parts.get("d", 1)))
 
 
 @lru_cache(64)
@@ -98,10 +118,10 @@ def _month_of(name: str) -> int:
 def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
     """Return how numbers are written, and the signs around them, if all words are numbers, not all of them plain.
 
-    Words without a letter or digit, as -, and words for absence are gaps; up to MOST_ABSENT different ones.
+    Words for a gap do not count, see _known.
     """
-    known = [word for word in words if not _is_absent(word)]
-    if len(known) < max(LEAST_WORDS, len(words) - MOST_ABSENT):
+    known = _known(words)
+    if not known:
         return None
     words, any_absent = known, len(known) < len(words)
     for written, form in _NUMBERS.items():
@@ -114,15 +134,32 @@ def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
     return None
 
 
+def _known(words: Sequence[str]) -> list[str]:
+    """Return the words without those for a gap: without a letter or digit, as -, or for absence; none where more than
+    MOST_ABSENT of these differ, or fewer than LEAST_WORDS are left."""
+    known = [word for word in words if not _is_absent(word)]
+    return known if len(known) >= max(LEAST_WORDS, len(words) - MOST_ABSENT) else []
+
+
 def _is_absent(word: str) -> bool:
     return word.lower() in _ABSENT or not any(map(str.isalnum, word))
 
 
 def way_of_dates(words: Sequence[str]) -> str | None:
-    """Return how dates are written, if all words are dates; where it may be either, the month comes before the day."""
-    if len(words) < LEAST_WORDS:
-        return None
-    return next((way for way in DATES if all(date_of(word, way) is not None for word in words)), None)
+    """Return how dates are written, if all words are dates; where it may be either, the month comes before the day.
+
+    Words for a gap do not count, see _known.
+    """
+    words = _known(words)
+    return next((way for way in DATES if words and all(date_of(word, way) is not None for word in words)), None)
+
+
+def cycles_of(way: str, cycles: list[str]) -> list[str]:
+    """Return those of the cycles that dates written so can have: months have a year, not a week; durations none."""
+    parts = _DATE_FORMS[way].groupindex
+    if "hours" in parts:
+        return []
+    return cycles if {"d", "H"} & {*parts} else [cycle for cycle in cycles if cycle == "year"]
 
 
 def is_written(word: str) -> bool:

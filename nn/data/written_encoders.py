@@ -101,7 +101,8 @@ def written_encoder(
     if way := written.way_of_dates(words):
         dates = DateStatistics()
         dates.add(_values_of_rows(found, written.date_of, way))
-        return replace(WrittenDateEncoder.fit(dates), way=way)
+        encoder = WrittenDateEncoder.fit(dates)
+        return replace(encoder, way=way, cycles=written.cycles_of(way, encoder.cycles))
     return None
 
 
