@@ -117,6 +117,38 @@ def test_numbers_among_which_words_are_codes_are_codes(suffix, tmp_path):
     assert nn.Network.load(tmp_path / "m.bin").encoding.by_kind() == {"number": ["a"], "category": ["code (8 values)"]}
 
 
+def mixed(path, values: list) -> str:
+    """Write a table whose second column has these values; return what --dataset takes."""
+    rows = [(i % 8, value, i % 2) for i, value in enumerate(values)]
+    if path.suffix == ".csv":
+        path.write_text("".join(f"{a},{mix},{y}\n" for a, mix, y in [("a", "mix", "y"), *rows]))
+        return str(path)
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table t (a, mix, y)")
+        database.executemany("insert into t values (?, ?, ?)", rows)
+    return f"{path}:t"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "db"])
+@pytest.mark.parametrize(
+    "words, most, kind",
+    [
+        ([">3"] * 5, 3, "category"), (["0", ">3"] * 5, 16, None), ([">3"] * 4, 3, None), ([">3"] * 5, 20, None),
+        ([">3"] * 5 + ["4+"], 3, None), (["."], 20, "written number"), (["-", "."], 150, "written number"),
+        (["."], 2, "category"), (["unknown"] * 5, 20, "written number"), (["unknown"] * 4, 20, None),
+        (["unknown"] * 5 + ["."], 20, "written number"), (["none of these"] * 5, 20, None), ([".", "x"], 20, None),
+    ],
+)  # fmt: skip
+def test_words_among_numbers_that_come_often_or_are_marks_for_a_gap_are_meant(words, most, kind, suffix, tmp_path):
+    source = mixed(tmp_path / f"t.{suffix}", [*range(1, most + 1)] * (200 // most + 1) + words)
+    result = run("--train", "--dataset", source, "--model", tmp_path / "m.bin", "--epochs", 1, "--json", *ONE)
+    if kind is None:
+        assert result.code == 65 and "expected a number as in most rows" in result.err
+        return
+    assert result.code == 0 and result.json["columns"] == {"a": "number", "mix": kind}
+    succeed("--test", "--model", tmp_path / "m.bin")
+
+
 @pytest.mark.parametrize("words", [["V1", "V2"], ["1x", "2x", "3x"], ["V1", "V2", "V3", "none of these"]])
 def test_numbers_among_which_words_are_strays_are_refused(words, tmp_path):
     rows = [f"{i % 8},{words[i] if i < len(words) else i % 7},{i % 2}" for i in range(200)]

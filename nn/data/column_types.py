@@ -14,11 +14,11 @@ import numpy as np
 
 from ..utils import DataError
 from .column_lookup import in_a_list
-from .encoders import RARE
+from .encoders import ONE_HOT, RARE
 from .field_types import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
-from .written import are_written
+from .written import are_written, is_mark_for_gap, way_of_numbers
 
 MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
@@ -94,16 +94,28 @@ def is_text(codes: np.ndarray, words: list[str]) -> bool:
     return counts[numbers].sum() < MOSTLY * counts.sum()
 
 
-def may_be_codes(found: ColumnFacts) -> bool:
-    """Return whether a column of numbers has enough other fields that they may be codes: V57 among 250 and 401.9."""
+def may_be_text(found: ColumnFacts) -> bool:
+    """Return whether the other fields in a column of numbers may be meant: codes, V57 among 250 and 401.9, or further
+    values, >3 among 1, 2 and 3, if they are enough; or marks for a gap."""
     known = found.rows - found.gaps
-    return MOSTLY * known <= found.numbers <= known - LEAST_CODES
+    others = known - found.numbers
+    is_mark = bool(found.not_number) and is_mark_for_gap(found.not_number.text)
+    return others <= (1 - MOSTLY) * known and (others >= LEAST_CODES or (others > 0 and is_mark))
 
 
-def are_codes(words: list[str]) -> bool:
-    """Return whether a column is one of codes, by its words: those that are no numbers are letters, then digits."""
-    others = [word for word in words if not is_number(word)]
-    return len(others) >= LEAST_CODES and all(map(_CODE.fullmatch, others))
+def is_meant_as_text(codes: np.ndarray, words: list[str]) -> bool:
+    """Return whether a column of numbers and some other words is text, by its words.
+
+    It is one of codes if the others are letters, then digits. Else each of the others must have RARE rows or be a mark
+    for a gap, and the words must be few (ONE_HOT), or numbers and words for a gap.
+    """
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    others = [(word, count) for word, count in zip(words, counts, strict=True) if not is_number(word)]
+    if len(others) >= LEAST_CODES and all(_CODE.fullmatch(word) for word, _ in others):
+        return True
+    if not others or any(count < RARE and not is_mark_for_gap(word) for word, count in others):
+        return False
+    return len(words) <= ONE_HOT or way_of_numbers(words) is not None
 
 
 def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:

@@ -23,11 +23,11 @@ from .column_lookup import (
 )
 from .column_types import (
     ColumnChoice,
-    are_codes,
     better_than_nothing,
+    is_meant_as_text,
     is_text,
     left_out,
-    may_be_codes,
+    may_be_text,
     number_codes,
     reads_of,
 )
@@ -192,22 +192,23 @@ class Columns:
         """Return the columns as what all of their fields are. Raises DataError, which tells all obstacles."""
         missing = self._gap_words()
         facts = self.files.facts(missing)
-        return self._as(facts, missing, self._codes(facts, missing))
+        return self._as(facts, missing, self._mixed(facts, missing))
 
-    def _codes(self, facts: list[ColumnFacts], missing: frozenset[str]) -> frozenset[int]:
-        """Return the columns of numbers but for some words that, read as text, turn out to be codes."""
+    def _mixed(self, facts: list[ColumnFacts], missing: frozenset[str]) -> frozenset[int]:
+        """Return the columns of numbers but for some words that, read as text, turn out to be text."""
         chosen = self._choices()
-        mixed = [column for column in self.features if column not in chosen and may_be_codes(facts[column])]
+        mixed = [column for column in self.features if column not in chosen and may_be_text(facts[column])]
         if not mixed:
             return frozenset()
         as_text = replace(self, features=mixed, reads=("text",) * len(mixed), missing=missing, examined=True)
         table = read_as_needed(lambda fields: self.files.read(fields)[0], as_text.fields())
-        return frozenset(column for column, words in zip(mixed, table.words, strict=True) if are_codes(words))
+        columns = zip(mixed, table.codes.T, table.words, strict=True)
+        return frozenset(column for column, codes, words in columns if is_meant_as_text(codes, words))
 
-    def _as(self, facts: list[ColumnFacts], missing: frozenset[str], codes: frozenset[int] = frozenset()) -> Columns:
-        """Return the columns as what these fields are. codes: of them, the columns that are text for what they hold."""
+    def _as(self, facts: list[ColumnFacts], missing: frozenset[str], mixed: frozenset[int] = frozenset()) -> Columns:
+        """Return the columns as what these fields are. mixed: of them, the columns that are text for what they hold."""
         chosen = self._choices()
-        wanted = dict.fromkeys(codes, "text") | chosen
+        wanted = dict.fromkeys(mixed, "text") | chosen
         choices = [ColumnChoice(column, wanted.get(column)) for column in self.features]
         reads = reads_of(self.files.path, self.files.column, choices, facts)
         kept = [(column, kind) for column, kind in zip(self.features, reads, strict=True) if kind != "nothing"]

@@ -142,7 +142,12 @@ def _known(words: Sequence[str]) -> list[str]:
 
 
 def _is_absent(word: str) -> bool:
-    return word.lower() in _ABSENT or not any(map(str.isalnum, word))
+    return word.lower() in _ABSENT or is_mark_for_gap(word)
+
+
+def is_mark_for_gap(word: str) -> bool:
+    """Return whether a word has neither a letter nor a digit, as . and -, which stand for a gap."""
+    return not any(map(str.isalnum, word))
 
 
 def way_of_dates(words: Sequence[str]) -> str | None:
