@@ -180,3 +180,43 @@ def test_numbers_that_count_the_columns_are_a_header_of_numbers_that_cannot_coun
     assert load(write("0,1,2,3,4,5,6,7\n" + row * 10 + row.replace("5", "4") * 10)).columns == names
     ascending = "".join(",".join(str(start + i) for i in range(8)) + "\n" for start in range(12))
     assert load(write(ascending)).columns is None
+
+
+def r_table(separator: str, quote: str = '"', numbered: bool = False) -> str:
+    """A table as R's write.table has it: the column of the names of the rows has no name."""
+    names = [quote + name + quote for name in ("size", "kind", "y")]
+    rows = [
+        [f"{quote}{i + 1 if numbered else f'row {i}' if quote else f'r{i}'}{quote}", f"{i % 7}.5",
+         quote + "ab"[i % 2] + quote, str(i * i % 5)]
+        for i in range(60)
+    ]  # fmt: skip
+    return "".join(separator.join(fields) + "\n" for fields in (names, *rows))
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("quote", ['"', ""])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", " "])
+def test_a_header_without_a_name_for_the_names_of_the_rows(write, separator, quote, numbered):
+    path = write(r_table(separator, quote, numbered))
+    head = head_of(path)
+    assert (head.names, head.separator) == (["", "size", "kind", "y"], separator)
+    ds = load(path)
+    assert (ds.columns, ds.rows, ds.targets) == (["size", "kind"], 60, ["y"]) and [*ds.left_out] == [""]
+    assert load(path, target="size").columns == ["kind", "y"]
+    with pytest.raises(DataError, match="row 2: 4 columns, expected 3 as in row 1"):
+        load(path, header="no")
+
+
+@pytest.mark.parametrize("text", [
+    "a,b\nr,1,2\nr,3,4\n", "a,5\nr,1,2\ns,3,4\n", "a,\nr,1,2\ns,3,4\n", "a,a\nr,1,2\ns,3,4\n",
+    "a,b\nr,1,2\ns,3\n", "a,b\nr,1,2\ns,3,4,5\n", "a,b\n1,2,\n3,4,\n", "a,b\nr,1,2,3\ns,4,5,6\n",
+])  # fmt: skip
+def test_other_headers_that_are_too_short_are_refused(write, text):
+    with pytest.raises(DataError, match="columns, expected 2 as in"):
+        load(write(text))
+
+
+def test_further_files_lack_the_name_too(write):
+    first, other = r_table(","), r_table(",")
+    paths = [str(write(first, "a.csv")), str(write(other, "b.csv"))]
+    assert load(",".join(paths)).rows == 120

@@ -94,8 +94,9 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     rows = _Rows(text, separator, _HEAD_ROWS)
     if rows.is_open and len(rows) <= 2:
         raise open_quote(path, rows.lines[-1])
-    has_header = _has_header(rows, options, first)
-    names = [cell.text for cell in rows.row(0)] if has_header else None
+    has_corner = options.header != "no" and _lacks_first_name(rows)
+    has_header = has_corner or _has_header(rows, options, first)
+    names = [""] * has_corner + [cell.text for cell in rows.row(0)] if has_header else None
     if has_header and len(rows) == 1:
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     row = 1 if has_header else 0
@@ -274,7 +275,7 @@ def _separator(path: str, text: bytes, options: ReadOptions) -> str:
     counts = {separator: _field_counts(text, separator) for separator in _SEPARATORS}
     if all({*counts[separator]} == {1} for separator in _SEPARATORS if separator != "\t"):
         counts[_BLANK] = _field_counts(text, _BLANK)
-    even = [one for one in counts if MOST_COLUMNS >= min(counts[one]) == max(counts[one]) > 1]
+    even = _even(counts) or _even({one: _with_first_name(found) for one, found in counts.items()})
     if len(even) == 1:
         return even[0]
     if even:
@@ -284,6 +285,16 @@ def _separator(path: str, text: bytes, options: ReadOptions) -> str:
         return max((counts[separator].count(count) for count in {*counts[separator]} - {1}), default=0)
 
     return max(_SEPARATORS, key=rows_alike)
+
+
+def _even(counts: dict[str, list[int]]) -> list[str]:
+    """Return the separators that cut all rows into equally many fields, two or more."""
+    return [one for one, found in counts.items() if MOST_COLUMNS >= min(found) == max(found) > 1]
+
+
+def _with_first_name(counts: list[int]) -> list[int]:
+    """Return the numbers of fields, that of the first row one larger if all others are: see _lacks_first_name."""
+    return [counts[0] + 1, *counts[1:]] if {*counts[1:]} == {counts[0] + 1} else counts
 
 
 def _given_separator(path: str, text: bytes, separator: str) -> str:
@@ -367,6 +378,22 @@ def whole_lines(blocks, path: str) -> Iterator[memoryview]:
 
 
 # -- header --------------------------------------------------------------------------------------------------
+
+
+def _lacks_first_name(rows: _Rows) -> bool:
+    """Return whether the first row names all columns but the first one, that of the names of the rows, as R writes it.
+
+    Every other row, of two or more, has exactly one field more, and they begin with fields that differ; an empty
+    field at the end of each is another matter.
+    """
+    counts = rows.counts[:-1] if rows.is_open else rows.counts
+    if len(counts) < 3 or {*counts[1:]} != {counts[0] + 1}:
+        return False
+    names = [cell.text for cell in rows.row(0)]
+    if any(name in GAPS or is_number(name) for name in names) or len({*names}) < len(names):
+        return False
+    below = [rows.row(index) for index in range(1, len(counts))]
+    return len({cells[0].text for cells in below}) == len(below) and any(cells[-1].text for cells in below)
 
 
 def _has_header(rows: _Rows, options: ReadOptions, first: Head | None) -> bool:
