@@ -51,7 +51,7 @@ def test_implementations_have_the_signatures_of_their_protocol(protocol, impleme
 
 
 def test_every_type_of_fields_is_compared():
-    found = {own for _, own in inspect.getmembers(field_types, inspect.isclass) if hasattr(own, "check_block")}
+    found = {own for _, own in inspect.getmembers(field_types, inspect.isclass) if hasattr(own, "check_names")}
     assert found - {FieldType} == {own for protocol, own in INTERFACES if protocol is FieldType}
 
 

@@ -13,10 +13,9 @@ import numpy as np
 from ..core.rows import row_writer
 from ..utils import DataError, default_threads
 from .column_blocks import DATE, GAP, INFINITE, NUMBER, ColumnBlock, Unreadable, bounds_of, decimal_text
-from .field_types import NotBytes, TextInTarget
+from .field_types import MAX_CLASSES, NotBytes, TextInTarget, TooManyNames
 from .table import Span, Table
 from .table_files import Fields
-from .targets import MAX_CLASSES
 
 ROW_WORD = "data row"  # how messages call a row, counted from 1
 _FILL_ROWS = 1 << 14  # that a thread writes at a time
@@ -276,8 +275,10 @@ class Reader:
             return self._numbers(rows, column, "float64")[0]
         self._check(rows, column, rows.kinds(column) == INFINITE, NOT_FINITE)
         codes = self._codes(rows, column, self._names)
-        if len(self._names.words) > MAX_CLASSES:
-            raise self._failure(rows, column, int(np.argmax(codes >= MAX_CLASSES)), TOO_MANY)
+        most = self._fields.target_type.most
+        if len(self._names.words) > most:
+            found = self._failure(rows, column, int(np.argmax(codes >= most)), TOO_MANY)
+            raise TooManyNames(str(found), self._names.words)
         return codes
 
     def _text(self, rows: _Rows, slot: int, column: int) -> np.ndarray:
@@ -339,7 +340,7 @@ class Reader:
                 expected = expected.replace("a value", "a number")
             return DataError(f"{place}: found an empty field, expected {expected}")
         if failure == NO_NUMBER and column in self._fields.targets:
-            return TextInTarget(f"{place}: found {_shown(text)}, expected a number")
+            return TextInTarget(f"{place}: found {_shown(text)}, expected a number", text)
         return DataError(f"{place}: found {_shown(text)}, expected {_FAILURES[failure]}")
 
     def _unreadable(self, column: int, what: Unreadable) -> DataError:

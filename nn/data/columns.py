@@ -34,13 +34,14 @@ from .column_types import (
 from .dataset import Dataset, Schema
 from .digest import columns_digest
 from .encoders import are_decimals
-from .field_types import ClassName, Number, TargetNumber, is_number
+from .field_types import MOST_NUMBERS, ClassName, Number, TargetNumber
 from .frame_table import FrameTable
 from .source import FileDigest, absolute
 from .table import Table
 from .table_files import GAPS, ColumnFacts, Fields, TableFiles, read_as_needed
 from .table_rows import TableRows
-from .targets import Targets, dataset_of, resolve
+from .targets import FEW_CLASSES, Targets, dataset_of, resolve
+from .written import is_number, numbers_of
 
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 _MOST_TOLD = 20  # columns in a message
@@ -277,25 +278,27 @@ class Columns:
 
     def _target_type(self) -> TargetNumber | ClassName:
         schema = self.schema
-        if len(self.targets) != 1 or schema.task == "regression":
+        if len(self.targets) != 1:
             return TargetNumber(None, "or remove the row")
-        may_mix = schema.task != "auto" or schema.classes is not None
         target = self.targets[0]
-        name = ClassName(self.files.path, self.files.column(target), may_mix)
+        place = (self.files.path, self.files.column(target))
+        if schema.task == "regression":
+            written = ClassName(*place, may_mix=True, are_numbers=True, most=MOST_NUMBERS)
+            return TargetNumber(None if schema.plain else written, "or remove the row")
+        name = ClassName(*place, may_mix=schema.task != "auto" or schema.classes is not None)
         is_text = self.target_is_text
         if is_text is None:
             first = self.files.first_field(target)
             is_text = first not in self._gap_words() and not is_number(first)
-        if is_text:
-            return name
-        return TargetNumber(name if may_mix else None, "or add --task multiclass if it is a class name")
+        return name if is_text else TargetNumber(name, "")
 
     def read(self) -> Dataset:
         """Read all rows."""
 
         def read(fields: Fields) -> tuple[Table, str | FileDigest | None]:
             table, sha256 = self.files.read(fields, hashed=self.reads is None)
-            fields.check_block(table)
+            if table.names is not None:
+                fields.check_names(*names_of(table))
             fields.check_all(table)
             return table, sha256
 
@@ -500,7 +503,35 @@ class Columns:
     def _targets_of(self, table: Table, counts: np.ndarray | None = None) -> Targets:
         one = len(self.targets) == 1
         place = f"{self.files.path}, {self.files.column(self.targets[0])}" if one else self.files.path
-        return Targets(table.targets, place, table.row, table.names, self.names(self.targets), counts=counts)
+        values, names = table.targets, table.names
+        numbers = self._written_numbers(names)
+        if numbers is not None:
+            values, names = numbers[values.astype(np.intp)], None
+        return Targets(values, place, table.row, names, self.names(self.targets), counts=counts)
+
+    def _written_numbers(self, names: list[str] | None) -> np.ndarray | None:
+        """Return the numbers that texts of a target are, as people write them; None if they name classes.
+
+        Few of them may name classes as well as any text (4dr, 2dr).
+        """
+        task, classes = self.schema.task, self.schema.classes
+        if names is None or classes is not None or not (task == "regression" or task == "auto"):
+            return None
+        if task == "auto" and len(names) <= FEW_CLASSES:
+            return None
+        numbers = numbers_of(names)
+        return None if numbers is None else np.array(numbers)
+
+
+def names_of(table: Table) -> tuple[list[str], np.ndarray, Callable[[int], tuple[int, str]]]:
+    """Return the different targets of a table, how many rows have each, and what finds the first of these rows."""
+    codes = table.targets[:, 0].astype(np.intp)
+
+    def first(name: int) -> tuple[int, str]:
+        row = int(np.argmax(codes == name))
+        return row, table.row(row)
+
+    return table.names, np.bincount(codes[codes >= 0], minlength=len(table.names)), first
 
 
 def any_gap(table: Table) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, os_reason
 from .column_reader import each
 from .csv_head import whole_lines
-from .csv_reader import MAX_NAMES, MAX_WORDS, CsvReader
+from .csv_reader import MAX_WORDS, CsvReader
 from .source import BLOCK
 from .table import Span, Table
 
@@ -92,7 +92,7 @@ def _joined(readers: list[CsvReader]) -> Table | None:
     tables = [reader.table() for reader in readers]
     words = [_union(lists) for lists in zip(*(table.words for table in tables), strict=True)]
     names = None if tables[0].names is None else sorted({name for table in tables for name in table.names})
-    if any(len(known) > MAX_WORDS for known in words) or len(names or []) > MAX_NAMES:
+    if any(len(known) > MAX_WORDS for known in words) or len(names or []) > readers[0].most_names:
         return None
     return replace(
         tables[0],

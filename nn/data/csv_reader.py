@@ -11,14 +11,13 @@ from ..utils import DataError
 from .column_blocks import decimal_text
 from .column_reader import Vocabulary
 from .csv_head import BYTE_ORDER_MARK, PLACE, Head, decoded, open_quote
-from .field_types import NotBytes, TextInTarget, is_number
+from .field_types import MAX_CLASSES, NotBytes, TextInTarget, TooManyNames, is_number
 from .source import GROWING_BYTES, GrowingRows
 from .table import Span, Table
 from .table_files import ColumnFacts, Fields, Place
 
 ffi, lib = extension("seq")
 
-MAX_NAMES = 10_000  # different class names in one file
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
 _TYPES = {"uint8": lib.CSV_UINT8, "float32": lib.CSV_FLOAT32, "float64": lib.CSV_FLOAT64}
@@ -235,7 +234,8 @@ class CsvReader(_Lines):
         self._words = [_Words(self._c_words + i, MAX_WORDS) for i in range(len(fields.texts))]
         decimals = [slot for slot, column in enumerate(fields.texts) if column in fields.decimals]
         self._decimals = {slot: Vocabulary() for slot in decimals}
-        self._names = _Words(name, MAX_NAMES) if fields.target_type.is_text else None
+        self.most_names = fields.target_type.most if fields.target_type.is_text else 0
+        self._names = _Words(name, self.most_names) if fields.target_type.is_text else None
         if self._names:
             self._csv.names = name
 
@@ -406,10 +406,12 @@ class CsvReader(_Lines):
         if result == lib.CSV_TEXT and head.separator == ";" and _has_other_point(head, decoded(field)):
             return _other_point(head, csv.row_line, csv.column, field)
         if result == lib.CSV_TEXT and role == lib.CSV_TARGET:
-            return TextInTarget(f"{place}: found {text}, expected a number")
+            return TextInTarget(f"{place}: found {text}, expected a number", decoded(field))
         is_word = role in (lib.CSV_WORD, lib.CSV_DATE)
         found, expected, advice = (_FAILURES_OF_WORDS if is_word else _FAILURES)[result]
-        return DataError(f"{place}: found {found.format(text=text)}, expected {expected}; {advice}")
+        message = f"{place}: found {found.format(text=text)}, expected {expected}; {advice}"
+        is_name = result == lib.CSV_NO_ROOM and not is_word
+        return TooManyNames(message, self._names.texts()) if is_name else DataError(message)
 
 
 _FAILURES = {  # result -> what was found, what was expected, what to do
@@ -419,7 +421,7 @@ _FAILURES = {  # result -> what was found, what was expected, what to do
     lib.CSV_TOO_LARGE: ("{text}", "at most 3.4e38 for float32", "correct it or use --dtype float64"),
     lib.CSV_NO_ROOM: (
         "another text",
-        f"at most {MAX_NAMES} different class names",
+        f"at most {MAX_CLASSES} different class names",
         "choose the target with --target",
     ),
 }

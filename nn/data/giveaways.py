@@ -5,8 +5,11 @@ Such a column is most often a copy of the target, or is known only after it. A n
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 
+from .column_lookup import in_a_list
 from .dataset import Dataset
 from .encoders import RARE
 from .table_rows import TableRows
@@ -23,11 +26,12 @@ def giveaways(ds: Dataset) -> list[str]:
     if found and ds.rows > _LOOK_ROWS:
         found = _telling(ds, found)
     target = ds.targets[0] if ds.targets else "the target"
-    names = ds.columns or [str(place) for place in ds.places] or [str(i) for i in range(ds.inputs)]
+    places = ds.places or range(ds.inputs)
+    names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
     return [
-        f"column {names[i]} alone tells {target} of all {ds.rows} rows: leave it out (--drop {names[i]}) unless it is "
-        f"known beforehand"
-        for i in found
+        f"column {name} alone tells {target} of all {ds.rows} rows: leave it out "
+        f"(--drop {shlex.quote(in_a_list(name))}) unless it is known beforehand"
+        for name in names
     ]
 
 

@@ -16,17 +16,17 @@ from fractions import Fraction
 import numpy as np
 
 from ..core.random import STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
-from ..utils import UsageError
-from .columns import Columns, any_gap
+from ..utils import DataError, UsageError
+from .columns import Columns, any_gap, names_of
 from .dataset import Dataset, outputs_needed
 from .digest import ColumnsDigest
 from .encoding import TableStatistics
+from .field_types import MAX_CLASSES
 from .scaling import StreamedMoments
 from .source import joint_digest
 from .table import Table
 from .table_files import Fields, RowIndex, read_as_needed
 from .table_rows import TableRows
-from .targets import MAX_CLASSES
 
 BLOCK_ROWS = 1024  # held out together and found by their position, fewer of wide rows
 BLOCK_VALUES = 1 << 17
@@ -99,11 +99,14 @@ def survey(
             if columns.targets and any_gap(table):
                 gaps = True
                 continue
-            fields.check_block(table)
+            if table.names is not None and schema.task == "regression":
+                fields.check_names(*names_of(table))
             if columns.targets and (schema.classes is not None or schema.task == "regression"):
                 columns.resolve(table)
             if columns.targets and schema.task != "regression":
-                labels.add(table)
+                labels.add(table, count - len(table.inputs))
+        if labels.names:
+            fields.check_names(*labels.names_of())
         fields.check_all(table)
         if moments and columns.reads is not None:
             index.digests = [digest.digest()]
@@ -124,12 +127,18 @@ class _Labels:
     """The different targets and the number of rows that have each, as long as they may be classes."""
 
     def __init__(self):
-        self._names, self._values, self._counts = Counter(), None, np.zeros(0, np.int64)
+        self.names, self._firsts = Counter(), {}
+        self._values, self._counts = None, np.zeros(0, np.int64)
 
-    def add(self, table: Table) -> None:
+    def add(self, table: Table, before: int) -> None:
+        """Take in the next rows, which `before` rows precede."""
         if table.names is not None:
-            counts = np.bincount(table.targets[:, 0].astype(np.intp), minlength=len(table.names))
-            self._names.update(dict(zip(table.names, counts.tolist(), strict=True)))
+            names, counts, first = names_of(table)
+            for name in np.flatnonzero(counts):
+                if names[name] not in self._firsts:
+                    row, place = first(int(name))
+                    self._firsts[names[name]] = before + row, place
+            self.names.update(dict(zip(names, counts.tolist(), strict=True)))
             return
         if self._values is None:
             self._values = table.targets[:0]
@@ -144,6 +153,11 @@ class _Labels:
             values, which = np.unique(values, axis=0, return_inverse=True)
         self._values, self._counts = values, np.bincount(which.reshape(-1), counts).astype(np.int64)
 
+    def names_of(self) -> tuple[list[str], np.ndarray, Callable[[int], tuple[int, str]]]:
+        """Return the different texts, how many rows have each, and what tells the first of these rows."""
+        names = sorted(self.names)
+        return names, self.counts(), lambda name: self._firsts[names[name]]
+
     def table(self, last: Table) -> Table:
         """Return a table with one row for each of them; `last` is the last block that was read."""
         if last.names is not None:
@@ -152,7 +166,7 @@ class _Labels:
 
     def counts(self) -> np.ndarray:
         """Return how many rows each row of that table stands for."""
-        return np.array([self._names[name] for name in sorted(self._names)]) if self._names else self._counts
+        return np.array([self.names[name] for name in sorted(self.names)]) if self.names else self._counts
 
 
 # ---------------------------------------------------------------- blocks
@@ -268,6 +282,9 @@ class StreamedDataset:
 
         found = survey(self._asked, self._read_blocks * size, size, new_moments)
         self.rows, self.task, self.classes, self._counts = found.rows, found.task, found.classes, found.counts
+        if found.task == "regression" and found.fields.target_type.is_text:
+            advice = "leave out --memory and --window, or write plain numbers"
+            raise DataError(f"{self.given}: targets such as $1,234.50 need all rows in memory; {advice}")
         self.unlabelled, self.remarks = found.unlabelled, []
         self.moments, self.target_moments = found.moments.inputs, found.moments.targets
         self.sha256 = joint_digest(found.index.digests)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from .field_types import FieldType, Refused, TextInTarget
+import numpy as np
+
+from .field_types import FieldType, Refused, TextInTarget, TooManyNames
 from .source import FileDigest
 from .table import Table
 
@@ -32,10 +34,9 @@ class Fields:
     keep_unlabelled: bool = False
     decimals: frozenset[int] = frozenset()  # columns of texts in which 1, 1.0 and 1e0 are one
 
-    def check_block(self, table: Table) -> None:
-        """Check a block of rows that has been read. Raises DataError."""
-        self.input_type.check_block(table)
-        self.target_type.check_block(table)
+    def check_names(self, names: list[str], counts: np.ndarray, first: Callable[[int], tuple[int, str]]) -> None:
+        """Check the different texts of the target, of all rows; see FieldType. Raises DataError."""
+        self.target_type.check_names(names, counts, first)
 
     def check_all(self, last: Table) -> None:
         """Check the facts about all rows; `last` is the last block that was read. Raises Refused."""
@@ -44,7 +45,7 @@ class Fields:
 
     def after(self, refused: Refused) -> Fields:
         """Return the same columns with another type for those that were refused. Raises DataError if there is none."""
-        if isinstance(refused, TextInTarget):
+        if isinstance(refused, TextInTarget | TooManyNames):
             return replace(self, target_type=self.target_type.after(refused))
         return replace(self, input_type=self.input_type.after(refused))
 

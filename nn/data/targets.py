@@ -10,13 +10,16 @@ import numpy as np
 
 from ..utils import DataError, UsageError, log
 from .dataset import Dataset, Schema
-from .field_types import is_coarse
+from .field_types import MAX_CLASSES, is_coarse
+from .written import way_of_dates
 
-AUTO_CLASSES = 100  # more distinct values than this are classes only if --task says so
+AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
 _CLASS_SHARE = 0.25  # ... and of the mean number of rows
-MAX_CLASSES = 10_000
+_FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
+_LABEL_GAPS = 1.25, 5  # the last is at most this multiple of their number, and this more, unlike amounts and doses
+_NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows each, on average
 _GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
 
 
@@ -69,7 +72,8 @@ def dataset_of(
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
     distinct, _ = found.different
-    if not 2 < len(distinct) <= AUTO_CLASSES or not _are_whole(distinct):
+    hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
+    if not 2 < len(distinct) <= AUTO_CLASSES or hardly_repeat or not _are_whole(distinct):
         return []
     place = found.columns[0] if found.columns else "the target"
     if task == "regression":
@@ -137,13 +141,28 @@ def _checked(targets: Targets, task: str, names: list[str], schema: Schema) -> s
 
 def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]]:
     names, task = targets.names, schema.task
-    if task == "auto" and len(names) > AUTO_CLASSES and not targets.are_classes:
-        raise DataError(
-            f"{targets.place}: {len(names)} different texts, expected at most {AUTO_CLASSES} class names; "
-            f"choose the target with --target or use --task multiclass"
-        )
+    if task == "auto" and len(names) > FEW_CLASSES and not targets.are_classes:
+        _check_names(targets)
     task = _checked(targets, _class_task(task, len(names), schema.outputs), names, schema)
     return targets.values[:, 0].astype(np.int32), task, names
+
+
+def _check_names(targets: Targets) -> None:
+    """Raise DataError for texts that are no class names: dates, names of the rows, more than rows can teach."""
+    names = targets.names
+    rows = len(targets.values) if targets.counts is None else int(targets.counts.sum())
+    cure = "choose the target with --target or use --task multiclass"
+    if way_of_dates([name.removesuffix("Z") for name in names]):
+        raise DataError(f"{targets.place}: {len(names)} different dates, expected class names or numbers; {cure}")
+    if len(names) > AUTO_CLASSES and (len(names) > _NAMED_CLASSES or rows < _CLASS_ROWS * len(names)):
+        raise DataError(
+            f"{targets.place}: {len(names)} different texts, expected at most {AUTO_CLASSES} class names; {cure}"
+        )
+    if 2 * len(names) > rows:
+        raise DataError(
+            f"{targets.place}: {len(names)} different texts in {rows} rows, expected class names, which come again; "
+            f"{cure}"
+        )
 
 
 def _numbers(targets: Targets, schema: Schema):
@@ -151,7 +170,9 @@ def _numbers(targets: Targets, schema: Schema):
     distinct, which = targets.different
     whole = _are_whole(distinct)
     if task == "auto":
-        if len(distinct) != 2 and not (whole and _are_labels(np.bincount(which, targets.counts))):
+        as_many = 2 < len(distinct) == outputs  # the network has an output for each
+        is_label = as_many or len(distinct) == 1 or _are_labels(distinct, np.bincount(which, targets.counts))
+        if len(distinct) != 2 and not (whole and is_label):
             return _regression(targets, schema)
         task = _class_task("auto", len(distinct), outputs)
     if task == "multiclass" and not whole and len(distinct) > 2 or len(distinct) > MAX_CLASSES:
@@ -171,8 +192,14 @@ def _are_whole(values: np.ndarray) -> bool:
     return bool((values == np.floor(values)).all())
 
 
-def _are_labels(counts: np.ndarray) -> bool:
-    """Return whether whole numbers that occur so often are labels of classes, rather than counts or grades."""
+def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
+    """Return whether whole numbers, ascending, that occur so often are labels, rather than counts or amounts.
+
+    Labels count from 0 or 1, as far as there are classes; some classes may be missing.
+    """
+    (least, most), (times, above) = _FIRST_LABELS, _LABEL_GAPS
+    if not least <= numbers[0] <= most or numbers[-1] > times * len(numbers) + above:
+        return False
     if len(counts) <= FEW_CLASSES:
         return True
     return len(counts) <= AUTO_CLASSES and counts.min() >= max(_CLASS_ROWS, _CLASS_SHARE * counts.mean())

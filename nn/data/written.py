@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from .field_types import is_number
-
 _ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unknown", "<na>", "#n/a"})
 MOST_ABSENT = 2  # words for a gap that differ
 _NO_SIGNS = "", ""
@@ -58,6 +56,15 @@ _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.i
 _CENTURY = 69  # from which two digits of a year are those of the century before
 NUMBERS, DATES = tuple(_NUMBERS), tuple(_DATE_FORMS)
 _EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a field reads as a number without any sign around it, nan and inf among them."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
 
 
 def _signs(found: re.Match) -> tuple[str, str]:
@@ -134,14 +141,26 @@ def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
     return None
 
 
+def numbers_of(words: Iterable[str]) -> list[float] | None:
+    """Return the numbers that all words are, plain or as people write them with a point; None if one is no number."""
+    form, words = _NUMBERS[NUMBERS[0]], list(words)
+    found = [form.fullmatch(word) for word in words]
+    if not all(found):
+        return None
+    signs = max({_signs(one) for one in found}, default=_NO_SIGNS)
+    numbers = [number_of(word, NUMBERS[0], signs) for word in words]
+    return None if None in numbers else numbers
+
+
 def _known(words: Sequence[str]) -> list[str]:
     """Return the words without those for a gap: without a letter or digit, as -, or for absence; none where more than
     MOST_ABSENT of these differ, or fewer than LEAST_WORDS are left."""
-    known = [word for word in words if not _is_absent(word)]
+    known = [word for word in words if not is_absent(word)]
     return known if len(known) >= max(LEAST_WORDS, len(words) - MOST_ABSENT) else []
 
 
-def _is_absent(word: str) -> bool:
+def is_absent(word: str) -> bool:
+    """Return whether a word stands for a gap where others are numbers: it is a mark for one, or says so."""
     return word.lower() in _ABSENT or is_mark_for_gap(word)
 
 
