@@ -22,6 +22,9 @@ from nn.data.written import date_of, number_of, way_of_dates, way_of_numbers
         (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
         (["10,000+", "5+", "1+"], [10000, 5, 1]),
         (["0", "$4.99", "$1"], [0, 4.99, 1]),
+        (["€110.5M", "€565K", "€0"], [110.5e6, 565e3, 0]),
+        (["1.5 million", "2 thousand", "3"], [1.5e6, 2e3, 3]),
+        (["2K", "3.5K", "4K"], [2, 3.5, 4]),
     ],
 )
 def test_numbers_in_words(words, values):
@@ -35,11 +38,31 @@ def test_words_for_a_gap_among_plain_numbers():
     assert way_of_numbers(["+", "-", "*"]) is None
 
 
+def test_beside_many_numbers_words_without_a_digit_are_gaps():
+    """Beside few they are categories of their own."""
+    many = [str(i) for i in range(17)]
+    for others in (["tbd"], ["Varies with device", "none"]):
+        assert way_of_numbers(many + others) == ("1,234.5", ("", ""))
+    assert way_of_numbers([*many[:16], "tbd"]) is None
+    assert way_of_numbers([*many, "tbd", "soon", "never"]) is way_of_numbers([*many, "c18"]) is None
+
+
+def test_few_of_many_numbers_with_signs_may_be_written_in_another_way():
+    """Among plain numbers they may be codes."""
+    many = [f"{i}.5 kmpl" for i in range(40)]
+    way = way_of_numbers([*many, "3 km/kg", "null kmpl"])
+    assert way == ("1,234.5", ("", "kmpl"))
+    assert [number_of(word, *way) for word in ("3 km/kg", "null kmpl", "3 kmpl")] == [None, None, 3]
+    assert way_of_numbers([*many, "1 km/kg", "2 km/kg", "3 km/kg"]) is None
+    assert way_of_numbers([*(str(i) for i in range(40)), "40a"]) is None
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
         ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "25:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
+        ["3M", "4 Men", "5"],
     ],
 )  # fmt: skip
 def test_other_words_are_no_numbers(words):
@@ -64,6 +87,8 @@ DATES = [
     (["1981 Q1", "1974Q4", "1974-q2"], "year quarter", (1981, 1, 1)),
     (["Q2 1981", "q4/1974", "Q3-1974"], "quarter year", (1981, 4, 1)),
     (["1991 W06", "1991-W7", "1992w53"], "year week", (1991, 2, 4)),
+    (["Dec-85", "Jan-16", "May-02"], "month-year", (1985, 12, 1)),
+    (["18.00.00", "19.30.15", "0.00.00"], "hour.minute.second", (1970, 1, 1, 18)),
     (["38:31:00", "5:02:07.5", "0:10:00"], "hours:minutes:seconds", (1970, 1, 2, 14, 31)),
     (["20141013T000000", "20141209T1530", "20150225T15:30:01.5Z"], "yearmonthdayTtime", (2014, 10, 13)),
 ]

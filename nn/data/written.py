@@ -1,4 +1,4 @@
-"""Numbers and dates as people write them: $1,234.50, 12.5 %, 3.2 km; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
+"""Numbers and dates as people write them: $1,234.50, 12.5 %, €3.2M; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
 
 The words of a column tell how all of them are written; a column with a word that is written in another way is text.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -15,15 +16,23 @@ _ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unkn
 MOST_ABSENT = 2  # words for a gap that differ
 _NO_SIGNS = "", ""
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
+MANY_WORDS = 16  # different numbers, beside which any word without a digit is a gap: tbd, Varies with device
+_STRAYS = 0.05  # share of many words with signs that may be written in another way, as one km/kg among kmpl
 _PREFIX = r"(?P<prefix>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)"
 _SUFFIX = r"(?P<suffix> ?[^\d\s.,:/+-][^\d]{0,11}|\+|)"
 _POINTS = {  # how numbers are written: a point, or a comma, before decimals
     "1,234.5": r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+",
     "1.234,5": r"\d{1,3}(?:\.\d{3})+(?:,\d*)?|\d+(?:,\d*)?",
 }
-_NUMBERS = {
-    written: re.compile(rf"(?P<sign>[-+]?){_PREFIX}(?P<minus>-?)(?P<number>{number}){_SUFFIX}", re.ASCII)
-    for written, number in _POINTS.items()
+_TIMES = r"(?P<times> ?(?:[KMB]|k|[Tt]housand|[Mm]illion|[Bb]illion)(?![A-Za-z])|)"
+_FACTORS = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
+_BEFORE = rf"(?P<sign>[-+]?){_PREFIX}(?P<minus>-?)"
+_NUMBERS = {  # of two that fit all words, the first
+    **{
+        written: re.compile(rf"{_BEFORE}(?P<number>{number})(?P<times>){_SUFFIX}", re.ASCII)
+        for written, number in _POINTS.items()
+    },
+    "1,234.5K": re.compile(rf"{_BEFORE}(?P<number>{_POINTS['1,234.5']}){_TIMES}{_SUFFIX}", re.ASCII),
 }
 _CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
 _TIME = rf"(?:(?:,? +|T){_CLOCK})?"
@@ -50,6 +59,8 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "year quarter": r"(?P<y>\d{4})[ :./-]?[Qq](?P<q>[1-4])",
     "quarter year": r"[Qq](?P<q>[1-4])[ ./-]?(?P<y>\d{4})",
     "year week": r"(?P<y>\d{4})[ ./-]?[Ww](?P<w>\d{1,2})",
+    "month-year": rf"{_MONTH}-(?P<y>\d\d)",
+    "hour.minute.second": r"(?P<H>\d{1,2})\.(?P<M>\d\d)\.(?P<S>\d\d)",
     "hours:minutes:seconds": r"(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?)",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
@@ -81,6 +92,7 @@ def number_of(word: str, written: str, signs: tuple[str, str]) -> float | None:
         return None
     thousands, point = written[1], written[5]
     number = float(found["number"].replace(thousands, "").replace(point, "."))
+    number *= _FACTORS[found["times"].strip()[:1].lower()]
     return -number if "-" in (found["sign"], found["minus"]) else number
 
 
@@ -125,20 +137,36 @@ def _month_of(name: str) -> int:
 def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
     """Return how numbers are written, and the signs around them, if all words are numbers, not all of them plain.
 
-    Words for a gap do not count, see _known.
+    Words for a gap do not count, see _known; beside MANY_WORDS numbers any word without a digit is one. Of many numbers
+    with signs a few may be written in another way.
     """
-    known = _known(words)
+    numbers = [word for word in words if any(map(str.isdigit, word))]
+    many = len(numbers) > MANY_WORDS and len(numbers) >= len(words) - MOST_ABSENT
+    known = numbers if many else _known(words)
     if not known:
         return None
-    words, any_absent = known, len(known) < len(words)
-    for written, form in _NUMBERS.items():
-        if not all(map(form.fullmatch, words)):
-            continue
-        signs = max({_signs(form.fullmatch(word)) for word in words})
-        if all(number_of(word, written, signs) is not None for word in words):
-            is_plain = not any_absent and not any(signs) and all(map(is_number, words))
+    for written in NUMBERS:
+        signs = _signs_of_all(known, written)
+        if signs is not None:
+            is_plain = len(known) == len(words) and not any(signs) and all(map(is_number, known))
             return None if is_plain else (written, signs)
-    return None
+    return next(filter(None, (_way_of_most(known, written) for written in NUMBERS)), None) if many else None
+
+
+def _signs_of_all(words: Sequence[str], written: str) -> tuple[str, str] | None:
+    """Return the signs around all words; None if one is no number written so, or they do not agree."""
+    found = list(map(_NUMBERS[written].fullmatch, words))
+    if not all(found):
+        return None
+    signs = max(set(map(_signs, found)))
+    return None if any(number_of(word, written, signs) is None for word in words) else signs
+
+
+def _way_of_most(words: Sequence[str], written: str) -> tuple[str, tuple[str, str]] | None:
+    """Return the way and the signs of nearly all words, if they have some."""
+    counts = Counter(_signs(found) for found in map(_NUMBERS[written].fullmatch, words) if found)
+    signs, count = counts.most_common(1)[0] if counts else (_NO_SIGNS, 0)
+    return (written, signs) if any(signs) and count >= (1 - _STRAYS) * len(words) else None
 
 
 def numbers_of(words: Iterable[str]) -> list[float] | None:
