@@ -18,7 +18,7 @@ from .encoders import ONE_HOT, RARE
 from .field_types import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
-from .written import are_written, is_mark_for_gap, way_of_numbers
+from .written import are_written, is_absent, is_mark_for_gap, way_of_numbers
 
 MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
@@ -115,7 +115,7 @@ def is_meant_as_text(codes: np.ndarray, words: list[str]) -> bool:
         return True
     if not others or any(count < RARE and not is_mark_for_gap(word) for word, count in others):
         return False
-    return len(words) <= ONE_HOT or way_of_numbers(words) is not None
+    return len(words) <= ONE_HOT or (all(is_absent(word) for word, _ in others) and way_of_numbers(words) is not None)
 
 
 def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:

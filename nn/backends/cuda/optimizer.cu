@@ -1,19 +1,26 @@
 /* optimizer.cu - one step of SGD, SGD with momentum or Adam; formulas as in csrc/seq/nn_aux.c. */
 
+/* a b + c, rounded once. Of a sum of two products the compiler would choose for itself, and not alike in all kernels,
+ * which of them is joined with it. */
+__device__ inline real multiply_add(real a, real b, real c)
+{
+    return sizeof(real) == 4 ? (real)fmaf((float)a, (float)b, (float)c) : (real)fma((double)a, (double)b, (double)c);
+}
+
 /* w takes its step by gradient sum g; m and v are its moments, decay is above 0 where weight decay applies */
 template <int OPTIMIZER>
 __device__ inline real stepped(real w, real g, real *m, real *v, real decay, const update &u)
 {
-    real mean = g * u.inv_rows;
     if constexpr (OPTIMIZER == SGD) {
-        return w - (decay * w + g * u.rate);
+        return w - multiply_add(g, u.rate, decay * w);
     } else if constexpr (OPTIMIZER == MOMENTUM) {
-        *m = u.momentum * *m + mean;
-        return w - (decay * w + u.rate * *m);
+        *m = multiply_add(g, u.inv_rows, u.momentum * *m);
+        return w - multiply_add(decay, w, u.rate * *m);
     } else if constexpr (OPTIMIZER == ADAM) {
-        *m += u.gain1 * (mean - *m);
-        *v += u.gain2 * (mean * mean - *v);
-        return w - (decay * w + u.rate * *m / (sqrt(*v) * u.root_scale + u.epsilon));
+        real mean = g * u.inv_rows;
+        *m = multiply_add(u.gain1, mean - *m, *m);
+        *v = multiply_add(u.gain2, multiply_add(mean, mean, -*v), *v);
+        return w - multiply_add(decay, w, u.rate * *m / multiply_add(sqrt(*v), u.root_scale, u.epsilon));
     } else {
         static_assert(OPTIMIZER < 0, "optimizer.cu: stepped() has no formula for this optimiser");
     }
