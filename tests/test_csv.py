@@ -16,10 +16,11 @@ from nn.data import csv_reader, csv_table
 from nn.data.csv_head import Head, read_head, whole_lines
 from nn.data.csv_reader import CsvCounter, CsvReader
 from nn.data.csv_table import CsvFiles
-from nn.data.field_types import ClassName, Number, TargetNumber, is_number
+from nn.data.field_types import ClassName, Number, TargetNumber
 from nn.data.npy_table import NpyFiles
 from nn.data.source import read_blocks
 from nn.data.table_files import GAPS, Fields, Place, RowIndex
+from nn.data.written import is_number
 from nn.ds import Scaling, load
 from nn.utils import DataError
 

@@ -7,7 +7,8 @@
     loading.py      goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
     formats.py      FORMATS: how a file is recognised, and its reader; source.py: its bytes
     table_files.py  what a reader of tables offers; field_types.py: the types that it stores fields as
-    csv_table.py    CSV: csv_head.py the first lines, csv_reader.py the rows, csv_pieces.py a large file by threads
+    csv_table.py    CSV: csv_head.py the first lines, csv_header.py whether the first row is a header,
+                    csv_reader.py the rows, csv_pieces.py a large file by threads
     column_table.py formats of typed columns: column_blocks.py what their fields are (arrow_blocks.py those of Arrow),
                     column_reader.py their Table, digest.py
     columns.py      the columns of a table; column_lookup.py: which are meant; column_types.py: the type of

@@ -15,10 +15,9 @@ import numpy as np
 from ..utils import DataError
 from .column_lookup import in_a_list
 from .encoders import ONE_HOT, RARE
-from .field_types import is_number
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
-from .written import are_written, is_absent, is_mark_for_gap, way_of_numbers
+from .written import are_written, is_absent, is_mark_for_gap, is_number, way_of_numbers
 
 MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for the column to be one of them
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers

@@ -10,11 +10,13 @@ from ..core import extension
 from ..utils import DataError
 from .column_blocks import decimal_text
 from .column_reader import Vocabulary
-from .csv_head import BYTE_ORDER_MARK, PLACE, Head, decoded, open_quote
-from .field_types import MAX_CLASSES, NotBytes, TextInTarget, TooManyNames, is_number
+from .csv_head import BYTE_ORDER_MARK, Head, open_quote
+from .csv_header import PLACE, decoded
+from .field_types import MAX_CLASSES, NotBytes, TextInTarget, TooManyNames
 from .source import GROWING_BYTES, GrowingRows
 from .table import Span, Table
 from .table_files import ColumnFacts, Fields, Place
+from .written import is_number
 
 ffi, lib = extension("seq")
 

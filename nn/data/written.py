@@ -158,7 +158,7 @@ def _signs_of_all(words: Sequence[str], written: str) -> tuple[str, str] | None:
     found = list(map(_NUMBERS[written].fullmatch, words))
     if not all(found):
         return None
-    signs = max(set(map(_signs, found)))
+    signs = max(map(_signs, found), default=_NO_SIGNS)
     return None if any(number_of(word, written, signs) is None for word in words) else signs
 
 
@@ -171,13 +171,9 @@ def _way_of_most(words: Sequence[str], written: str) -> tuple[str, tuple[str, st
 
 def numbers_of(words: Iterable[str]) -> list[float] | None:
     """Return the numbers that all words are, plain or as people write them with a point; None if one is no number."""
-    form, words = _NUMBERS[NUMBERS[0]], list(words)
-    found = [form.fullmatch(word) for word in words]
-    if not all(found):
-        return None
-    signs = max({_signs(one) for one in found}, default=_NO_SIGNS)
-    numbers = [number_of(word, NUMBERS[0], signs) for word in words]
-    return None if None in numbers else numbers
+    words, written = list(words), NUMBERS[0]
+    signs = _signs_of_all(words, written)
+    return None if signs is None else [number_of(word, written, signs) for word in words]
 
 
 def _known(words: Sequence[str]) -> list[str]:
