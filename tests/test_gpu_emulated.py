@@ -9,9 +9,9 @@ from support.networks import StopsAfter, fill, network
 
 import nn
 from nn import backends
+from nn.backends.cuda import abi, device, epoch, small
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
-from nn.backends.cuda import small
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.cuda.program import Program
@@ -245,6 +245,16 @@ def test_the_gpu_draws_the_orders_of_the_processor(counts, gpu):
     ends = np.cumsum(counts)
     for job, end in zip(jobs, ends, strict=True):
         assert np.array_equal(drawn._drawn[end - len(job.rows) : end], job.order())
+
+
+def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
+    losses = [np.full(3, -0.0), *(np.random.default_rng(n).exponential(size=n) for n in (1, 255, 256, 257, 1000))]
+    on_gpu = device.cupy().asarray(np.concatenate(losses))
+    counts = np.array([len(own) for own in losses])
+    control = np.zeros(len(losses), abi.CONTROL_TYPE)
+    control["row_loss"], control["count"] = on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts), counts
+    sums = packs.summed_losses(device.cupy().asarray(control.view(np.uint8)), len(losses))
+    assert np.array(sums).tobytes() == np.array([epoch.summed(own) for own in losses]).tobytes()  # -0 is not 0
 
 
 def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):

@@ -26,13 +26,13 @@ from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
 from ..files.pack_checkpoint import MemberCheckpoint
 from ..nn import Network
-from ..nn_aux import SCHEDULES, moment_names
+from ..nn_aux import moment_names
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback
 from .asks import Ask, answer_all
 from .decision import check_decision, decide_on
 from .judging import Judge
-from .options import Options, is_decided_later
+from .options import Options, is_decided_later, learning_rates
 from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, refuse_gaps, split_seed, window_of
 
 POLL_SECONDS = 0.1
@@ -330,12 +330,11 @@ class Training:
     def _train_on(self, first: int, order: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
         """Train on the rows of a stretch that come after at.row; `first` rows of the epoch came before the stretch."""
         o, at, engine = self.options, self.at, self.engine
-        factor, rows = SCHEDULES[o.schedule], self._epoch_rows()
-        done = [(first + eighth * len(order) / 8) / rows for eighth in range(9)]
+        stretch = first, len(order), self._epoch_rows()
         settings = EpochSettings(
             optimizer=o.optimizer,
             batch=o.batch_number,
-            rates=[o.learning_rate * factor((at.epoch + share) / o.epochs) for share in done],
+            rates=learning_rates(o.schedule, o.learning_rate, o.epochs, at.epoch, *stretch),
             momentum=o.momentum,
             weight_decay=o.weight_decay,
             seed=self.net.seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 
 from ..core.metrics import check_metric
 from ..data.stream import StreamedDataset
@@ -193,3 +194,17 @@ def is_decided_later(options: Options) -> bool:
 def without_validation(options: Options) -> Options:
     """Return the options of the training that --refit adds: on the validation rows too."""
     return replace(options, **{name: LATER[name] for name in ("validation", *OF_VALIDATION)})
+
+
+@lru_cache(maxsize=64)
+def learning_rates(
+    schedule: str, learning_rate: float, epochs: int, epoch: int, first: int, stretch: int, rows: int
+) -> tuple[float, ...]:
+    """Return the rates at 0, 1/8 .. 8/8 of a stretch of an epoch's rows; see EpochSettings.
+
+    epoch: how many are done of `epochs`. first: rows of the epoch's `rows` before the stretch of `stretch` rows. Many
+    networks ask for the same ones.
+    """
+    factor = SCHEDULES[schedule]
+    done = [(first + eighth * stretch / 8) / rows for eighth in range(9)]
+    return tuple(learning_rate * factor((epoch + share) / epochs) for share in done)

@@ -58,10 +58,20 @@ def update_table(
     return table
 
 
+def summed(losses: np.ndarray) -> float:
+    """Return the sum of rows' losses, added one after the other as add_row_losses in row_loss.cu does."""
+    return float(np.cumsum(losses)[-1]) if len(losses) else 0.0
+
+
+def total_weight(weights: np.ndarray | None, rows: np.ndarray) -> float:
+    """Return the sum of the rows' weights, of 1 each without weights."""
+    return len(rows) if weights is None else float(weights[rows].sum(dtype=np.float64))
+
+
 def mean_loss(losses: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> float:
     """Return the mean of the losses of rows, each times its weight already; 0 where all weights are 0."""
-    total = len(rows) if weights is None else float(weights[rows].sum(dtype=np.float64))
-    return float(np.cumsum(losses)[-1]) / total if total else 0.0
+    total = total_weight(weights, rows)
+    return summed(losses) / total if total else 0.0
 
 
 def batch_weights(

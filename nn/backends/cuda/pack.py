@@ -18,9 +18,9 @@ from ..turns import Turns
 from .abi import CONTROL_TYPE, MOMENTS, THREADS, update_rule
 from .data import CudaData, check_numbers
 from .device import cupy
-from .epoch import batch_weights, mean_loss, update_table
+from .epoch import batch_weights, summed, total_weight, update_table
 from .memory import whole_lines
-from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, sources
+from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, row_losses_source, sources
 from .runner import batch_losses, compiled, compiling
 from .small import LEAST_SHARED, Plan
 
@@ -231,11 +231,15 @@ class CudaPack(Turns):
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
         """Return the mean loss of every job."""
         self._check_members([job.member for job in jobs])
-        losses = self._passes("loss", jobs)
-        return [mean_loss(own, job.data.weights, job.rows) for own, job in zip(losses, jobs, strict=True)]
+        keys = [(id(job.data), place) for job, place in zip(jobs, _places(jobs), strict=True)]
+        alike = dict(zip(keys, jobs, strict=True))
+        weights = {key: total_weight(job.data.weights, job.rows) for key, job in alike.items()}
+        sums = self._passes("loss", jobs)
+        return [own / weights[key] if weights[key] else 0.0 for own, key in zip(sums, keys, strict=True)]
 
-    def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        """Return what a forward pass gives for each job. Those whose passes are alike are in a launch together."""
+    def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list:
+        """Return what a forward pass gives for each job: outputs (rows, outputs), or the sum of the rows' losses. Jobs
+        whose passes are alike are in a launch together."""
         engine, of_rows, alike, found = self._engine, {}, {}, {}
         check_rows(jobs)
         for job in jobs:
@@ -249,8 +253,7 @@ class CudaPack(Turns):
                 if passes:
                     results = passes.run(self._matrix("parameters"), own, batches)
             if not passes:
-                how = {"predict": "predict", "loss": "row_losses"}[kind]
-                results = [getattr(self._with(job), how)(job.data, job.rows) for job in own]
+                results = [self._alone(kind, job) for job in own]
             found |= {job.member: result for job, result in zip(own, results, strict=True)}
         return [found[job.member] for job in jobs]
 
@@ -266,6 +269,13 @@ class CudaPack(Turns):
             with compiling:
                 self._kernels[purpose] = program and Passes(program, engine.dtype, engine.outputs)
         return self._kernels[purpose]
+
+    def _alone(self, kind: str, job: PackJob):
+        """Return what _passes returns for a job, of the whole GPU."""
+        engine = self._with(job)
+        if kind == "predict":
+            return engine.predict(job.data, job.rows)
+        return summed(engine.row_losses(job.data, job.rows))
 
     def _with(self, job: PackJob):
         """Return the engine with the member's parameters."""
@@ -367,14 +377,14 @@ class Passes:
         self.program, self.dtype, self.outputs, self.memory = program, dtype, outputs, Memory(program, dtype)
         self.kernel = compiled(epoch_source(program), dtype.name, True).get_function("epoch")
 
-    def run(self, parameters, jobs: list[PackJob], batches: int) -> list[np.ndarray]:
-        """Return each job's outputs (rows, outputs), or its rows' losses (rows,). parameters: of all members."""
+    def run(self, parameters, jobs: list[PackJob], batches: int) -> list:
+        """Return each job's outputs (rows, outputs), or the sum of its rows' losses. parameters: of all members."""
         results = []
         for some in _in_memory(jobs, self.memory.bytes()):
             results += self._run(parameters, some, batches)
         return results
 
-    def _run(self, parameters, jobs: list[PackJob], batches: int) -> list[np.ndarray]:
+    def _run(self, parameters, jobs: list[PackJob], batches: int) -> list:
         count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
         predicts, width = self.program.purpose.kind == "predict", self.outputs
         (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
@@ -385,9 +395,19 @@ class Passes:
         control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
         control["order"], control["count"] = addresses, counts
         control["batch"] = self.program.purpose.rows
-        arguments = (cupy().asarray(control.view(np.uint8)), np.int64(0), np.int64(batches))
-        start(self.kernel, count, arguments, self.program.shared_bytes)
-        return np.split(result.get(), first[1:])
+        on_gpu = cupy().asarray(control.view(np.uint8))
+        start(self.kernel, count, (on_gpu, np.int64(0), np.int64(batches)), self.program.shared_bytes)
+        if predicts:
+            return np.split(result.get(), first[1:])
+        return summed_losses(on_gpu, count)
+
+
+def summed_losses(control, networks: int) -> list[float]:
+    """Return the sum of the row losses of each network in `control`, on the GPU, as `summed` has it."""
+    sums = cupy().empty(networks)
+    kernel = compiled(row_losses_source(), "float64", False).get_function("add_row_losses")
+    kernel((1, networks), (THREADS,), (sums, control), shared_mem=8 * THREADS)
+    return sums.get().tolist()
 
 
 def controls(jobs: list[PackJob], parameters) -> np.ndarray:

@@ -217,6 +217,11 @@ def losses_source(purpose: Purpose) -> str:
     return switches(purpose) + narrow + PRELUDE + sources("common", "batch_loss")
 
 
+def row_losses_source() -> str:
+    """Return CUDA source of the kernel that adds up the losses of many networks' rows."""
+    return PRELUDE + sources("common", "row_loss")
+
+
 def epoch_source(program: Program) -> str:
     """Return CUDA source of a program as one kernel, epoch, for programs that need no library."""
     return _source(program) + _epoch_kernel(program)
