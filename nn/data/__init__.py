@@ -11,8 +11,10 @@
                     csv_reader.py the rows, csv_pieces.py a large file by threads
     column_table.py formats of typed columns: column_blocks.py what their fields are (arrow_blocks.py those of Arrow),
                     column_reader.py their Table, digest.py
-    columns.py      the columns of a table; column_lookup.py: which are meant; column_types.py: the type of
-                    each, and which tell nothing; giveaways.py: which tell the target alone
+    columns.py      the columns of a table; column_lookup.py: which are meant; row_columns.py: weights, groups and
+                    times of the rows; target_columns.py: targets
+    type_inference.py    what each column is read as; feature_selection.py: which of them tell nothing;
+                    column_types.py: the rules of both; giveaways.py: which tell the target alone
     targets.py      the task, the classes and the values of the targets
     encoding.py     columns -> inputs of a network: encoders.py has an encoder for each kind of column,
                     written_encoders.py those of numbers and dates as people write them (written.py)

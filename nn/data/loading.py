@@ -13,6 +13,7 @@ from ..utils import DataError, UsageError
 from .column_lookup import named_columns
 from .columns import Columns
 from .dataset import Dataset, Schema
+from .feature_selection import read_selected
 from .formats import FORMATS, Format, recognise
 from .frame_table import FrameTable, open_frame
 from .giveaways import giveaways
@@ -20,6 +21,7 @@ from .source import absolute
 from .stream import StreamedDataset, survey
 from .table_files import ReadOptions, TableFiles
 from .targets import dataset_of
+from .type_inference import read_inferred
 
 BLOCK_ROWS = 1 << 15  # read at a time by load_blocks, fewer of wide rows
 BLOCK_VALUES = 1 << 22
@@ -54,7 +56,7 @@ def load(
     columns = Columns.choose(open_table(known, files, path, schema), schema, labelled)
     if streamed:
         limits = {"memory": memory, "window": window, "holdout": holdout, "validation": validation, "seed": seed}
-        return columns.use(lambda columns: StreamedDataset(columns, **limits))
+        return read_inferred(columns, lambda columns: StreamedDataset(columns, **limits))
     return _whole(columns)
 
 
@@ -68,7 +70,7 @@ def _beside(schema: Schema, frame: FrameTable, x) -> Schema:
 
 def _whole(columns: Columns) -> Dataset:
     """Return all rows of a table."""
-    ds = columns.use(Columns.read)
+    ds = read_inferred(columns, read_selected)
     if not columns.schema.of_model:
         ds.remarks += giveaways(ds)
     return ds
@@ -99,7 +101,7 @@ def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int |
 
 
 def _table_blocks(columns: Columns, rows: int) -> Iterator[Dataset]:
-    columns, found = columns.use(lambda columns: (columns, survey(columns, rows)))
+    columns, found = read_inferred(columns, lambda columns: (columns, survey(columns, rows)))
     if found.any_target_gap:  # rows to be predicted: as in a file without targets
         columns = replace(columns, targets=[])
         found = survey(columns, rows)

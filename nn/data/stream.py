@@ -17,16 +17,18 @@ import numpy as np
 
 from ..core.random import STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import DataError, UsageError
-from .columns import Columns, any_gap, names_of
+from .columns import Columns
 from .dataset import Dataset, outputs_needed
 from .digest import ColumnsDigest
 from .encoding import TableStatistics
+from .feature_selection import read_selected, selected_by_first_rows
 from .field_types import MAX_CLASSES
 from .scaling import StreamedMoments
 from .source import joint_digest
 from .table import Table
 from .table_files import Fields, RowIndex, read_as_needed
 from .table_rows import TableRows
+from .target_columns import any_gap, names_of
 
 BLOCK_ROWS = 1024  # held out together and found by their position, fewer of wide rows
 BLOCK_VALUES = 1 << 17
@@ -253,10 +255,10 @@ class StreamedDataset:
             advice = "unpack it with gunzip, or leave out --memory and --window"
             raise UsageError(f"{files.path}: a gzip file cannot be streamed; {advice}")
         for role in ("group", "time"):
-            if role in dict(columns.roles):
+            if columns.row_columns.column(role) is not None:
                 raise UsageError(f"--{role}: splits need all rows in memory; leave out --memory and --window")
         self.memory, self.window = memory, window
-        self._all_columns, self._asked = columns, columns.without_useless_first(LOOK_ROWS)
+        self._all_columns, self._asked = columns, selected_by_first_rows(columns, LOOK_ROWS)
         self._set_facts(self._asked)
         self._block_rows = max(1, min(BLOCK_ROWS, BLOCK_VALUES // files.columns))
         self._read_blocks = max(1, READ_VALUES // (files.columns * self._block_rows))
@@ -271,7 +273,7 @@ class StreamedDataset:
         self.left_out, self.left_out_places = facts["left_out"], facts["left_out_places"]
         self.kept_choices, self.target = facts["kept_choices"], columns.schema.target
         self.inputs, self.reads, self.are_images = len(columns.features), columns.reads, bool(columns.schema.pixels)
-        self.weights = dict(columns.roles).get("weight")
+        self.weights = columns.row_columns.column("weight")
 
     def _survey(self, shares: Shares) -> None:
         """Survey the files, with the moments of the rows that these shares leave for training."""
@@ -349,7 +351,7 @@ class StreamedDataset:
 
     def whole(self) -> Dataset:
         """Read all rows as one Dataset."""
-        return replace(self._all_columns, schema=self._asked.schema).read()
+        return read_selected(replace(self._all_columns, schema=self._asked.schema))
 
     @property
     def everything(self) -> BlockSet:

@@ -1,0 +1,130 @@
+"""Feature selection: the rows of a table, without the columns that tell a network nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from ..utils import DataError
+from .column_types import better_than_nothing, is_text, left_out, number_codes
+from .columns import Columns
+from .dataset import Dataset
+from .digest import columns_digest
+from .source import FileDigest
+from .table import Table
+from .table_files import Fields, read_as_needed
+from .target_columns import names_of
+
+_MOST_TOLD = 20  # columns in a message
+
+
+def read_selected(columns: Columns) -> Dataset:
+    """Return all rows, with the columns that tell a network something."""
+
+    def read(fields: Fields) -> tuple[Table, str | FileDigest | None]:
+        table, sha256 = columns.files.read(fields, hashed=columns.reads is None)
+        if table.names is not None:
+            fields.check_names(*names_of(table))
+        fields.check_all(table)
+        return table, sha256
+
+    table, sha256 = read_as_needed(read, columns.fields())
+    if columns.reads is not None and not columns.examined and not columns.schema.of_model:
+        _check_texts(columns, table)
+    if not len(table.inputs):
+        target = ", ".join(map(columns.files.column, columns.targets))
+        raise DataError(f"{columns.files.path}, {target}: every field is a gap, expected a target in some rows")
+    if codes := _number_codes(columns, table):
+        return read_selected(_with_texts(columns, codes))
+    selected = _without_useless(columns, table)
+    if selected is not columns:
+        table = _narrowed(selected, table, columns)
+    if selected.reads is None:
+        return selected.dataset(table, sha256)
+    with ThreadPoolExecutor(1) as hasher:
+        digest = hasher.submit(columns_digest, [table])
+        return replace(selected.dataset(table), sha256=digest.result())
+
+
+def selected_by_first_rows(columns: Columns, rows: int) -> Columns:
+    """Return the columns without those that tell a network nothing in the first rows."""
+    if columns.schema.plain or columns.schema.of_model or columns.schema.pixels:
+        return columns
+    first = read_as_needed(lambda fields: next(columns.files.blocks(fields, rows)), columns.fields())
+    if codes := _number_codes(columns, first):
+        return selected_by_first_rows(_with_texts(columns, codes), rows)
+    return _without_useless(columns, first)
+
+
+def _number_codes(columns: Columns, table: Table) -> list[int]:
+    """Return the features, by their places among them, whose numbers are names of something: ids, codes."""
+    if columns.schema.plain or columns.schema.of_model or columns.schema.pixels:
+        return []
+    return number_codes(columns.inputs_of(table), columns.names(columns.features), columns.chosen_features())
+
+
+def _with_texts(columns: Columns, places: list[int]) -> Columns:
+    """Return the columns with these features, which are numbers, read as text in which 1, 1.0 and 1e0 are one."""
+    reads = list(columns.reads or ("number",) * len(columns.features))
+    for place in places:
+        reads[place] = "text"
+    return replace(
+        columns, reads=tuple(reads), decimals=columns.decimals | {columns.features[place] for place in places}
+    )
+
+
+def _check_texts(columns: Columns, table: Table) -> None:
+    """Raise DataError if a column that was read as text is none, after all rows."""
+    texts = [column for column, kind in zip(columns.features, columns.reads, strict=True) if kind == "text"]
+    for place, column in enumerate(texts):
+        known = column in columns.chosen or column in columns.decimals
+        if not known and not is_text(table.codes[:, place], table.words[place]):
+            raise DataError(f"{columns.files.path}, {columns.files.column(column)}: not text in most rows")
+
+
+def _without_useless(columns: Columns, table: Table) -> Columns:
+    """Return the columns without those that tell a network nothing."""
+    if columns.schema.plain or columns.schema.of_model or columns.schema.pixels:
+        return columns
+    useless = left_out(columns.inputs_of(table), columns.names(columns.features), columns.chosen_features())
+    if len(useless) == len(columns.features):
+        for i in better_than_nothing(useless, columns.names(columns.features)):
+            del useless[i]
+    if not useless:
+        return columns
+    if len(useless) == len(columns.features):
+        some = list(useless.items())[:_MOST_TOLD]
+        reasons = ", ".join(f"{columns.files.column(columns.features[i])} ({why})" for i, why in some)
+        reasons += f" and {len(useless) - len(some)} more" if len(useless) > len(some) else ""
+        raise DataError(f"{columns.files.path}: no input columns left, expected features; left out: {reasons}")
+    kept = [i for i in range(len(columns.features)) if i not in useless]
+    return replace(
+        columns,
+        features=[columns.features[i] for i in kept],
+        reads=columns.reads and tuple(columns.reads[i] for i in kept),
+        left_out=(*columns.left_out, *((columns.features[i], why) for i, why in useless.items())),
+    )
+
+
+def _narrowed(columns: Columns, table: Table, former: Columns) -> Table:
+    """Return a table of these columns only, of one that was read by `former`."""
+    gone = {i for i, column in enumerate(former.features) if column not in set(columns.features)}
+    reads = former.reads or ("number",) * len(former.features)
+    kept: dict[str, list[int]] = {"number": [], "text": [], "date": []}
+    at = dict.fromkeys(kept, 0)
+    for index, kind in [*enumerate(reads), *((-1, kind) for _, kind in former.row_columns.reads())]:
+        if index not in gone:
+            kept[kind].append(at[kind])
+        at[kind] += 1
+    numbers, texts = kept["number"], kept["text"]
+    return replace(
+        table,
+        inputs=np.ascontiguousarray(table.inputs[:, numbers]),
+        low=table.low[numbers],
+        high=table.high[numbers],
+        codes=None if table.codes is None else table.codes[:, texts],
+        words=[table.words[place] for place in texts],
+        dates=None if table.dates is None else table.dates[:, kept["date"]],
+    )
