@@ -205,13 +205,29 @@ def test_yes_no_words_that_are_called_categories_are_categories():
 
 
 def test_few_values_have_an_input_each_and_rare_ones_share_one():
-    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + ["z"] * (RARE - 1))
+    encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
     assert (column.kind, column.values) == ("onehot", 3)
     codes = encoding.apply(rows, "float32")["codes1"][:, 0]
     assert sorted(set(codes.tolist())) == [0, 1, 2] and (codes == 0).sum() == RARE - 1
     unseen = encoding.apply(rows_of(a=["new", "y", None]), "float32")["codes1"][:, 0]
     assert unseen.tolist() == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "counts, own",
+    [
+        ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
+        ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
+        ([4] * (ONE_HOT + 1), 0),  # many values
+    ],
+)  # fmt: skip
+def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts, own):
+    encoding, rows = fitted(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
+    encoder = encoding.encoders[0]
+    assert sorted(encoder.values) == sorted(f"v{i}" for i in range(own))
+    assert encoder.shared == (own < len(counts))
+    assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
 
 
 def test_unseen_values_have_no_input_where_training_had_no_rare_ones():
@@ -346,6 +362,20 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason():
         "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
         "same": "one value only",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "counts, reason",
+    [
+        ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
+        ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
+        ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
+        ([2] * 5 + [1] * 50, "nearly every value differs"),
+    ],
+)  # fmt: skip
+def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(counts, reason):
+    rows = rows_of(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
+    assert column_types.left_out(rows, ["a"], set()) == ({0: reason} if reason else {})
 
 
 def test_a_counter_that_is_called_a_time_is_one_and_an_id_may_come_again_where_nearly_all_are_rare():

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..utils import DataError
 from .column_lookup import in_a_list
-from .encoders import ONE_HOT, RARE
+from .encoders import ONE_HOT, RARE, least_rows
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
 from .written import are_written, is_absent, is_mark_for_gap, is_number, way_of_numbers
@@ -23,11 +23,11 @@ MOSTLY = 0.95  # share of a column's values that must be numbers, or dates, for 
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 LEAST_CODES = 3  # words that are no numbers in a column of codes; fewer are strays among numbers
 _CODE = re.compile(r"[A-Za-z]+-?\d[\w.-]*")
-_SHARED = 0.2  # share of the rows whose text occurs at least RARE times, below which a column is one of names
+_SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
 _GLANCE_ROWS = 1 << 14  # which tell nearly always that a column is not one of names
 _MOST_OBSTACLES = 20
 _MOST_WORDS = 1 << 16  # that are looked at one by one
-_DIFFERS = "nearly every value differs"
+_DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
 _ID_NAME = re.compile(
     r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key|seqn)|obs|case|row|row[\s_.]?(?:names?|num|numbers?)|"
@@ -233,15 +233,17 @@ def _reason_of_text(codes: np.ndarray, words: list[str]) -> str | None:
     known = np.count_nonzero(first >= 0)
     if known - RARE * len(words) >= _SHARED * known and (first != first[0]).any():
         return None  # the first rows alone are too many for so few words to be names
-    counts = np.bincount(codes[codes >= 0], minlength=max(1, len(words)))
-    known = int(counts.sum())
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    used = np.flatnonzero(counts)
+    counts, known = counts[used], counts.sum()
     if not known:
         return "gaps only"
-    if counts.max() == known == len(codes):
+    if len(used) == 1 and known == len(codes):
         return "one value only"
-    if np.count_nonzero(counts) > 2 and counts[counts >= RARE].sum() < _SHARED * known:
-        return None if are_written([word for word, count in zip(words, counts, strict=True) if count]) else _DIFFERS
-    return None
+    is_shared = counts[counts >= least_rows(counts)].sum() >= _SHARED * known
+    if len(used) <= 2 or is_shared or are_written([words[i] for i in used]):
+        return None
+    return _DIFFERS if np.count_nonzero(counts == 1) >= (1 - _SHARED) * known else _ARE_RARE
 
 
 def is_id_name(name: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from .table_files import TRUTHS
 
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 MOST_WIDTH = 8  # of an embedding
-RARE = 5  # rows below which a value shares a slot with those never seen
+RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 
@@ -159,8 +160,8 @@ class TruthEncoder:
 class CategoryEncoder:
     """A column of texts. Few values have an input each, many a row of a table that is trained with the network.
 
-    values: those with a slot of their own, a gap written as None. shared: the slot 0 is that of all others: of rare
-    ones, and so of values that training has not seen. Without rare values the unseen have no input.
+    values: those with a slot of their own (least_rows), a gap written as None. shared: the slot 0 is that of all
+    others: of rare ones, and so of values that training has not seen. Without rare values the unseen have no input.
     """
 
     values: list[str | None]
@@ -175,10 +176,11 @@ class CategoryEncoder:
     def fit(cls, found: TextStatistics) -> CategoryEncoder:
         """Return the encoder of a column."""
         counts: dict[str | None, int] = {**found.counts(), None: found.gaps}
-        values = [value for value, count in counts.items() if count >= RARE]
-        rare = any(0 < count < RARE for count in counts.values())
+        least = least_rows(found.counts().values())
+        values = [value for value, count in counts.items() if count >= least]
+        rare = any(0 < count < least for count in counts.values())
         slots = len(values) + rare
-        of_rare = sum(count for value, count in counts.items() if count < RARE and value is not None)
+        of_rare = sum(count for value, count in counts.items() if count < least and value is not None)
         unknown = (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
             return cls(values, rare, 0, unknown)
@@ -284,6 +286,16 @@ class DateEncoder:
     def check(self) -> None:
         if not set(self.cycles) <= set(CYCLES):
             raise ValueError("cycles")
+
+
+def least_rows(counts: Collection[int]) -> int:
+    """Return the rows that a value of a column needs for a slot of its own. counts: the rows of each value.
+
+    RARE; but in a small table, where few values have fewer than 2 RARE rows each on average, two: each level of a
+    factor comes again, and one shared slot would hide them all, in a fold at the latest.
+    """
+    is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * RARE * len(counts)
+    return 2 if is_small else RARE
 
 
 def are_decimals(encoder: ColumnEncoder) -> bool:
