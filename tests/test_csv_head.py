@@ -182,6 +182,20 @@ def test_numbers_that_count_the_columns_are_a_header_of_numbers_that_cannot_coun
     assert load(write(ascending)).columns is None
 
 
+@pytest.mark.parametrize(
+    "first, below, are_names",
+    [
+        ('"","142.24","144.78","147.32"', '"9.4",0,1,2', True), ('"9.5","142.24","1.5"', "1,0,2", True),
+        ('"9.5","142.24","1.5"', '1,0,"2"', False), ('"9.5","142.24",1.5', "1,0,2", False),
+        ('"9.5","142.24"', "1,0", False),
+    ],
+)  # fmt: skip
+def test_numbers_that_alone_are_in_quotes_are_a_header(write, first, below, are_names):
+    """As R writes a table of counts whose columns are classes of a measure."""
+    columns = load(write(f"{first}\n" + f"{below}\n" * 20), header="auto").columns
+    assert columns == (first.replace('"', "").split(",")[:-1] if are_names else None)
+
+
 def r_table(separator: str, quote: str = '"', numbered: bool = False) -> str:
     """A table as R's write.table has it: the column of the names of the rows has no name."""
     names = [quote + name + quote for name in ("size", "kind", "y")]

@@ -24,7 +24,7 @@ PLACE = np.dtype(  # struct csv_place
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 _UNLIKELY = math.log(0.01)
 _YEAR = re.compile(r"(1[5-9]|20)\d\d", re.ASCII)
-_LEAST_NAMES = 3  # numbers that are taken for names where they ascend
+_LEAST_NAMES = 3  # numbers that are taken for names where they ascend or stand in quotes
 _MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 
@@ -155,14 +155,16 @@ def evidence(first: list[Cell], columns: list[ColumnBelow]) -> float:
 
     A row of data begins like the rows below it; names are texts above numbers, dates or yes/no words, words that do
     not come again below where others do, or in quotes where no data are. Numbers are names where they ascend
-    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories; 1990, 1991, ...).
+    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories; 1990, 1991, ...), or where
+    they alone are in quotes.
     """
     if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
         first = [cell._replace(quoted=cell.quoted and not is_number(cell.text)) for cell in first]
     filled = [cell.text for cell in first if cell.text]
     numbers = [text for text in filled if is_number(text)]
     names = [text for text in filled if not is_number(text)]
-    if (_count_columns(first) and _cannot_count(columns)) or _ascend_above_others(first, columns):
+    counts = _count_columns(first) and _cannot_count(columns)
+    if counts or _ascend_above_others(first, columns) or _alone_in_quotes(first, columns):
         return 1.0
     evidence = 1.0 if filled and not numbers else 0.0
     evidence += _UNLIKELY * (len(names) - len({*names}))
@@ -201,6 +203,12 @@ def _ascend_above_others(first: list[Cell], columns: list[ColumnBelow]) -> bool:
     if all(_YEAR.fullmatch(text) for text, _ in above):
         return 2 * sum(bool(_YEAR.fullmatch(field)) for field in fields) < len(fields)
     return len(steps) == 1 and all("." in field for field in fields)
+
+
+def _alone_in_quotes(first: list[Cell], columns: list[ColumnBelow]) -> bool:
+    """Return whether a whole row stands in quotes and, but for the names of the rows in front, no number below does."""
+    is_whole = len(first) >= _LEAST_NAMES and all(cell.quoted for cell in first)
+    return is_whole and all(below.kind == "number" and not below.any_quoted for below in columns[1:])
 
 
 def _of_column(cell: Cell, below: ColumnBelow) -> float:
