@@ -106,7 +106,7 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
 
 def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
     """The encoding of all rows is that of some folds, not of the first."""
-    lands = ["a"] * 30 + ["b"] * 30 + ["c"] * 6 + ["d"] * 6 + ["e"] * 6
+    lands = ["a"] * 60 + ["b"] * 60 + ["c"] * 6 + ["d"] * 6 + ["e"] * 6
     path = folder / "lands.csv"
     path.write_text("land,y\n" + "".join(f"{land},{i % 2}\n" for i, land in enumerate(lands)))
     ds, widths = nn.load(path), set()
