@@ -45,6 +45,7 @@ from .data.dataset import name_of
 from .data.frame_table import open_frame
 from .data.model_data import load_for
 from .data.stream import StreamedDataset
+from .data.written import WrittenNumbers
 from .nn_aux import check_is_number
 from .utils import DataError, NnError, UsageError, listed, log
 
@@ -302,10 +303,20 @@ def _truth(net, ds) -> np.ndarray:
             f" load them with task={net.task!r}"
         )
     if net.task == "regression":
+        _check_unit(net, ds)
         return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
     if net.classes and ds.classes and list(net.classes) != list(ds.classes):
         return _renumbered(ds, net.classes)
     return np.asarray(ds.y)
+
+
+def _check_unit(net, ds) -> None:
+    """Raise DataError for targets whose numbers are known to be in another unit than those of training."""
+    found, own = ds.written, net.target_written or WrittenNumbers()
+    if found is not None and not found.has_unit_of(own):
+        raise DataError(
+            f"{name_of(ds)}: targets are numbers written as {found}, expected {own} as in training; write them so"
+        )
 
 
 def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:

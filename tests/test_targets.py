@@ -10,6 +10,8 @@ from support.command_line import run, succeed
 
 import nn
 from nn.data.csv_reader import CsvReader
+from nn.data.model_data import load_for
+from nn.files import model_file
 
 
 def table(path, targets, name="t"):
@@ -218,9 +220,149 @@ def test_prices_are_trained_on_tested_and_predicted(tmp_path, monkeypatch):
     assert "rows  3" in succeed("--test", "--model", "m.bin", "--dataset", "b.csv").out
     assert len(succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out.splitlines()) == 4
     table(tmp_path / "c.csv", ["$1,137.50", "much", "$1,000.50"])
-    assert 'row 2, column t: found "$1,137.50"' in failure("--test", "--model", "m.bin", "--dataset", "c.csv")
+    assert 'row 3, column t: found "much"' in failure("--test", "--model", "m.bin", "--dataset", "c.csv")
     told = failure("--train", "--dataset", "a.csv", "--model", "n.bin", *flags, "--window", 10)
     assert "need all rows in memory" in told
+
+
+# ---------------------------------------------------------------- units and multiples
+
+
+def thousands(rows=60) -> list[str]:
+    return [f"${1 + (7 * i) % 29 / 10:.1f}K" if i % 4 else f"${500 + 10 * i}" for i in range(rows)]
+
+
+def weights(rows=60, unit=" kg") -> list[str]:
+    return [f"{50 + (7 * i) % 29}.5{unit}" for i in range(rows)]
+
+
+ONE = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
+
+
+def trained(path, targets) -> nn.Network:
+    """Train on these targets, write the model beside the table, return what the file holds."""
+    succeed("--train", "--dataset", table(path, targets), "--model", path.with_suffix(".bin"), *ONE)
+    return nn.Network.load(path.with_suffix(".bin"))
+
+
+@pytest.mark.parametrize(
+    "words, first, way",
+    [
+        (thousands(), 500, ("1,234.5K", "$", "")),
+        ([f"€{i}K" for i in range(500, 560)], 500_000, ("1,234.5K", "€", "")),
+        ([f"${i}.5M" for i in range(20)], 500_000, ("1,234.5K", "$", "")),
+        (weights(), 50.5, ("1,234.5", "", "kg")),
+        ([f"{i} K" for i in range(270, 300)], 270, ("1,234.5", "", "K")),  # degrees
+        ([f"{i}K" for i in range(1, 20)] + ["950"], 1000, ("1,234.5K", "", "")),
+    ],
+)
+def test_how_a_target_is_written_is_kept(tmp_path, words, first, way):
+    ds = nn.load(table(tmp_path / "a.csv", words))
+    assert ds.task == "regression" and ds.y[0, 0] == first
+    assert (ds.written.way, ds.written.before, ds.written.behind) == way
+    net = trained(tmp_path / "a.csv", words)
+    assert net.target_written == ds.written
+    info = succeed("--info", "--model", tmp_path / "a.bin", "--json").json
+    assert info["target_written"] == dict(zip(("way", "before", "behind"), way, strict=True))
+    assert str(ds.written) in succeed("--info", "--model", tmp_path / "a.bin").out
+    net.export(tmp_path / "again.bin")
+    assert (tmp_path / "again.bin").read_bytes() == (tmp_path / "a.bin").read_bytes()
+
+
+def test_plain_numbers_have_no_key(tmp_path):
+    for words in (range(1000, 1060), [f"{i:,}" for i in range(970, 1030)]):
+        assert trained(tmp_path / "a.csv", words).target_written is None
+        assert "target_written" not in succeed("--info", "--model", tmp_path / "a.bin", "--json").json
+
+
+TESTED = {  # how the model's target is written -> how that of a test is, and the values that it has
+    "dollars": (thousands(), ["$1,200", "$1.2K", "1200", "1,200", "$0.0012M"], [1200] * 5),
+    "kilograms": (weights(), ["61.5 kg", "61.5kg"], [61.5, 61.5]),
+    "plain": (range(1000, 1060), ["$1,200", "1,200", "1200"], [1200] * 3),
+}
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_a_target_in_the_unit_of_training_is_read_right(tmp_path, name):
+    words, tested, values = TESTED[name]
+    trained(tmp_path / "a.csv", words)
+    new = table(tmp_path / "b.csv", tested)
+    for command in (["--test", "--json"], ["--predict"]):
+        succeed(*command, "--model", tmp_path / "a.bin", "--dataset", new)
+    lines = succeed("--predict", "--model", tmp_path / "a.bin", "--dataset", new).out.splitlines()
+    assert [float(line.split(",")[2]) for line in lines[1:]] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    "words, tested, told",
+    [
+        (thousands(), ["$1.2K", "1.2 kg"], 'found "1.2 kg", expected a number written as $1,234.5K as in training'),
+        (thousands(), ["$1.2K", "€1.2K"], 'found "€1.2K", expected'),
+        (weights(), ["61.5 kg", "61.5 lb"], 'found "61.5 lb", expected a number written as 1,234.5kg as in training'),
+        (weights(), ["61.5 kg", "61.5"], 'found "61.5", expected'),
+        (weights(), ["61.5 kg", "$61.5"], 'found "$61.5", expected'),
+        (range(1000, 1060), ["1200", "1.2 kg"], 'found "1.2 kg", expected a plain number as in training'),
+        (range(1000, 1060), ["1200", "$1.2K"], 'found "$1.2K", expected a number written as $1,234.5 as in training'),
+    ],
+)
+def test_a_target_in_another_unit_is_refused(tmp_path, words, tested, told):
+    trained(tmp_path / "a.csv", words)
+    new = table(tmp_path / "b.csv", tested)
+    for mode in ("--test", "--predict"):
+        message = failure(mode, "--model", tmp_path / "a.bin", "--dataset", new)
+        assert "b.csv, row 3, column t: " in message and told in message and "or remove the row" in message
+
+
+def test_plain_numbers_where_training_had_a_unit_are_refused_in_the_first_row(tmp_path):
+    trained(tmp_path / "a.csv", weights())
+    new = table(tmp_path / "b.csv", [61.5, 62])
+    message = failure("--test", "--model", tmp_path / "a.bin", "--dataset", new)
+    assert 'row 2, column t: found "61.5", expected a number written as 1,234.5kg' in message
+
+
+@pytest.mark.parametrize("words, other", [(thousands(), ["€1.2K"] * 12), (weights(), weights(unit=" lb"))])
+def test_a_unit_is_kept_and_refused_in_every_format(tmp_path, words, other):
+    pandas = pytest.importorskip("pandas")
+    nets = []
+    for name, targets in (("a", words), ("b", other)):
+        frame = pandas.read_csv(table(tmp_path / f"{name}.csv", [f"{word}" for word in targets]))
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{name}.db")) as connection:
+            frame.to_sql("t", connection, index=False)
+        for source in (str(tmp_path / f"{name}.csv"), str(tmp_path / f"{name}.parquet"), str(tmp_path / f"{name}.db")):
+            if name == "b":
+                with pytest.raises(nn.DataError, match="row [12], column t: found .* as in training"):
+                    load_for(nets[0], source)
+        if name == "b":
+            with pytest.raises(nn.DataError, match="expected .* as in training"):
+                nn.test(nets[0], nn.load(frame, task="regression"))
+            continue
+        for source in ("a.csv", "a.parquet", "a.db", frame):
+            ds = nn.load(source if source is frame else str(tmp_path / source))
+            net = nn.Network.for_data(ds, "auto,4,1", seed=0)
+            nn.train(net, ds, epochs=1)
+            nets.append(net)
+    assert nets[0].target_written is not None
+    for net in nets[1:]:
+        assert net.target_written == nets[0].target_written
+        np.testing.assert_array_equal(net.vector, nets[0].vector)
+
+
+def test_several_networks_keep_how_their_target_is_written(tmp_path):
+    path = table(tmp_path / "a.csv", thousands())
+    flags = ("--layers", "auto,4,1", "--epochs", 1, "--networks", 2)
+    succeed("--train", "--dataset", path, "--model", tmp_path / "a.bin", *flags)
+    net = nn.Network.load(tmp_path / "a.bin")
+    assert str(net.target_written) == "$1,234.5K" == str(net.members[1].target_written)
+    assert succeed("--test", "--model", tmp_path / "a.bin", "--json").json["rows"] == 12
+
+
+@pytest.mark.parametrize("wrong", [{"way": "1,234.5"}, {"way": "roman", "before": "", "behind": ""}, "kg"])
+def test_a_model_file_with_another_way_to_write_numbers_is_refused(tmp_path, wrong):
+    net = trained(tmp_path / "a.csv", weights())
+    metadata = {**net.metadata(), "target_written": wrong}
+    with pytest.raises(nn.DataError, match="`target_written` is .* expected how numbers are written"):
+        model_file.save(tmp_path / "b.bin", net.parameters(), metadata)
 
 
 # ---------------------------------------------------------------- columns that give the target away

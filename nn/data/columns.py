@@ -28,7 +28,7 @@ from .table import Table
 from .table_files import GAPS, Fields, TableFiles
 from .table_rows import TableRows
 from .target_columns import TargetColumns, any_gap
-from .targets import dataset_of, resolve
+from .targets import Targets, dataset_of
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Columns:
             "ids": table.ids[0] if table.ids else None,
         }
         facts["now"] = self._of_targets.now_among(facts["columns"])
-        labels = self._of_targets.of_table(table) if self.targets and not any_gap(table) else None
+        labels = self.targets_of(table) if self.targets and not any_gap(table) else None
         return dataset_of(x.reshape(-1, *pixels) if pixels else x, labels, self.schema, **facts)
 
     def dataset_facts(self) -> dict:
@@ -237,6 +237,6 @@ class Columns:
         reads = self.reads or ("number",) * len(self.features)
         return {kind: reads.count(kind) for kind in ("number", "text", "date")}
 
-    def resolve(self, table: Table, counts: np.ndarray | None = None) -> tuple[np.ndarray, str, list[str] | None]:
-        """Return (y, task, class names) of a table's targets; see targets.resolve. counts: as in Targets."""
-        return resolve(self._of_targets.of_table(table, counts), self.schema)
+    def targets_of(self, table: Table, counts: np.ndarray | None = None) -> Targets:
+        """Return the targets of a table's rows. counts: as in Targets."""
+        return self._of_targets.of_table(table, counts)

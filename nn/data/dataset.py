@@ -12,6 +12,7 @@ from ..utils import DataError, UsageError
 from .encoding import Encoding
 from .source import FileDigest, digest_text
 from .table_rows import TableRows
+from .written import WrittenNumbers
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
 TASKS = ("auto", "binary", "multiclass", "regression")
@@ -57,6 +58,7 @@ class Schema:
     [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last. dtype: of the numbers.
     choices: what a person says of the columns. plain: all features are numbers without gaps, and inputs.
+    written: how the numbers of the target are written; None: plainly, or as they all are in a file to train on.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices.
     """
@@ -71,6 +73,7 @@ class Schema:
     dtype: str = "float32"
     choices: ColumnChoices = NO_CHOICES
     plain: bool = False
+    written: WrittenNumbers | None = None
     of_model: bool = False
     encoding: Encoding | None = None
     left_out: tuple[int, ...] = ()
@@ -120,6 +123,7 @@ class Dataset:
     sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for;
        None if the file has been written to since it was read, or there is none.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
+    written: how the numbers of y were written in their file, with a unit or a multiple; None: plainly.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
     path, given: of the files, absolute and as it was given, by which messages call them.
@@ -137,6 +141,7 @@ class Dataset:
     sha256: str | None = _Digest()
     target: str | int | None = None
     now: list[int] | None = None
+    written: WrittenNumbers | None = None
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     times: np.ndarray | None = None

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..utils import DataError
 from .table import Table
-from .written import is_absent, is_number, numbers_of
+from .written import is_absent, is_number, written_as
 
 MAX_CLASSES = 10_000
 _COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
@@ -143,12 +143,12 @@ class ClassName:
     def check_names(self, names: list[str], counts: np.ndarray, first: Callable[[int], tuple[int, str]]) -> None:
         """Raise DataError for a text that is no number where all are to be, and for numbers and texts that are no
         classes together: a stray among the others is more often a mistake in the file than a name."""
-        if self.are_numbers and self.instead_of and numbers_of(names) is None:
+        if self.are_numbers and self.instead_of and written_as(names) is None:
             raise DataError(self._no_number())
         if self.may_mix:
             return
         numbers = np.array([is_number(name) for name in names], bool)
-        if numbers.all() or not numbers.any() or _are_names(names, counts, numbers) or numbers_of(names) is not None:
+        if numbers.all() or not numbers.any() or _are_names(names, counts, numbers) or written_as(names) is not None:
             return
         are_mostly_text = counts[~numbers].sum() >= counts[numbers].sum()
         strays = sorted((*first(int(i)), names[i]) for i in np.flatnonzero(numbers == are_mostly_text))
@@ -157,8 +157,8 @@ class ClassName:
         expected = "text as in the other rows" if are_mostly_text else "a number"
         advice = "" if are_mostly_text else _gap_advice([text for *_, text in strays])
         raise DataError(
-            f'{self.path}, {row}, {self.column}: found "{_short(stray)}"{others}, expected {expected}; correct it, or '
-            f"add --task multiclass if it is a class name{advice}"
+            f'{self.path}, {row}, {self.column}: found "{shortened(stray)}"{others}, expected {expected}; correct it, '
+            f"or add --task multiclass if it is a class name{advice}"
         )
 
     def check_all(self, last: Table) -> None:
@@ -170,7 +170,7 @@ class ClassName:
         Raised itself, it would be part of a circle with this frame, and so would be the reader with its memory.
         """
         if isinstance(refused, TooManyNames) and self.most == MAX_CLASSES and not self.may_mix:
-            if numbers_of(refused.names) is not None:
+            if written_as(refused.names) is not None:
                 return replace(self, are_numbers=True, most=MOST_NUMBERS)
             if self.instead_of:
                 raise DataError(self._no_number()) from None
@@ -181,7 +181,8 @@ class ClassName:
         return f"{refused}; correct it, or remove the row{_gap_advice([text])}"
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a field as messages show it: short, and on one line."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 

@@ -106,7 +106,9 @@ def _table_blocks(columns: Columns, rows: int) -> Iterator[Dataset]:
         columns = replace(columns, targets=[])
         found = survey(columns, rows)
     # no single block needs to hold all classes; targets as the file has them
-    columns = columns.knowing(task=found.task, classes=found.classes, dtype="float64")
+    columns = columns.knowing(
+        task=found.task, classes=found.classes, dtype="float64", written=columns.schema.written or found.written
+    )
     for table in columns.files.blocks(found.fields, rows):
         yield columns.dataset(table)
 

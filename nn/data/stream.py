@@ -29,6 +29,8 @@ from .table import Table
 from .table_files import Fields, RowIndex, read_as_needed
 from .table_rows import TableRows
 from .target_columns import any_gap, names_of
+from .targets import resolve
+from .written import WrittenNumbers
 
 BLOCK_ROWS = 1024  # held out together and found by their position, fewer of wide rows
 BLOCK_VALUES = 1 << 17
@@ -53,6 +55,7 @@ class Survey:
     moments: TrainingMoments | None
     any_target_gap: bool = False
     unlabelled: int = 0  # rows left out because their target is a gap
+    written: WrittenNumbers | None = None  # see Dataset
 
 
 class TrainingMoments:
@@ -104,7 +107,7 @@ def survey(
             if table.names is not None and schema.task == "regression":
                 fields.check_names(*names_of(table))
             if columns.targets and (schema.classes is not None or schema.task == "regression"):
-                columns.resolve(table)
+                resolve(columns.targets_of(table), schema)
             if columns.targets and schema.task != "regression":
                 labels.add(table, count - len(table.inputs))
         if labels.names:
@@ -119,7 +122,9 @@ def survey(
     if found.any_target_gap:
         return found
     if columns.targets and schema.task != "regression":
-        y, found.task, found.classes = columns.resolve(labels.table(last), labels.counts())
+        targets = columns.targets_of(labels.table(last), labels.counts())
+        y, found.task, found.classes = resolve(targets, schema)
+        found.written = targets.written if found.task == "regression" else None
         if found.classes is not None:
             found.counts = np.bincount(y, labels.counts(), len(found.classes)).astype(int).tolist()
     return found
@@ -287,7 +292,7 @@ class StreamedDataset:
         if found.task == "regression" and found.fields.target_type.is_text:
             advice = "leave out --memory and --window, or write plain numbers"
             raise DataError(f"{self.given}: targets such as $1,234.50 need all rows in memory; {advice}")
-        self.unlabelled, self.remarks = found.unlabelled, []
+        self.unlabelled, self.remarks, self.written = found.unlabelled, [], found.written
         self.moments, self.target_moments = found.moments.inputs, found.moments.targets
         self.sha256 = joint_digest(found.index.digests)
         self._fields, self._starts = found.fields, np.array(found.index.starts, np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from ..utils import DataError, UsageError, log
 from .dataset import Dataset, Schema
 from .field_types import MAX_CLASSES, is_coarse
-from .written import way_of_dates
+from .written import WrittenNumbers, way_of_dates
 
 AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
@@ -35,6 +35,7 @@ class Targets:
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
     counts: np.ndarray | None = None  # how many rows each row stands for; None: one
+    written: WrittenNumbers | None = None  # how the numbers are written; None: plainly
 
     @property
     def width(self) -> int:
@@ -63,7 +64,8 @@ def dataset_of(
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
-    ds = Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
+    of_numbers = {"now": now, "written": found.written} if task == "regression" else {}
+    ds = Dataset(x, y, task, classes, target=schema.target, **of_numbers, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
         ds.remarks += _choice_told(found, task)
     return ds

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 _ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unknown", "<na>", "#n/a"})
@@ -27,12 +28,13 @@ _POINTS = {  # how numbers are written: a point, or a comma, before decimals
 _TIMES = r"(?P<times> ?(?:[KMB]|k|[Tt]housand|[Mm]illion|[Bb]illion)(?![A-Za-z])|)"
 _FACTORS = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
 _BEFORE = rf"(?P<sign>[-+]?){_PREFIX}(?P<minus>-?)"
+MULTIPLES = "1,234.5K"
 _NUMBERS = {  # of two that fit all words, the first
     **{
         written: re.compile(rf"{_BEFORE}(?P<number>{number})(?P<times>){_SUFFIX}", re.ASCII)
         for written, number in _POINTS.items()
     },
-    "1,234.5K": re.compile(rf"{_BEFORE}(?P<number>{_POINTS['1,234.5']}){_TIMES}{_SUFFIX}", re.ASCII),
+    MULTIPLES: re.compile(rf"{_BEFORE}(?P<number>{_POINTS['1,234.5']}){_TIMES}{_SUFFIX}", re.ASCII),
 }
 _CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
 _TIME = rf"(?:(?:,? +|T){_CLOCK})?"
@@ -169,11 +171,41 @@ def _way_of_most(words: Sequence[str], written: str) -> tuple[str, tuple[str, st
     return (written, signs) if any(signs) and count >= (1 - _STRAYS) * len(words) else None
 
 
-def numbers_of(words: Iterable[str]) -> list[float] | None:
-    """Return the numbers that all words are, plain or as people write them with a point; None if one is no number."""
-    words, written = list(words), NUMBERS[0]
-    signs = _signs_of_all(words, written)
-    return None if signs is None else [number_of(word, written, signs) for word in words]
+@dataclass(frozen=True)
+class WrittenNumbers:
+    """How the numbers of a target are written: a way of NUMBERS, and the signs before and behind each, its unit."""
+
+    way: str = NUMBERS[0]
+    before: str = ""
+    behind: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.before}{self.way}{self.behind}"
+
+    @property
+    def takes_plain(self) -> bool:
+        """Return whether a number without signs is one of them: a sign in front, of money, may be missing."""
+        return bool(self.before) or not self.behind
+
+    def number_of(self, word: str) -> float | None:
+        """Return the number that a word is, see number_of."""
+        return number_of(word, self.way, (self.before, self.behind))
+
+    def has_unit_of(self, other: WrittenNumbers) -> bool:
+        """Return whether numbers written in the other way are in the same unit, as far as the signs tell."""
+        return self.behind == other.behind and (self.before == other.before or not (self.before and other.before))
+
+
+def written_as(words: Iterable[str]) -> WrittenNumbers | None:
+    """Return how all words are written, if they are numbers with a point, perhaps plain ones; None if one is none.
+
+    Behind a sign of money K, M and B are multiples. Elsewhere one of them behind all numbers is a unit, as in 300 K.
+    """
+    words = list(words)
+    signs, of_multiples = (_signs_of_all(words, way) for way in (NUMBERS[0], MULTIPLES))
+    if of_multiples is not None and (signs is None or signs[0]):
+        return WrittenNumbers(MULTIPLES, *of_multiples)
+    return None if signs is None else WrittenNumbers(NUMBERS[0], *signs)
 
 
 def _known(words: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ import sys
 import numpy as np
 
 from ..data.encoding import Encoding
+from ..data.written import NUMBERS
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
@@ -211,6 +212,16 @@ def _is_config(value) -> bool:
     return isinstance(value, dict) and all(check(value[key]) for key, check in _CONFIG.items() if key in value)
 
 
+def _is_written(value) -> bool:
+    """Return True for what WrittenNumbers has."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"way", "before", "behind"}
+        and all(map(_is_text, value.values()))
+        and value["way"] in NUMBERS
+    )
+
+
 def _optional(check):
     return lambda value: value is None or check(value)
 
@@ -248,6 +259,7 @@ def _are_members(value) -> bool:
 
 _NOT_SHARED = ("members", "temperature")  # what the members' metadata do not take from that of all
 _MAY_BE_MISSING = {
+    "target_written": (_is_written, "how numbers are written: way, before, behind"),
     "members": (_are_members, "a list of members, each with a weight above 0"),
     "temperature": (lambda value: _is_number(value) and value > 0, "a number above 0"),
 }

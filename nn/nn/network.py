@@ -17,6 +17,7 @@ from ..data.encoding import Encoding
 from ..data.memory import check_free, network_bytes
 from ..data.scaling import Scaling
 from ..data.table_rows import TableRows
+from ..data.written import WrittenNumbers
 from ..layers import InputColumn, completed, input_shape, parse, to_spec
 from ..nn_aux import DEFAULTS, LOSSES, REFERENCE, TASKS, check_reference, check_reference_layers
 from ..utils import UsageError, listed
@@ -122,6 +123,7 @@ class Network:
         self.encoding: Encoding | None = None
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
+        self.target_written: WrittenNumbers | None = None  # None: plainly
         self.columns: list[str] | None = None
         self.targets: list[str] | None = None
         self.classes: list[str] | None = None
@@ -295,6 +297,7 @@ class Network:
             dtype=self.dtype,
             choices=ColumnChoices(**self.config.get("table", {})),
             plain=self.reference,
+            written=self.target_written,
             of_model=True,
             encoding=self.encoding,
             left_out=tuple(self.config.get("left_out", ())),

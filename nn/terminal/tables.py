@@ -305,6 +305,7 @@ def model_report(net, model: str) -> None:
         "inputs": listed(net.columns or [], 8),
         **_columns_of(net.encoding),
         "targets": listed(net.targets or []),
+        "target written": str(net.target_written or ""),
         "classes": listed(net.classes or []),
         "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
         "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",

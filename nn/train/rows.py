@@ -291,6 +291,7 @@ def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Op
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,
         "target_scaling": of_targets,
+        "target_written": ds.written,
         "config": {
             **o.config(),
             "layers": net.spec,
