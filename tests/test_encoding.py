@@ -200,7 +200,7 @@ def test_yes_no_words_are_0_and_1_in_any_case():
 
 def test_yes_no_words_that_are_called_categories_are_categories():
     rows = rows_of(a=["yes", "no"] * RARE)
-    encoding = Encoding.fit(TableStatistics.of(rows), "none", categories=frozenset({0}))
+    encoding = Encoding.fit(TableStatistics.of(rows), "none", text_kinds={0: "category"})
     assert encoding.encoders[0].kind == "category"
 
 

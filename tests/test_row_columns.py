@@ -87,6 +87,19 @@ def test_the_last_rows_in_time_are_held_out(folder):
     assert ds.times[training].max() < ds.times[held].min()
 
 
+def test_times_may_be_dates_as_people_write_them(folder):
+    columns = sales()
+    (folder / "sales.csv").write_text(as_csv(columns))
+    expected = nn.load("sales.csv", time="sold").times
+    columns["sold"] = [f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]]
+    (folder / "sales.csv").write_text(as_csv(columns))
+    np.testing.assert_array_equal(nn.load("sales.csv", time="sold").times, expected)
+    columns["sold"][4] = "soon"
+    (folder / "sales.csv").write_text(as_csv(columns))
+    with pytest.raises(nn.DataError, match='row 6, column sold: --time: found "soon", expected a number or a date'):
+        nn.load("sales.csv", time="sold")
+
+
 @pytest.mark.parametrize("flag", ["--group", "--time"])
 def test_splits_by_a_column_need_all_rows(folder, flag):
     (folder / "sales.csv").write_text(as_csv(sales()))

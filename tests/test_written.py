@@ -9,7 +9,7 @@ from support.command_line import run, succeed
 import nn
 from nn.data import written
 from nn.data.encoding import Encoding
-from nn.data.written import date_of, number_of, way_of_dates, way_of_numbers
+from nn.data.written import date_of, number_of, other_than, way_of_dates, way_of_numbers
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,8 @@ DATES = [
     (["18.00.00", "19.30.15", "0.00.00"], "hour.minute.second", (1970, 1, 1, 18)),
     (["38:31:00", "5:02:07.5", "0:10:00"], "hours:minutes:seconds", (1970, 1, 2, 14, 31)),
     (["20141013T000000", "20141209T1530", "20150225T15:30:01.5Z"], "yearmonthdayTtime", (2014, 10, 13)),
+    (["20141013", "20150228.0", "18000101"], "yearmonthday", (2014, 10, 13)),
+    (["201410", "201512.0", "219901"], "yearmonth", (2014, 10, 1)),
 ]
 
 
@@ -209,4 +211,39 @@ def test_a_damaged_encoding_is_refused(change):
 def test_a_header_above_such_words_is_told(folder):
     (folder / "offers.csv").write_text("\n".join(offers()))
     assert nn.load("offers.csv").columns == ["price", "share", "day"]
-    assert run("--train", "--dataset", "offers.csv", "--model", "m.bin", "--numbers", "price").code == 65
+
+
+def test_a_person_may_call_them_numbers_and_dates(folder):
+    """And is told of a column that holds none, as most of its words are written."""
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    flags = ("--layers", "auto,2,1", "--epochs", 1, "--json")
+    found = succeed(
+        "--train", "--dataset", "offers.csv", "--model", "m.bin", "--numbers", "price", "--dates", "day", *flags
+    )
+    assert found.json["columns"] == {"price": "written number", "share": "written number", "day": "written date"}
+    succeed("--test", "--model", "m.bin", "--dataset", "offers.csv")
+    for said in (("--numbers", "day"), ("--dates", "price")):
+        failed = run("--train", "--dataset", "offers.csv", "--model", "m.bin", *said, *flags)
+        assert failed.code == 65 and f"offers.csv, row 2, column {said[1]}: found" in failed.err
+        assert f"expected a {said[0][2:-1]} as in most rows" in failed.err
+    lines = offers()
+    lines[5] = lines[5].replace(lines[5].split(",")[-2], "soon")
+    (folder / "late.csv").write_text("\n".join(lines))
+    for window in ((), ("--window", 20)):
+        failed = run("--train", "--dataset", "late.csv", "--model", "m.bin", "--dates", "day", *flags, *window)
+        assert failed.code == 65 and 'late.csv, row 6, column day: found "soon", expected a date' in failed.err
+
+
+@pytest.mark.parametrize(
+    "words, kind, others",
+    [
+        (["$1", "$2", "$3", "$4.50"], "number", []),
+        (["$1", "3 kg", "$3", "-", "$4", "soon"], "number", [1, 5]),
+        (["1", "2", "x", "4"], "number", [2]),
+        (["1/2/2019", "1/13/2019", "13/13/2019", "2/2/2019"], "date", [2]),
+        (["a", "b"], "date", [0, 1]),
+        (["20150314", "20150230", "20150315", "unknown"], "date", [1]),
+    ],
+)
+def test_words_that_are_written_in_another_way_than_most(words, kind, others):
+    assert other_than(words, kind) == others

@@ -15,6 +15,7 @@ import numpy as np
 from ..utils import DataError
 from .column_lookup import in_a_list
 from .encoders import ONE_HOT, RARE, least_rows
+from .field_types import shortened
 from .table_files import ColumnFacts, Place
 from .table_rows import TableRows
 from .written import are_written, is_absent, is_mark_for_gap, is_number, way_of_numbers
@@ -28,6 +29,8 @@ _GLANCE_ROWS = 1 << 14  # which tell nearly always that a column is not one of n
 _MOST_OBSTACLES = 20
 _MOST_WORDS = 1 << 16  # that are looked at one by one
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
+LEAST_DATES = 8  # different numbers, 20150314 and the like, that are dates
+_DAYS, _MONTHS = (18_000_101, 21_991_231), (180_001, 219_912)  # the first and the last, as numbers
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
 _ID_NAME = re.compile(
     r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key|seqn)|obs|case|row|row[\s_.]?(?:names?|num|numbers?)|"
@@ -41,7 +44,7 @@ _CODE_NAME = re.compile(
 )
 _CAMEL_CODE = re.compile(r".*[a-z](?:Id|ID|Code|Zip|FIPS)")
 _TIMES = "age|date|day|decade|hour|minute|month|period|quarter|season|second|time|trend|week|year|yr"
-_TIME_NAME = re.compile(rf"t|(?:.*[^a-z])?(?:{_TIMES})s?(?:[^a-z].*)?", re.IGNORECASE)
+_TIME_NAME = re.compile(rf"t|y{{2,4}}m{{1,2}}|(?:.*[^a-z])?(?:{_TIMES})s?(?:[^a-z].*)?", re.IGNORECASE)
 _CAMEL_TIME = re.compile(rf"(?:.*[a-z])?(?:{_TIMES.title()})s?(?:[A-Z].*)?")
 
 
@@ -124,20 +127,20 @@ def _obstacle(wanted: str, found: ColumnFacts) -> Place | None:
 
 
 def _mismatch(name: str, column: int, wanted: str, found: ColumnFacts, place: Place) -> str:
-    """Return the obstacle of a column, with both cures as a shell takes them."""
     if place is found.infinite and wanted == "number":
-        return f'{place.row}, {name}: found "{_short(place.text)}", expected a finite number; correct it'
+        return f'{place.row}, {name}: found "{shortened(place.text)}", expected a finite number; correct it'
+    return mismatch(name, column, wanted, place)
+
+
+def mismatch(name: str, column: int, wanted: str, place: Place) -> str:
+    """Return the obstacle of a column, with both cures as a shell takes them."""
     is_named = not name.startswith(f"column {column + 1} of ")
     flag = shlex.quote(in_a_list(name.removeprefix("column "))) if is_named else column
+    text = shortened(place.text)
     return (
-        f'{place.row}, {name}: found "{_short(place.text)}", expected a {wanted} as in most rows; correct it, take '
-        f"it for a gap (--missing {shlex.quote(_short(place.text))}) or the column for categories (--categories {flag})"
+        f'{place.row}, {name}: found "{text}", expected a {wanted} as in most rows; correct it, take it for a gap '
+        f"(--missing {shlex.quote(text)}) or the column for categories (--categories {flag})"
     )
-
-
-def _short(text: str) -> str:
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 # ---------------------------------------------------------------- columns that tell nothing
@@ -222,6 +225,42 @@ def number_codes(x: np.ndarray | TableRows, names: list[str] | None, chosen: set
     return found
 
 
+def may_be_dates(x: np.ndarray | TableRows, names: list[str] | None, chosen: set[int]) -> list[int]:
+    """Return the columns of whole numbers that look like days, 20150314, or like months, 201503, if their names tell of
+    a time. The last digit may be wrong by one, as float32 rounds. x, names, chosen: as in left_out."""
+    if isinstance(x, TableRows):
+        columns = {i: x.column(i) for i, kind in enumerate(x.kinds) if kind == "number"}
+    elif x.ndim == 2 and len(x) and x.dtype != np.uint8:
+        columns = {i: x[:, i] for i in np.flatnonzero(x[0] >= _MONTHS[0]).tolist()}
+    else:
+        return []
+    found = []
+    for index, values in columns.items():
+        if index in chosen or values[0] < _MONTHS[0]:
+            continue
+        is_time = names is not None and is_time_name(names[index])
+        if _fit_dates(values[:COUNTED_ROWS], is_time) and _fit_dates(values, is_time):
+            known = values[~np.isnan(values)]
+            if len(np.unique(known)) >= LEAST_DATES:
+                found.append(index)
+    return found
+
+
+def _fit_dates(values: np.ndarray, are_times: bool) -> bool:
+    """Return whether all values but gaps fit days, or months where they are times."""
+    known = values[~np.isnan(values)].astype(np.float64)
+    if not len(known):
+        return True
+    low, high = known.min(), known.max()
+    if _DAYS[0] <= low and high <= _DAYS[1] + 1:
+        months, days = known // 100 % 100, known % 100
+    elif are_times and _MONTHS[0] <= low and high <= _MONTHS[1]:
+        months, days = known % 100, np.ones(1)
+    else:
+        return False
+    return bool((known == np.floor(known)).all() and ((months >= 1) & (months <= 12)).all() and (days <= 32).all())
+
+
 def better_than_nothing(useless: dict[int, str], names: list[str] | None) -> set[int]:
     """Return, of columns that all tell nothing, those that count the rows or are ids: the named ones, if there are."""
     counters = {i for i, why in useless.items() if why in COUNTERS}
@@ -258,5 +297,6 @@ def is_code_name(name: str) -> bool:
 
 
 def is_time_name(name: str) -> bool:
-    """Return whether a word in a column's name is that of a time, which tells something though it counts the rows."""
+    """Return whether a word in a column's name is that of a time, or all of it as YYYYMM, which tells something though
+    it counts the rows."""
     return bool(_TIME_NAME.fullmatch(name.strip()) or _CAMEL_TIME.fullmatch(name.strip()))

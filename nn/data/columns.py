@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -52,6 +52,7 @@ class Columns:
     chosen: frozenset[int] = frozenset()  # columns whose kind a person has said
     left_out: tuple[tuple[int, str], ...] = ()  # features that were found to tell nothing, with the reason
     decimals: frozenset[int] = frozenset()  # columns of text in which 1, 1.0 and 1e0 are one
+    as_written: dict[int, str] = field(default_factory=dict)  # columns of text that are number or date as people write
     labelled: bool = True
     row_columns: RowColumns = RowColumns()
 
@@ -121,10 +122,13 @@ class Columns:
                 chosen[column] = reads
         return chosen
 
-    def _categories(self) -> frozenset[int]:
-        """Return the features that a person has called categories, and numbers that are names, by their places."""
-        known = {i for i, column in enumerate(self.features) if column in self.chosen or column in self.decimals}
-        return frozenset(i for i in known if self.reads and self.reads[i] == "text")
+    def _text_kinds(self) -> dict[int, str]:
+        """Return what columns of text are known to be, as Encoding.fit has it: numbers or dates as people write them,
+        and categories, which a person has called so, or which are numbers that are names."""
+        categories = dict.fromkeys([*self.chosen, *self.decimals], "category")
+        known = categories | self.as_written
+        texts = [(i, column) for i, column in enumerate(self.features) if self.reads and self.reads[i] == "text"]
+        return {i: known[column] for i, column in texts if column in known}
 
     def chosen_features(self) -> set[int]:
         """Return the features whose kind a person has said, by their places among them."""
@@ -183,8 +187,10 @@ class Columns:
             "places": tuple(self.features),
             "left_out": {self._plain_name(column): why for column, why in self.left_out},
             "left_out_places": tuple(column for column in range(self.files.columns) if column not in kept),
-            "categories": self._categories(),
-            "decimals": frozenset(i for i, column in enumerate(self.features) if column in self.decimals),
+            "text_kinds": self._text_kinds(),
+            "decimals": frozenset(
+                i for i, column in enumerate(self.features) if column in self.decimals and column not in self.as_written
+            ),
             "kept_choices": self.schema.choices.kept(),
         }
 

@@ -149,7 +149,7 @@ class Dataset:
     left_out: dict[str, str] = field(default_factory=dict)
     left_out_places: tuple[int, ...] = ()  # of these columns in the file
     remarks: list[str] = field(default_factory=list)
-    categories: frozenset[int] = frozenset()  # features that a person has called categories, by their indices
+    text_kinds: dict[int, str] = field(default_factory=dict)  # features of text, by their indices; see Encoding.fit
     decimals: frozenset[int] = frozenset()  # those of them in which 1, 1.0 and 1e0 are one
     kept_choices: dict[str, str] = field(default_factory=dict)  # see ColumnChoices.kept
     unlabelled: int = 0

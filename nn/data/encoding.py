@@ -61,17 +61,17 @@ class TableStatistics:
 _STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
 
 
-def _encoder_for(found, scaling: str, embedding: NumberEmbedding | None, is_category: bool, name: str) -> ColumnEncoder:
-    """Return the encoder of a column with these statistics."""
+def _encoder_for(found, scaling: str, embedding: NumberEmbedding | None, kind: str | None, name: str) -> ColumnEncoder:
+    """Return the encoder of a column with these statistics. kind: of a column of text, as Encoding.fit has it."""
     if isinstance(found, NumberStatistics):
         return NumberEncoder.fit(found, scaling, embedding, name)
     if isinstance(found, DateStatistics):
         return DateEncoder.fit(found)
     counts = found.counts()
-    if counts and not found.gaps and not is_category and all(word.lower() in TRUTHS for word in counts):
+    if counts and not found.gaps and kind is None and all(word.lower() in TRUTHS for word in counts):
         yes = sum(count for word, count in counts.items() if TRUTHS[word.lower()])
         return TruthEncoder(yes / found.rows)
-    as_written = None if is_category else written_encoder(found, scaling, embedding, name)
+    as_written = None if kind == "category" else written_encoder(found, scaling, embedding, name, kind)
     return as_written or CategoryEncoder.fit(found)
 
 
@@ -97,18 +97,20 @@ class Encoding:
         *,
         names: list[str] | None = None,
         places: tuple[int, ...] = (),
-        categories: frozenset[int] = frozenset(),
+        text_kinds: dict[int, str] | None = None,
         decimals: frozenset[int] = frozenset(),
         plain: bool = False,
     ) -> Encoding:
         """Return the encoding that the statistics of the training rows ask for.
 
         scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it. categories: columns, by their places among the features, that are categories though they hold yes/no words;
-        decimals: those of them in which 1, 1.0 and 1e0 are one.
+        it. text_kinds: what columns of text are known to be, by their places among the features: category, or number or
+        date as people write them; others are what their words are. decimals: categories in which 1, 1.0 and 1e0 are
+        one.
         """
+        known = text_kinds or {}
         encoders = (
-            _encoder_for(column, scaling, embedding, index in categories, f"column {names[index] if names else index}")
+            _encoder_for(column, scaling, embedding, known.get(index), f"column {names[index] if names else index}")
             for index, column in enumerate(found.columns)
         )
         encoders = (replace(one, decimals=True) if i in decimals else one for i, one in enumerate(encoders))

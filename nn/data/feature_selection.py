@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
 from ..utils import DataError
-from .column_types import better_than_nothing, is_text, left_out, number_codes
+from .column_types import better_than_nothing, is_text, left_out, may_be_dates, mismatch, number_codes
 from .columns import Columns
 from .dataset import Dataset
 from .digest import columns_digest
+from .row_columns import RowColumns
 from .source import FileDigest
 from .table import Table
-from .table_files import Fields, read_as_needed
+from .table_files import Fields, Place, read_as_needed
 from .target_columns import names_of
+from .written import other_than, way_of_dates
 
 _MOST_TOLD = 20  # columns in a message
 
@@ -33,11 +36,12 @@ def read_selected(columns: Columns) -> Dataset:
     table, sha256 = read_as_needed(read, columns.fields())
     if columns.reads is not None and not columns.examined and not columns.schema.of_model:
         _check_texts(columns, table)
+    _check_written(columns, table)
     if not len(table.inputs):
         target = ", ".join(map(columns.files.column, columns.targets))
         raise DataError(f"{columns.files.path}, {target}: every field is a gap, expected a target in some rows")
-    if codes := _number_codes(columns, table):
-        return read_selected(_with_texts(columns, codes))
+    if found := _with_texts(columns, table, lambda fields: columns.files.read(fields)[0]):
+        return read_selected(found)
     selected = _without_useless(columns, table)
     if selected is not columns:
         table = _narrowed(selected, table, columns)
@@ -52,27 +56,54 @@ def selected_by_first_rows(columns: Columns, rows: int) -> Columns:
     """Return the columns without those that tell a network nothing in the first rows."""
     if columns.schema.plain or columns.schema.of_model or columns.schema.pixels:
         return columns
-    first = read_as_needed(lambda fields: next(columns.files.blocks(fields, rows)), columns.fields())
-    if codes := _number_codes(columns, first):
-        return selected_by_first_rows(_with_texts(columns, codes), rows)
+
+    def read(fields: Fields) -> Table:
+        return next(columns.files.blocks(fields, rows))
+
+    first = read_as_needed(read, columns.fields())
+    _check_written(columns, first)
+    if found := _with_texts(columns, first, read):
+        return selected_by_first_rows(found, rows)
     return _without_useless(columns, first)
 
 
-def _number_codes(columns: Columns, table: Table) -> list[int]:
-    """Return the features, by their places among them, whose numbers are names of something: ids, codes."""
+def _with_texts(columns: Columns, table: Table, read: Callable[[Fields], Table]) -> Columns | None:
+    """Return the columns with those features read as text, in which 1, 1.0 and 1e0 are one, whose numbers are names of
+    something, ids or codes, or are dates, 20150314; None if there are none. read: reads the same rows as others."""
     if columns.schema.plain or columns.schema.of_model or columns.schema.pixels:
+        return None
+    known = columns.inputs_of(table), columns.names(columns.features), columns.chosen_features()
+    codes = [columns.features[i] for i in number_codes(*known)]
+    dates = _dates_among(columns, [columns.features[i] for i in may_be_dates(*known)], read)
+    if not codes and not dates:
+        return None
+    reads = columns.reads or ("number",) * len(columns.features)
+    texts = {*codes, *dates}
+    reads = tuple("text" if c in texts else kind for c, kind in zip(columns.features, reads, strict=True))
+    as_written = columns.as_written | dict.fromkeys(dates, "date")
+    return replace(columns, reads=reads, decimals=columns.decimals | texts, as_written=as_written)
+
+
+def _dates_among(columns: Columns, numbers: list[int], read: Callable[[Fields], Table]) -> list[int]:
+    """Return those of these columns of numbers whose digits all are dates."""
+    if not numbers:
         return []
-    return number_codes(columns.inputs_of(table), columns.names(columns.features), columns.chosen_features())
+    texts = {"reads": ("text",) * len(numbers), "decimals": columns.decimals | {*numbers}, "row_columns": RowColumns()}
+    table = read_as_needed(read, replace(columns, features=numbers, **texts).fields())
+    return [column for column, words in zip(numbers, table.words, strict=True) if way_of_dates(words)]
 
 
-def _with_texts(columns: Columns, places: list[int]) -> Columns:
-    """Return the columns with these features, which are numbers, read as text in which 1, 1.0 and 1e0 are one."""
-    reads = list(columns.reads or ("number",) * len(columns.features))
-    for place in places:
-        reads[place] = "text"
-    return replace(
-        columns, reads=tuple(reads), decimals=columns.decimals | {columns.features[place] for place in places}
-    )
+def _check_written(columns: Columns, table: Table) -> None:
+    """Raise DataError for a word in a column that a person has said to be numbers, or dates, if it is none."""
+    texts = [column for column, kind in zip(columns.features, columns.reads or (), strict=False) if kind == "text"]
+    for place, column in enumerate(texts):
+        kind = columns.as_written.get(column)
+        others = other_than(table.words[place], kind) if kind else []
+        if others:
+            codes = table.codes[:, place]
+            row = int(np.flatnonzero(np.isin(codes, others))[0])
+            found = Place(table.row(row), table.words[place][codes[row]])
+            raise DataError(f"{columns.files.path}, {mismatch(columns.files.column(column), column, kind, found)}")
 
 
 def _check_texts(columns: Columns, table: Table) -> None:

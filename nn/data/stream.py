@@ -274,7 +274,7 @@ class StreamedDataset:
         facts = columns.dataset_facts()
         self.columns, self.targets = facts["columns"], facts["targets"]
         self.path, self.given = facts["path"], facts["given"]
-        self.places, self.categories, self.decimals = facts["places"], facts["categories"], facts["decimals"]
+        self.places, self.text_kinds, self.decimals = facts["places"], facts["text_kinds"], facts["decimals"]
         self.left_out, self.left_out_places = facts["left_out"], facts["left_out_places"]
         self.kept_choices, self.target = facts["kept_choices"], columns.schema.target
         self.inputs, self.reads, self.are_images = len(columns.features), columns.reads, bool(columns.schema.pixels)

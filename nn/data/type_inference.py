@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ..utils import DataError
 from .column_lookup import GLANCE_ROWS
-from .column_types import ColumnChoice, is_meant_as_text, may_be_text, reads_of
+from .column_types import MOSTLY, ColumnChoice, is_meant_as_text, may_be_text, reads_of
 from .columns import Columns
 from .table_files import ColumnFacts, read_as_needed
 
@@ -97,7 +97,10 @@ def _as(
 ) -> Columns:
     """Return the columns as what these fields are. mixed: of them, the columns that are text for what they hold."""
     chosen = columns.choices()
-    wanted = dict.fromkeys(mixed, "text") | chosen
+    as_written = {
+        column: kind for column, kind in chosen.items() if kind != "text" and _are_others(facts[column], kind)
+    }
+    wanted = dict.fromkeys(mixed, "text") | chosen | dict.fromkeys(as_written, "text")
     choices = [ColumnChoice(column, wanted.get(column)) for column in columns.features]
     reads = reads_of(columns.files.path, columns.files.column, choices, facts)
     kept = [(column, kind) for column, kind in zip(columns.features, reads, strict=True) if kind != "nothing"]
@@ -116,9 +119,16 @@ def _as(
         target_is_text=_target_is_text(columns, facts),
         examined=True,
         chosen=frozenset(chosen),
-        decimals=columns.decimals | {c for c, kind in chosen.items() if kind == "text" and facts[c].are_numbers},
+        decimals=columns.decimals | {c for c in chosen if wanted[c] == "text" and facts[c].are_numbers},
+        as_written=as_written,
         left_out=empty,
     )
+
+
+def _are_others(found: ColumnFacts, kind: str) -> bool:
+    """Return whether the fields of a column that is to hold numbers or dates are not; people may write them so."""
+    known, right = found.rows - found.gaps, found.numbers if kind == "number" else found.dates
+    return right < MOSTLY * known and not (kind == "number" and found.infinite)
 
 
 def _target_is_text(columns: Columns, facts: list[ColumnFacts]) -> bool | None:

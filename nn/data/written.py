@@ -64,6 +64,8 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "month-year": rf"{_MONTH}-(?P<y>\d\d)",
     "hour.minute.second": r"(?P<H>\d{1,2})\.(?P<M>\d\d)\.(?P<S>\d\d)",
     "hours:minutes:seconds": r"(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?)",
+    "yearmonthday": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?P<d>\d\d)(?:\.0*)?",
+    "yearmonth": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?:\.0*)?",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
 _CENTURY = 69  # from which two digits of a year are those of the century before
@@ -232,6 +234,24 @@ def way_of_dates(words: Sequence[str]) -> str | None:
     """
     words = _known(words)
     return next((way for way in DATES if words and all(date_of(word, way) is not None for word in words)), None)
+
+
+def other_than(words: Sequence[str], kind: str) -> list[int]:
+    """Return the words that are no numbers or no dates (kind: number, date) as most of these words are written, nor
+    stand for a gap, by their places; none if all are."""
+    if way_of_numbers(words) if kind == "number" else way_of_dates(words):
+        return []
+    known = [i for i, word in enumerate(words) if not is_absent(word)]
+    if kind == "number":
+        ways = ((number_of, way, signs) for way in NUMBERS for signs in {*map(_signs, _matches(words, way)), _NO_SIGNS})
+    else:
+        ways = ((date_of, way) for way in DATES)
+    others = ([i for i in known if value_of(words[i], *how) is None] for value_of, *how in ways)
+    return min(others, key=len) or known
+
+
+def _matches(words: Sequence[str], written: str) -> list[re.Match]:
+    return list(filter(None, map(_NUMBERS[written].fullmatch, words)))
 
 
 def cycles_of(way: str, cycles: list[str]) -> list[str]:

@@ -88,17 +88,20 @@ class WrittenDateEncoder(_Written, DateEncoder):
 
 
 def written_encoder(
-    found: TextStatistics, scaling: str, embedding: NumberEmbedding | None, name: str
+    found: TextStatistics, scaling: str, embedding: NumberEmbedding | None, name: str, kind: str | None = None
 ) -> ColumnEncoder | None:
-    """Return the encoder of a column whose words are numbers or dates as people write them; None for other words."""
+    """Return the encoder of a column whose words are numbers or dates as people write them; None for other words.
+
+    kind: number or date, where only one of them is asked for.
+    """
     words = list(found.counts())
-    if how := written.way_of_numbers(words):
+    if kind != "date" and (how := written.way_of_numbers(words)):
         numbers = NumberStatistics()
         numbers.add(_values_of_rows(found, written.number_of, *how))
         way, (before, behind) = how
         encoder = WrittenNumberEncoder.fit(numbers, scaling, embedding, name)
         return replace(encoder, way=way, before=before, behind=behind)
-    if way := written.way_of_dates(words):
+    if kind != "number" and (way := written.way_of_dates(words)):
         dates = DateStatistics()
         dates.add(_values_of_rows(found, written.date_of, way))
         encoder = WrittenDateEncoder.fit(dates)

@@ -344,8 +344,8 @@ def encode(
     plain = not ds.reads if isinstance(ds, StreamedDataset) else not isinstance(ds.x, TableRows)
     if embedding or not plain:
         where = {"names": ds.columns, "places": ds.places, "plain": plain}
-        said = {"categories": ds.categories, "decimals": ds.decimals}
-        net.adopt(Encoding.fit(statistics(), scaling, embedding, **where, **said))
+        known = {"text_kinds": ds.text_kinds, "decimals": ds.decimals}
+        net.adopt(Encoding.fit(statistics(), scaling, embedding, **where, **known))
 
 
 def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
