@@ -129,7 +129,10 @@ def _without_useless(columns: Columns, table: Table) -> Columns:
         some = list(useless.items())[:_MOST_TOLD]
         reasons = ", ".join(f"{columns.files.column(columns.features[i])} ({why})" for i, why in some)
         reasons += f" and {len(useless) - len(some)} more" if len(useless) > len(some) else ""
-        raise DataError(f"{columns.files.path}: no input columns left, expected features; left out: {reasons}")
+        advice = "keep one by --numbers or --categories, or add some"
+        raise DataError(
+            f"{columns.files.path}: no input columns left, expected features; left out: {reasons}; {advice}"
+        )
     kept = [i for i in range(len(columns.features)) if i not in useless]
     return replace(
         columns,
