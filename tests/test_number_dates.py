@@ -54,7 +54,7 @@ def test_the_model_tests_and_predicts_and_is_the_same_in_windows(folder):
     assert "day (yearmonthday, trend" in succeed("--info", "--model", "m.bin").out
     whole = (folder / "m.bin").read_bytes()
     succeed("--test", "--model", "m.bin")
-    assert kinds(path, "--memory", "500M") == {"day": "written date", "size": "number"}
+    assert kinds(path, "--memory", "4G") == {"day": "written date", "size": "number"}
     assert (folder / "m.bin").read_bytes() == whole
     (folder / "new.csv").write_text("size,day\n3,20260101\n4,20260230\n")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
