@@ -163,3 +163,9 @@ def test_a_gap_that_a_network_cannot_take_is_named():
     x[7, 1] = np.nan
     with pytest.raises(nn.DataError, match="row 8, column 2 of 3: found nan"):
         net.predict(x)
+
+
+@pytest.mark.parametrize("rows", [{"age": [3.0]}, [{"age": 3.0}], "new.csv", None, ["3", "x"]])
+def test_rows_that_are_no_table_are_refused(trained, rows):
+    with pytest.raises(nn.DataError, match=r"expected an array \(rows, columns\) or a data frame"):
+        nn.Network.load("m.bin").predict(rows)

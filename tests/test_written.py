@@ -247,3 +247,75 @@ def test_a_person_may_call_them_numbers_and_dates(folder):
 )
 def test_words_that_are_written_in_another_way_than_most(words, kind, others):
     assert other_than(words, kind) == others
+
+
+WRITTEN = {  # a format of datetime.strftime -> how nn calls it
+    "%d/%m/%Y": "day/month/year", "%m/%d/%Y %H:%M": "month/day/year", "%d.%m.%Y": "day.month.year",
+    "%d %b %Y": "day month year", "%Y%m%d": "yearmonthday", "%b %d, %Y": "month day, year",
+}  # fmt: skip
+
+
+def days(form: str, count: int = 200) -> list[str]:
+    first = datetime.datetime(2011, 1, 1)
+    return [(first + datetime.timedelta(37 * i % 2000, minutes=7 * i)).strftime(form) for i in range(count)]
+
+
+def as_quoted_csv(columns: dict[str, list]) -> str:
+    rows = zip(*columns.values(), strict=True)
+    return "\n".join(",".join(f'"{field}"' for field in row) for row in [columns, *rows])
+
+
+def trained_on_days(folder, form: str) -> dict[str, list]:
+    """Train m.bin on a file of days; return its columns."""
+    columns = {"size": np.sin(np.arange(200)).round(3).tolist(), "day": days(form), "y": (np.arange(200) / 7).tolist()}
+    (folder / "days.csv").write_text(as_quoted_csv(columns))
+    flags = ("--layers", "auto,4,1", "--epochs", 1, "--json")
+    told = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", *flags)
+    assert told.json["columns"] == {"size": "number", "day": "written date"}
+    return columns
+
+
+@pytest.mark.parametrize("form, way", WRITTEN.items())
+def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(folder, form, way):
+    pandas = pytest.importorskip("pandas")
+    columns, net = trained_on_days(folder, form), nn.Network.load("m.bin")
+    assert net.encoding.encoders[1].way == way
+    frame = pandas.DataFrame(columns)
+    own = net.predict(frame)
+    iso = days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d")
+    parsed = pandas.to_datetime(pandas.Series(iso))
+    for other in (parsed, parsed.dt.tz_localize("UTC"), parsed.dt.strftime("%Y-%m-%d %H:%M"), iso):
+        np.testing.assert_array_equal(net.predict(frame.assign(day=other)), own)
+
+
+@pytest.mark.parametrize(
+    "learned, form, expected",
+    [
+        ("%Y%m%d", "%d/%m/%Y", "yearmonthday, as in training, or as 2019-12-31"),
+        ("%d.%m.%Y", "%Y%m%d", "day.month.year, as in training, or as 2019-12-31"),
+        ("%d %b %Y", "%m/%d/%Y", "day month year, as in training, or as 2019-12-31"),
+        ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute, as in training"),
+    ],
+)
+def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder, learned, form, expected):
+    columns = trained_on_days(folder, learned)
+    columns["day"] = ["", "soon", *days(form)[2:]]
+    (folder / "new.csv").write_text(as_quoted_csv(columns))
+    line = f'new.csv, data row 3, column day: found "{days(form)[2]}", expected a date written as {expected}; write'
+    for flags in (["--predict"], ["--test"], ["--predict", "--memory", "4G"], ["--test", "--memory", "4G"]):
+        failed = run(*flags, "--model", "m.bin", "--dataset", "new.csv")
+        assert failed.code == 65 and line in failed.err
+    with pytest.raises(nn.DataError, match="column day"):
+        nn.Network.load("m.bin").predict(np.array([["1.0", days(form)[2]]]))
+
+
+def test_a_column_of_numbers_in_another_unit_is_refused(folder):
+    (folder / "offers.csv").write_text("\n".join(offers()))
+    succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1)
+    (folder / "new.csv").write_text("price,share,day\n?,7 kg,1/2/2019\n€5,8 kg,1/2/2019\n")
+    failed = run("--predict", "--model", "m.bin", "--dataset", "new.csv")
+    price, share = (
+        "expected a number such as " + way for way in ("$1,234.5, as in training", "1,234.5%, as in training")
+    )
+    assert failed.code == 65 and f'data row 2, column price: found "€5", {price}' in failed.err
+    assert f'data row 1, column share: found "7 kg", {share}' in failed.err

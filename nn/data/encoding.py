@@ -25,6 +25,7 @@ from .encoders import (
     TruthEncoder,
     smallest_code,
 )
+from .field_types import shortened
 from .statistics import DateStatistics, NumberStatistics, TextStatistics
 from .table_files import TRUTHS
 from .table_rows import TableRows
@@ -166,6 +167,22 @@ class Encoding:
                 records[group][:, at[size]] = values
                 at[size] += 1
         return records
+
+    def check(self, x: TableRows, given: str) -> None:
+        """Raise DataError where no word of a column is a number or a date written as in training.
+
+        given: how messages call the rows.
+        """
+        obstacles = []
+        for index, encoder in enumerate(self.encoders):
+            find = getattr(encoder, "stranger", None)
+            row = find(x.column(index), x.words_of(index)) if find else None
+            if row is not None:
+                word = shortened(x.words_of(index)[x.column(index)[row]])
+                found = f'data row {row + 1}, column {self.name(index)}: found "{word}"'
+                obstacles.append(f"{found}, expected {encoder.expected}; write the column so")
+        if obstacles:
+            raise DataError(f"{given}, {'; '.join(obstacles)}")
 
     def remarks(self, x: TableRows) -> list[str]:
         """Return a line for each column whose gaps and unseen values are much more frequent than in training."""

@@ -12,7 +12,7 @@ import numpy as np
 from ..utils import DataError, UsageError
 from .column_lookup import named_columns
 from .columns import Columns
-from .dataset import Dataset, Schema
+from .dataset import Dataset, Schema, name_of
 from .feature_selection import read_selected
 from .formats import FORMATS, Format, recognise
 from .frame_table import FrameTable, open_frame
@@ -20,6 +20,7 @@ from .giveaways import giveaways
 from .source import absolute
 from .stream import StreamedDataset, survey
 from .table_files import ReadOptions, TableFiles
+from .table_rows import TableRows
 from .targets import dataset_of
 from .type_inference import read_inferred
 
@@ -73,6 +74,8 @@ def _whole(columns: Columns) -> Dataset:
     ds = read_inferred(columns, read_selected)
     if not columns.schema.of_model:
         ds.remarks += giveaways(ds)
+    elif columns.schema.encoding is not None:
+        columns.schema.encoding.check(TableRows.of(ds.x), name_of(ds))
     return ds
 
 

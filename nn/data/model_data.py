@@ -43,6 +43,14 @@ def _tell_strangers(net, ds: Dataset) -> None:
         net.encoding.tell(TableRows.of(ds.x))
 
 
+def _checked(net, blocks: Iterator[Dataset]) -> Iterator[Dataset]:
+    """Yield the blocks; raise DataError if in the first one a column is written in another way than in training."""
+    for number, ds in enumerate(blocks):
+        if number == 0 and net.encoding is not None:
+            net.encoding.check(TableRows.of(ds.x), name_of(ds))
+        yield ds
+
+
 def blocks_for(
     net,
     path: str | os.PathLike,
@@ -59,7 +67,8 @@ def blocks_for(
     """
     rows = None if memory is None else block_rows(net, memory)
     schema = _schema(net, target, separator, header)
-    for number, ds in enumerate(loading.load_blocks(os.fspath(path), schema, labelled=labelled, rows=rows)):
+    blocks = loading.load_blocks(os.fspath(path), schema, labelled=labelled, rows=rows)
+    for number, ds in enumerate(_checked(net, blocks)):
         if number == 0:
             _tell_strangers(net, ds)
         yield ds
@@ -143,7 +152,8 @@ def stream_for(
 ) -> tuple[StreamedDataset, int, Iterator[Dataset]]:
     """Return all rows of a table in the same way, as load_for reads them."""
     data = _stream(net, path, target, memory, separator, header)
-    return data, *_rows_of(data, data.everything)
+    rows, blocks = _rows_of(data, data.everything)
+    return data, rows, _checked(net, blocks)
 
 
 def _stream(net, path, target=None, memory: int | None = None, separator=None, header=None) -> StreamedDataset:

@@ -8,6 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..utils import DataError
+
 
 @dataclass(frozen=True)
 class TableRows:
@@ -25,9 +27,11 @@ class TableRows:
 
     @classmethod
     def of(cls, x: np.ndarray | TableRows) -> TableRows:
-        """Return rows of a table; numbers alone (rows, inputs) are taken as columns of numbers."""
+        """Return rows of a table; numbers alone (rows, inputs) are taken as columns of numbers. Raises DataError."""
         if isinstance(x, TableRows):
             return x
+        if x.ndim != 2:
+            raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
         none = np.zeros((len(x), 0))
         return cls(("number",) * x.shape[1], x, none.astype(np.int32), [], none)
 

@@ -68,6 +68,7 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "yearmonth": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?:\.0*)?",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
+_ISO = "year/month/day"
 _CENTURY = 69  # from which two digits of a year are those of the century before
 NUMBERS, DATES = tuple(_NUMBERS), tuple(_DATE_FORMS)
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -100,9 +101,14 @@ def number_of(word: str, written: str, signs: tuple[str, str]) -> float | None:
     return -number if "-" in (found["sign"], found["minus"]) else number
 
 
-def date_of(word: str, written: str) -> float | None:
-    """Return the seconds since 1970-01-01 of the date that a word is, written so; None for another word."""
+def date_of(word: str, written: str, or_iso: bool = False) -> float | None:
+    """Return the seconds since 1970-01-01 of the date that a word is, written so; None for another word.
+
+    or_iso: 2019-12-31 is one too, see takes_iso.
+    """
     found = _DATE_FORMS[written].fullmatch(word)
+    if not found and or_iso and takes_iso(written):
+        found = _DATE_FORMS[_ISO].fullmatch(word)
     if not found:
         return None
     parts = found.groupdict()
@@ -116,6 +122,11 @@ def date_of(word: str, written: str) -> float | None:
     except ValueError:
         return None
     return (moment - _EPOCH).total_seconds() + seconds if seconds < 60 else None
+
+
+def takes_iso(written: str) -> bool:
+    """Return whether dates written so may be written as 2019-12-31 too: they have a year."""
+    return "y" in _DATE_FORMS[written].groupindex
 
 
 def _day_of(parts: dict[str, str]) -> datetime.datetime:

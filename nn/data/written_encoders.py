@@ -18,12 +18,13 @@ from .statistics import DateStatistics, NumberStatistics, TextStatistics
 class _Written:
     """The base of both, in front of the encoder of their values; words that are written in another way become gaps.
 
-    ways: the values that `way` may have.
+    ways: the values that `way` may have; expected: what messages call them.
     """
 
     reads = "text"
     way: str
     ways: tuple[str, ...]
+    expected: str
 
     def value_of(self, word: str) -> float | None:
         """Return the value of a word; None for a word that is written in another way."""
@@ -34,6 +35,13 @@ class _Written:
 
     def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         return super().unknown(self._values(values, words))
+
+    def stranger(self, codes: np.ndarray, words: list[str]) -> int | None:
+        """Return the first row whose word is written in another way, where no row has one as training had them."""
+        if not np.isnan(self._values(codes, words)).all():
+            return None
+        others = np.array([*(any(map(str.isdigit, word)) for word in words), False])[codes]
+        return int(others.argmax()) if others.any() else None
 
     def check(self) -> None:
         super().check()
@@ -57,6 +65,10 @@ class WrittenNumberEncoder(_Written, NumberEncoder):
     kind = "written number"
     ways = written.NUMBERS
 
+    @property
+    def expected(self) -> str:
+        return f"a number such as {self.before}{self.way}{self.behind}, as in training"
+
     def value_of(self, word: str) -> float | None:
         return written.number_of(word, self.way, (self.before, self.behind))
 
@@ -71,7 +83,8 @@ class WrittenNumberEncoder(_Written, NumberEncoder):
 
 @dataclass(frozen=True)
 class WrittenDateEncoder(_Written, DateEncoder):
-    """A column of words that are dates as people write them, 12/31/2019.
+    """A column of words that are dates as people write them, 12/31/2019; later as ISO 8601 has them too, which is what
+    dates of typed columns become.
 
     way: see written.DATES.
     """
@@ -80,8 +93,13 @@ class WrittenDateEncoder(_Written, DateEncoder):
     kind = "written date"
     ways = written.DATES
 
+    @property
+    def expected(self) -> str:
+        iso = ", or as 2019-12-31" if written.takes_iso(self.way) else ""
+        return f"a date written as {self.way}, as in training{iso}"
+
     def value_of(self, word: str) -> float | None:
-        return written.date_of(word, self.way)
+        return written.date_of(word, self.way, or_iso=True)
 
     def summary(self) -> str:
         return f"{self.way}, {super().summary()}"

@@ -90,7 +90,10 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
     from ..data.loading import load
 
     if open_frame(x) is None:
-        return _rows_of(net, np.asarray(x))
+        array = np.asarray(x)
+        if array.dtype.kind == "O" or not array.ndim:
+            raise DataError(f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame")
+        return _rows_of(net, array)
     known = net.columns is not None
     if isinstance(x, np.ndarray):
         known = x.shape[1] <= net.inputs + _left_out(net)
