@@ -20,6 +20,7 @@ from support.c_models import (
     predicted,
     program,
     require,
+    require_library_of,
     run,
     trained,
 )
@@ -336,7 +337,8 @@ def test_every_compiler_takes_it_without_a_warning(name, tables, folder):
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_other_processors_give_the_same(name, tables, folder):
     compiler, runner = PROCESSORS[name]
-    require(compiler, runner)
+    require_library_of(compiler)
+    require(runner)
     new = everything(tables, folder)
     made = program(folder / "m.c", "-static", compiler=(compiler, "-std=c99", "-ffp-contract=off"))
     done = run([runner, made], new.read_bytes())

@@ -38,6 +38,14 @@ def require(*programs: str) -> None:
             pytest.skip(f"{program} is not installed")
 
 
+def require_library_of(compiler: str) -> None:
+    """Skip the test where a compiler for another processor has no C library: Debian's comes as a package of its own."""
+    require(compiler)
+    done = subprocess.run([compiler, "-E", "-"], input="#include <math.h>", capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{compiler} finds no C library")
+
+
 def compiled(source, *flags: str, compiler=("gcc", *C99), output: str = "") -> Path:
     """Compile a C file at -O1 with every warning an error; return the library, or what `output` names.
 
