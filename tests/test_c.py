@@ -131,7 +131,7 @@ def test_yes_and_no_that_are_categories_to_some_members(folder):
     trained(folder, folder / "old.csv", "--folds", "4", "--holdout", "0")
     members = nn.Network.load(folder / "m.bin").members
     assert {type(member.encoding.encoders[0]).__name__ for member in members} == {"TruthEncoder", "CategoryEncoder"}
-    asked = [*words, "yEs", "nO", "t", "True", "FALSE", "maybe", "", "NA", "Y"]
+    asked = [*words, "yEs", "nO", "t", "True", "FALSE", "maybe", "", "NA", "Y", "1", "0", "1.0", "0.0", "2"]
     (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in asked)]))
     check_program(folder, folder / "new.csv")
 

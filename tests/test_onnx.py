@@ -143,6 +143,16 @@ def test_gaps_and_words_that_training_did_not_have(folder):
     check_table(folder, data, new, "score")
 
 
+def test_yes_and_no_in_every_way_that_a_model_reads(folder):
+    data, new = folder / "old.csv", folder / "new.csv"
+    data.write_text("\n".join(["t,x,y", *(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90))]))
+    new.write_text(
+        "\n".join(["t,x,y", *(f"{word},3,1" for word in ("yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"))])
+    )
+    succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 4, "-q")
+    check_table(folder, data, new, "predicted")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
 def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):

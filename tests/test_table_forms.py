@@ -169,3 +169,48 @@ def test_a_gap_that_a_network_cannot_take_is_named():
 def test_rows_that_are_no_table_are_refused(trained, rows):
     with pytest.raises(nn.DataError, match=r"expected an array \(rows, columns\) or a data frame"):
         nn.Network.load("m.bin").predict(rows)
+
+
+YES = np.array([True, False, False, True] * 5)
+TRUTHS = {
+    "bool": YES, "numbers": YES.astype(int), "floats": YES.astype(float), "words": np.where(YES, "TRUE", "False"),
+    "letters": np.where(YES, "y", "N"), "digits": np.where(YES, "1", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", TRUTHS)
+def test_yes_and_no_are_read_in_every_form(trained, form):
+    pandas = pytest.importorskip("pandas")
+    frame, net = frame_of(people(len(YES))), nn.Network.load("m.bin")
+    assert "member" in net.encoding.by_kind()["yes/no"]
+    own = net.predict(frame.assign(member=np.where(YES, "Yes", "no")))
+    np.testing.assert_array_equal(net.predict(frame.assign(member=TRUTHS[form])), own)
+    nullable = pandas.array([*YES[:-1], None], dtype="boolean")
+    np.testing.assert_array_equal(net.predict(frame.assign(member=nullable))[:-1], own[:-1])
+
+
+def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
+    frame, net = frame_of(people(20)), nn.Network.load("m.bin")
+    words = 'data row 2, column member: found "ja", expected yes or no, true or false, 1 or 0'
+    with pytest.raises(nn.DataError, match=words):
+        net.predict(frame.assign(member=[None, "ja"] + ["nein", "ja"] * 9))
+    assert np.isfinite(net.predict(frame.assign(member=[None, "ja"] + ["nein", "no"] * 9))).all()
+    assert np.isfinite(net.predict(frame.assign(member=[None] * 20))).all()
+
+
+def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplog):
+    frame, net = frame_of(people(100)), nn.Network.load("m.bin")
+    net.predict(frame)
+    net.predict(frame.assign(land="Mars")[:99])
+    assert not caplog.messages
+    net.predict(frame.assign(land="Mars"))
+    (told,) = caplog.messages
+    assert "column land: 100% of the values are gaps or were not seen in training" in told
+
+
+def test_an_array_of_fields_with_names_is_refused(trained):
+    frame, net = frame_of(people(20)), nn.Network.load("m.bin")
+    with pytest.raises(
+        nn.DataError, match=r"rows of type recarray, expected an array \(rows, columns\) or a data frame"
+    ):
+        net.predict(frame.to_records(index=False))

@@ -22,6 +22,7 @@ from .table_files import TRUTHS
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 MOST_WIDTH = 8  # of an embedding
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
+YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 
@@ -136,21 +137,30 @@ class TruthEncoder:
     share: float
     kind = "yes/no"
     reads = "text"
+    expected = "yes or no, true or false, 1 or 0"
 
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
 
     def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        known = [TRUTHS.get(word.lower(), math.nan) for word in words]
+        known = [YES_NO.get(word.lower(), math.nan) for word in words]
         truths = np.array([*known, math.nan])[values]  # code -1, a gap, is the last
         return [np.where(np.isnan(truths), self.share, truths)]
 
     def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
-        known = np.array([*(word.lower() in TRUTHS for word in words), False])
-        return float(1 - known[values].mean())
+        return float(1 - self._are_known(words)[values].mean())
+
+    def stranger(self, values: np.ndarray, words: list[str]) -> int | None:
+        """Return the first row whose word is neither yes nor no, where no row has such a word."""
+        others = values >= 0
+        return int(others.argmax()) if others.any() and not self._are_known(words)[values].any() else None
 
     def summary(self) -> str:
         return ""
+
+    def _are_known(self, words: list[str]) -> np.ndarray:
+        """Return whether each word says yes or no, and False at the end, where code -1 finds it."""
+        return np.array([*(word.lower() in YES_NO for word in words), False])
 
     def check(self) -> None:
         """Accept any share."""

@@ -31,6 +31,7 @@ from .table_files import TRUTHS
 from .table_rows import TableRows
 from .written_encoders import WrittenDateEncoder, WrittenNumberEncoder, written_encoder
 
+CALL_ROWS = 100  # from which a prediction in Python tells of gaps and unseen values; a program may ask row by row
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
 _ENCODERS = (
@@ -169,7 +170,7 @@ class Encoding:
         return records
 
     def check(self, x: TableRows, given: str) -> None:
-        """Raise DataError where no word of a column is a number or a date written as in training.
+        """Raise DataError where no word of a column is a number, a date, or yes or no, as training had them.
 
         given: how messages call the rows.
         """
@@ -198,9 +199,9 @@ class Encoding:
                 )
         return lines
 
-    def tell(self, x: TableRows) -> None:
-        """Log the remarks on rows that are not those of training."""
-        for line in self.remarks(x):
+    def tell(self, x: TableRows, least: int = 1) -> None:
+        """Log the remarks on rows that are not those of training; none on fewer than `least` rows."""
+        for line in self.remarks(x) if len(x) >= least else ():
             log.warning("%s", line)
 
     def name(self, index: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..data.encoding import CALL_ROWS
 from ..data.table_rows import TableRows
 from ..layers import predict_alike
 from ..utils import DataError
@@ -84,6 +85,8 @@ def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
 
 def _rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
+    if isinstance(x, np.ndarray) and x.dtype.names and not _are_records(x, net):
+        raise _no_table(x)
     if (isinstance(x, np.ndarray) and not _is_table(x, net)) or isinstance(x, TableRows):
         return x
     from ..data.frame_table import open_frame  # the readers of files load the C core
@@ -92,12 +95,24 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
     if open_frame(x) is None:
         array = np.asarray(x)
         if array.dtype.kind == "O" or not array.ndim:
-            raise DataError(f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame")
+            raise _no_table(x)
         return _rows_of(net, array)
     known = net.columns is not None
     if isinstance(x, np.ndarray):
         known = x.shape[1] <= net.inputs + _left_out(net)
-    return load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
+    rows = load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
+    if net.encoding is not None:
+        net.encoding.tell(TableRows.of(rows), CALL_ROWS)
+    return rows
+
+
+def _no_table(x) -> DataError:
+    return DataError(f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame")
+
+
+def _are_records(x: np.ndarray, net) -> bool:
+    """Return whether rows are encoded already."""
+    return net.encoding is not None and x.dtype == net.encoding.record_of(net.dtype)
 
 
 def _is_table(x: np.ndarray, net) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.metrics import decide
 from ..data import loading
 from ..data.dataset import ColumnChoices, Dataset, Schema
-from ..data.encoding import Encoding, NumberEncoder
+from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frame_table import open_frame
 from ..data.table_rows import TableRows
 from ..data.targets import number_name
@@ -210,7 +210,10 @@ class _NetworkEstimator(BaseEstimator):
         """Return X as the network's data are read. A gap where training had none in any column becomes the median."""
         schema = replace(self.network_.schema, targets=[])
         if self._medians is None:
-            return loading.load(X, schema, labelled=False).x
+            rows = loading.load(X, schema, labelled=False).x
+            if schema.encoding is not None:
+                schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
+            return rows
         any_gaps = Encoding(tuple(NumberEncoder(0.0, 1.0, median) for median in self._medians.tolist()))
         rows = loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.numbers
         return np.where(np.isnan(rows), self._medians.astype(rows.dtype), rows)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
+from ...data.encoders import YES_NO, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
 from ...data.encoding import Encoding
-from ...data.table_files import TRUTHS
 from ...layers import InputColumn
 from ...utils import UsageError
 from .c_text import Constants, numbers
@@ -42,14 +41,14 @@ class Vocabulary:
             if isinstance(encoder, CategoryEncoder):
                 known.update(encoder.spellings())
             else:
-                known.update(TRUTHS if self.any_case else (way for word in TRUTHS for way in spellings(word)))
+                known.update(YES_NO if self.any_case else (way for word in YES_NO for way in spellings(word)))
         placed = sorted((form, word) for word in known for form in in_bytes(word))
         self.forms, self.words = [form for form, _ in placed], [word for _, word in placed]
 
     def slots(self, encoder: TruthEncoder | CategoryEncoder) -> list[int]:
         """Return the value of each code: of words, of an unseen word, of a gap; of yes/no words 0, 1, 2 for neither."""
         if isinstance(encoder, TruthEncoder):
-            return [int(TRUTHS.get(word.lower(), 2)) for word in self.words] + [2, 2]
+            return [int(YES_NO.get(word.lower(), 2)) for word in self.words] + [2, 2]
         codes = np.array([*range(len(self.words) + 1), -1])
         return encoder.encode(codes, [*self.words, UNSEEN])[0].tolist()
 

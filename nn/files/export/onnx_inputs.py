@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
+from ...data.encoders import YES_NO, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
 from ...data.encoding import Encoding
 from ...data.scaling import Scaling
 from ...data.statistics import DAY, YEAR
-from ...data.table_files import GAPS, TRUTHS
+from ...data.table_files import GAPS
 from ...layers import InputColumn
 from .columns import UNSEEN, are_rounded, spellings
 from .onnx_graph import Graph
@@ -201,7 +201,7 @@ class TableInputs:
 
     def _truth(self, column: str, encoder: TruthEncoder) -> str:
         """Return 0 or 1 (rows, 1), the share of yes where the word is neither."""
-        words = {spelling: int(truth) for word, truth in TRUTHS.items() for spelling in spellings(word)}
+        words = {spelling: int(truth) for word, truth in YES_NO.items() for spelling in spellings(word)}
         code = self._coded(column, words, 2)
         flat = self._graph.add("Gather", self._graph.constant([0.0, 1.0, encoder.share]), code)
         return self._graph.add("Reshape", flat, self._graph.constant([-1, 1], np.int64))
