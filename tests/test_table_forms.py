@@ -214,3 +214,36 @@ def test_an_array_of_fields_with_names_is_refused(trained):
         nn.DataError, match=r"rows of type recarray, expected an array \(rows, columns\) or a data frame"
     ):
         net.predict(frame.to_records(index=False))
+
+
+def test_durations_give_the_same_network_in_every_form(folder):
+    pandas, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    random = np.random.default_rng(0)
+    seconds = random.integers(-9000, 2_000_000, 200).astype("timedelta64[s]")
+    seconds[7] = "NaT"
+    frame = pandas.DataFrame(
+        {"a": random.normal(size=200), "took": pandas.to_timedelta(seconds), "y": np.arange(200) / 9}
+    )
+    frame.to_csv(folder / "took.csv", index=False)
+    forms = {
+        "csv": str(folder / "took.csv"), "pandas": frame, "coarse": frame.assign(took=seconds),
+        "nanoseconds": frame.assign(took=frame.took.astype("timedelta64[ns]")),
+        "objects": frame.assign(took=frame.took.astype(object)),
+        "arrow": pa.Table.from_pandas(frame),
+    }  # fmt: skip
+    found = {form: parameters_and_encoding(data) for form, data in forms.items()}
+    parameters, encoding = found["csv"]
+    assert [column["kind"] for column in encoding["columns"]] == ["number", "written date"]
+    assert encoding["columns"][1]["cycles"] == [] and encoding["columns"][1]["unknown_share"] > 0
+    for other, also in found.values():
+        assert also == encoding
+        assert all(np.array_equal(parameters[name], other[name]) for name in parameters)
+
+
+def test_a_frame_that_arrow_cannot_read_is_refused():
+    pl = pytest.importorskip("polars")
+    if not hasattr(pl, "Int128"):
+        pytest.skip("this polars has no type that Arrow lacks")
+    frame = pl.DataFrame({"a": pl.Series([1, 2, 3]).cast(pl.Int128), "y": [1.0, 2.0, 3.0]})
+    with pytest.raises(nn.DataError, match="the data frame: pyarrow cannot read it"):
+        nn.load(frame)

@@ -93,6 +93,7 @@ DATES = [
     (["20141013T000000", "20141209T1530", "20150225T15:30:01.5Z"], "yearmonthdayTtime", (2014, 10, 13)),
     (["20141013", "20150228.0", "18000101"], "yearmonthday", (2014, 10, 13)),
     (["201410", "201512.0", "219901"], "yearmonth", (2014, 10, 1)),
+    (["1 days 02:03:04", "1 day, 0:10:00", "27:03:04.5"], "days hours:minutes:seconds", (1970, 1, 2, 2, 3, 4)),
 ]
 
 
@@ -105,6 +106,19 @@ def test_dates_in_words(words, way, first):
     assert way_of_dates(words) == way
     seconds = date_of(words[0], way)
     assert datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None) == datetime.datetime(*first)
+
+
+@pytest.mark.parametrize(
+    "word, seconds",
+    [("0 days 00:00:00.5", 0.5), ("-1 days +23:55:00", -300), ("2 days", 172800), ("5 days, 1:00:00", 435600)],
+)
+def test_durations_with_days(word, seconds):
+    assert date_of(word, "days hours:minutes:seconds") == seconds
+
+
+@pytest.mark.parametrize("word", ["", "days", " 1:00:00", ", 1:00:00", "1 days 1:60:00", "1 days1", "-"])
+def test_what_is_no_duration_with_days(word):
+    assert date_of(word, "days hours:minutes:seconds") is None
 
 
 def test_words_for_a_gap_among_dates():

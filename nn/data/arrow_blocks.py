@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 
 from ..utils import UsageError, check_room_to_load, has_address_limit
-from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, truths
+from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, durations, truths
 
 _ROOM = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
 
@@ -48,6 +48,8 @@ def arrow_block(column) -> ColumnBlock:
         return truths(_filled(pa, column, False), _is_null(column))
     if types.is_timestamp(kind) or types.is_date(kind):
         return _dates(pa, column)
+    if types.is_duration(kind):
+        return durations(_ticks(pa, column, pa.int64(), f"timedelta64[{kind.unit}]"))
     if types.is_nested(kind) or _is_binary(pa, kind) or _is_binary(pa, getattr(kind, "value_type", kind)):
         return Opaque(len(column), _name_of(kind), _is_null(column))
     return _words(pa, column)
@@ -97,11 +99,15 @@ def _dates(pa: ModuleType, column) -> Dates:
     """Return the block of dates; a timestamp with a zone holds universal time."""
     kind = column.type
     unit = "ms" if pa.types.is_date64(kind) else "D" if pa.types.is_date32(kind) else kind.unit
-    array = _whole(pa, column)
-    ticks = array.view(pa.int32() if unit == "D" else pa.int64())
-    times = (ticks.fill_null(0) if ticks.null_count else ticks).to_numpy().astype(np.int64).view(f"datetime64[{unit}]")
+    return Dates(_ticks(pa, column, pa.int32() if unit == "D" else pa.int64(), f"datetime64[{unit}]"))
+
+
+def _ticks(pa: ModuleType, column, whole, dtype: str) -> np.ndarray:
+    """Return a column of times, stored as the whole numbers of this type, as an array of a type of times."""
+    ticks = _whole(pa, column).view(whole)
+    times = (ticks.fill_null(0) if ticks.null_count else ticks).to_numpy().astype(np.int64).view(dtype)
     is_null = _is_null(column)
-    return Dates(times if is_null is None else np.where(is_null, np.datetime64("NaT", unit), times))
+    return times if is_null is None else np.where(is_null, np.array("NaT", dtype), times)
 
 
 def _words(pa: ModuleType, column) -> ColumnBlock:

@@ -241,6 +241,16 @@ def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Words:
     return Words(codes, ["False", "True"])
 
 
+def durations(values: np.ndarray) -> Words:
+    """Return the block of durations (rows,) timedelta64; NaT is a null."""
+    different, codes = _different(values)
+    codes[np.isnat(values)] = -1
+    if np.datetime_data(different.dtype)[0] not in _TICKS:  # a coarser unit
+        different = different.astype("timedelta64[s]")
+    per_second = _TICKS[np.datetime_data(different.dtype)[0]]
+    return Words(codes, [_duration_text(ticks, per_second) for ticks in different.astype(np.int64).tolist()])
+
+
 def objects(values: list) -> ColumnBlock:
     """Return the block of Python's own values: numbers if all of them are, else their texts."""
     types = set(map(type, values)) - {type(None)}
@@ -276,6 +286,8 @@ def _object_text(value) -> str:
         return _number_text(value)
     if isinstance(value, datetime.datetime):
         return str(value).removesuffix(" 00:00:00")
+    if isinstance(value, datetime.timedelta):
+        return _duration_text(value // datetime.timedelta(microseconds=1), _TICKS["us"])
     return str(value)
 
 
@@ -346,6 +358,14 @@ def _decimals(values: np.ndarray) -> np.ndarray:
     """Return numbers of 16 or 32 bits as the float64 numbers that their shortest decimals are."""
     different, which = _different(values)
     return np.array([float(str(value)) for value in different])[which]
+
+
+def _duration_text(ticks: int, per_second: int) -> str:
+    """Return a duration as text, as pandas writes it: 1 days 03:04:05.5."""
+    seconds, rest = divmod(ticks, per_second)
+    days, seconds = divmod(seconds, 86400)
+    sign, fraction = "+" * (days < 0), f".{rest / per_second:.9f}"[2:].rstrip("0") if rest else ""
+    return f"{days} days {sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
 
 
 def _date_text(time: np.datetime64) -> str:

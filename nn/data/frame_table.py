@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils import DataError
 from .arrow_blocks import arrow_block, pyarrow
-from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, objects, truths
+from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, durations, objects, truths
 from .column_reader import Part
 from .column_table import ColumnTable
 from .digest import ColumnsDigest, columns_digest
@@ -90,7 +90,12 @@ class _ArrowColumns:
     """The columns of a frame that offers them as Arrow does."""
 
     def __init__(self, frame):
-        self._table = pyarrow("frames of polars and Arrow").table(frame)
+        pa = pyarrow("frames of polars and Arrow")
+        try:
+            self._table = pa.table(frame)
+        except pa.ArrowException as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"the data frame: pyarrow cannot read it ({reason}); leave such a column out") from None
         self.rows, self.names = self._table.num_rows, self._table.column_names
         self.columns = len(self.names)
 
@@ -202,4 +207,6 @@ def _array_block(values: np.ndarray) -> ColumnBlock:
         return truths(values)
     if values.dtype.kind == "M":
         return Dates(values)
+    if values.dtype.kind == "m":
+        return durations(values)
     return Opaque(len(values), "complex numbers") if values.dtype.kind == "c" else objects(values.tolist())

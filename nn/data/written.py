@@ -66,6 +66,8 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "hours:minutes:seconds": r"(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?)",
     "yearmonthday": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?P<d>\d\d)(?:\.0*)?",
     "yearmonth": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?:\.0*)?",
+    "days hours:minutes:seconds": r"(?=[\d-])(?:(?P<days>-?\d{1,6}) days?)?"
+    r"(?:,? ?\+?(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?))?",
 }
 _DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
 _ISO = "year/month/day"
@@ -113,8 +115,8 @@ def date_of(word: str, written: str, or_iso: bool = False) -> float | None:
         return None
     parts = found.groupdict()
     hour, minute, seconds = int(parts.get("H") or 0), int(parts.get("M") or 0), float(parts.get("S") or 0)
-    if parts.get("hours"):
-        return 3600.0 * int(parts["hours"]) + 60 * minute + seconds
+    if "hours" in parts:
+        return 86400.0 * int(parts.get("days") or 0) + 3600 * int(parts["hours"] or 0) + 60 * minute + seconds
     if parts.get("half"):
         hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
     try:
