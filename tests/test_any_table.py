@@ -339,3 +339,19 @@ def test_few_whole_numbers_are_classes_and_more_are_numbers(folder, values, task
 def test_many_labels_of_many_rows_each_are_classes(folder):
     (folder / "a.csv").write_text("\n".join(f"{(7 * i) % 31},{i % 26}" for i in range(2600)))
     assert nn.load("a.csv").task == "multiclass"
+
+
+@pytest.mark.parametrize(
+    "mode, gone, told",
+    [
+        ("--test", ["rich"], "no column rich, expected every column that the model was trained on, rich as the target"),
+        ("--test", ["town", "age", "rich"], "no columns age, town, rich, expected every column"),
+        ("--test", ["town", "age"], "no columns age, town besides the target, expected every column"),
+        ("--predict", ["town", "age", "rich"], "no columns age, town, expected every column"),
+    ],
+)
+def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, told):
+    columns = people(50)
+    (folder / "less.csv").write_text(as_csv(columns, [name for name in columns if name not in gone]))
+    failed = run(mode, "--model", "m.bin", "--dataset", "less.csv")
+    assert failed.code == 65 and f"less.csv: {told}" in failed.err and len(failed.err.splitlines()[-1]) < 250

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 
-from ..utils import DataError, UsageError, closest
+from ..utils import DataError, UsageError, closest, listed
 from .dataset import ROLES, ColumnChoices, Schema
 from .table_files import GAPS, TableFiles
 
@@ -47,6 +47,15 @@ def target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[in
         rest = [c for c, name in enumerate(names) if name not in schema.columns]
         if len(rest) in (1, outputs) or not labelled:
             return rest if len(rest) in (1, outputs) else []
+    if _has_some_of_the_models(files, schema):
+        absent = [name for name in [*schema.columns, *schema.targets] if name not in names]
+        if not labelled and set(absent) & set(schema.columns):
+            return []  # feature_columns names them
+        if labelled and set(absent) & set(schema.targets):
+            raise DataError(
+                f"{files.path}: {_no_columns(absent)}, expected every column that the model was trained on, "
+                f"{listed(schema.targets)} as the target; add {_it(absent)}, or choose the target with --target"
+            )
     fits = inputs is not None and files.columns - inputs in (1, outputs, 1 if labelled else 0)
     if inputs is not None and (fits or schema.of_model or schema.pixels):
         inputs += len(schema.left_out)
@@ -146,13 +155,27 @@ def feature_columns(files: TableFiles, targets: list[int], schema: Schema, dropp
         return [c for c in rest if c not in gone]
     place = {files.names[c]: c for c in reversed(rest)}
     beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
-    for name in names:
-        if name not in place:
-            raise DataError(
-                f"{files.path}: no column {name}{beside}, expected every column that the model was trained on; "
-                f"add it{cure}"
-            )
+    absent = [name for name in names if name not in place]
+    if absent:
+        raise DataError(
+            f"{files.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on; "
+            f"add {_it(absent)}{cure}"
+        )
     return [place[name] for name in names]
+
+
+def _has_some_of_the_models(files: TableFiles, schema: Schema) -> bool:
+    """Return whether a file that a model is used on has a header with some of the names that the model knows."""
+    known = schema.of_model and files.names and schema.columns and schema.targets
+    return bool(known) and not set(files.names).isdisjoint(schema.columns)
+
+
+def _no_columns(names: list[str]) -> str:
+    return f"no column{'s' * (len(names) > 1)} {listed(names)}"
+
+
+def _it(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def column_mismatch(files: TableFiles, found: int, schema: Schema) -> str:
