@@ -355,3 +355,18 @@ def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, tol
     (folder / "less.csv").write_text(as_csv(columns, [name for name in columns if name not in gone]))
     failed = run(mode, "--model", "m.bin", "--dataset", "less.csv")
     assert failed.code == 65 and f"less.csv: {told}" in failed.err and len(failed.err.splitlines()[-1]) < 250
+
+
+def test_columns_of_one_name_are_found_in_their_order(folder):
+    pandas = pytest.importorskip("pandas")
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    frame = pandas.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
+    ds = nn.load(frame)
+    net = nn.Network.for_data(ds, "auto,4,1")
+    nn.train(net, ds, epochs=1)
+    own = net.predict(ds.x)
+    for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
+        np.testing.assert_array_equal(net.predict(other), own)
+    assert (net.predict(frame.iloc[:, [1, 0, 2]]) != own).any()
+    with pytest.raises(nn.DataError, match="no column a, expected every column"):
+        net.predict(frame.iloc[:, 1:])

@@ -144,24 +144,30 @@ def _column_number(files: TableFiles, flag: str, word: str) -> int:
 
 
 def feature_columns(files: TableFiles, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
-    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets."""
+    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets.
+
+    Of several columns of one name the first is the model's first.
+    """
     names = schema.columns
     rest = [c for c in range(files.columns) if c not in set(targets)]
     kept = [c for c in rest if c not in schema.left_out]
     if files.names and names and [files.names[c] for c in kept] == names:  # as in training: names may come twice
         return kept
-    if not (files.names and names) or len(set(names)) < len(names):
+    if not (files.names and names):
         gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
         return [c for c in rest if c not in gone]
-    place = {files.names[c]: c for c in reversed(rest)}
+    places: dict[str, list[int]] = {}
+    for column in reversed(rest):
+        places.setdefault(files.names[column], []).append(column)
+    found = [places[name].pop() if places.get(name) else None for name in names]
     beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
-    absent = [name for name in names if name not in place]
+    absent = [name for name, column in zip(names, found, strict=True) if column is None]
     if absent:
         raise DataError(
             f"{files.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on; "
             f"add {_it(absent)}{cure}"
         )
-    return [place[name] for name in names]
+    return found
 
 
 def _has_some_of_the_models(files: TableFiles, schema: Schema) -> bool:
