@@ -37,8 +37,8 @@ class _Written:
         return super().unknown(self._values(values, words))
 
     def stranger(self, codes: np.ndarray, words: list[str]) -> int | None:
-        """Return the first row whose word is written in another way, where no row has one as training had them."""
-        if not np.isnan(self._values(codes, words)).all():
+        """Return the first row whose word is written in another way, where no word is as training had them."""
+        if any(self.value_of(word) is not None for word in words):
             return None
         others = np.array([*(any(map(str.isdigit, word)) for word in words), False])[codes]
         return int(others.argmax()) if others.any() else None
