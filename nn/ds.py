@@ -54,10 +54,10 @@ def load(
     """Read a data set: CSV, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, SQLite, NPY, NPZ (x, y), or a
     folder of class folders.
 
-    path: or a data frame (pandas, polars, Arrow), or an array (rows, columns); y: the targets of its rows, where they
-    are no columns of it. data.db:table is a table of a database. Tables may be several files
-    with the same columns: with commas between them, a pattern (day*.csv) or their folder. target: target columns,
-    names or indices (from 0, negative from the end), comma-separated.
+    path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of dictionaries, a row each), or an
+    array (rows, columns); y: the targets of its rows, where they are no columns of it. data.db:table is a table of a
+    database. Tables may be several files with the same columns: with commas between them, a pattern (day*.csv) or
+    their folder. target: target columns, names or indices (from 0, negative from the end), comma-separated.
     task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it is known: a
     number of inputs, or (channels, height, width), which makes a table's columns pixels (uint8 if all are whole
     numbers in 0..255). classes, columns, targets: a model's class names, feature columns and

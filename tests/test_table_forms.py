@@ -1,5 +1,7 @@
 """The same table of any columns in another format, or as a data frame, gives the same network and predictions."""
 
+import json
+
 import numpy as np
 import pytest
 from support.command_line import succeed
@@ -165,7 +167,7 @@ def test_a_gap_that_a_network_cannot_take_is_named():
         net.predict(x)
 
 
-@pytest.mark.parametrize("rows", [{"age": [3.0]}, [{"age": 3.0}], "new.csv", None, ["3", "x"]])
+@pytest.mark.parametrize("rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], "new.csv", None, ["3", "x"]])
 def test_rows_that_are_no_table_are_refused(trained, rows):
     with pytest.raises(nn.DataError, match=r"expected an array \(rows, columns\) or a data frame"):
         nn.Network.load("m.bin").predict(rows)
@@ -247,3 +249,32 @@ def test_a_frame_that_arrow_cannot_read_is_refused():
     frame = pl.DataFrame({"a": pl.Series([1, 2, 3]).cast(pl.Int128), "y": [1.0, 2.0, 3.0]})
     with pytest.raises(nn.DataError, match="the data frame: pyarrow cannot read it"):
         nn.load(frame)
+
+
+def test_dictionaries_are_frames(trained):
+    pandas = pytest.importorskip("pandas")
+    frame, net = frame_of(people(30, seed=2)), nn.Network.load("m.bin")
+    own, columns, rows = net.predict(frame), frame.to_dict("list"), frame.to_dict("records")
+    arrays = {name: frame[name].to_numpy() for name in frame}
+    for form in (columns, rows, arrays, dict(reversed(columns.items())), {name: frame[name] for name in frame}):
+        np.testing.assert_array_equal(net.predict(form), own)
+    for one in (rows[3], [rows[3]], {name: [value] for name, value in rows[3].items()}):
+        np.testing.assert_array_equal(net.predict(one), own[3:4])
+    written = json.loads(frame.to_json(orient="records", date_format="iso"))
+    np.testing.assert_array_equal(net.predict(written), own)
+    gone = [{name: value for name, value in row.items() if value == value} for row in rows]  # a gap is no key
+    np.testing.assert_array_equal(net.predict(gone), own)
+    assert nn.load(columns).sha256 == nn.load(frame).sha256 == nn.load(pandas.DataFrame(rows)).sha256
+
+
+@pytest.mark.parametrize(
+    "columns, told",
+    [
+        ({}, "no columns"),
+        ({"age": [1, 2], "land": ["Peru"]}, "2 values of age, 1 of land, expected one for each row"),
+        ({"age": [1, 2]}, "no columns land, member, day, town, expected every column"),
+    ],
+)
+def test_dictionaries_that_are_no_table_are_refused(trained, columns, told):
+    with pytest.raises(nn.DataError, match=f"the data frame: {told}"):
+        nn.Network.load("m.bin").predict(columns)

@@ -1,5 +1,5 @@
-"""Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows;
-not copied."""
+"""Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows,
+not copied; dictionaries of columns, and lists of rows that are dictionaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TARGET = "target"  # the name of targets that have none
 
 
 def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameTable | None:
-    """Return the table that a data frame or array (rows, columns) is; None for anything else.
+    """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
+    dictionaries is; None for anything else.
 
     path: how messages call it. y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
     frame. Raises DataError if there are more or fewer of them than rows.
@@ -40,6 +41,11 @@ def _columns_of(frame) -> Columns | None:
         return _PandasColumns(frame)
     if isinstance(frame, np.ndarray):
         return _ArrayColumns(frame) if frame.ndim == 2 and frame.dtype.names is None else None
+    if isinstance(frame, dict):
+        return _PythonColumns(frame)
+    if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
+        names = dict.fromkeys(name for row in frame for name in row)
+        return _PythonColumns({name: [row.get(name) for row in frame] for name in names})
     return _ArrowColumns(frame) if _is_arrow(frame) else None
 
 
@@ -115,6 +121,35 @@ class _ArrayColumns:
     def block(self, column: int, start: int, stop: int) -> ColumnBlock:
         """Return rows of a column."""
         return _array_block(self._array[start:stop, column])
+
+
+class _PythonColumns:
+    """The columns of a dictionary: a sequence or array each, or a single value where there is one row."""
+
+    def __init__(self, columns: dict):
+        self.names = [str(name) for name in columns]
+        self._columns = [_sequence(values) for values in columns.values()]
+        self.columns, sizes = len(self.names), list(map(len, self._columns))
+        self.rows = sizes[0] if sizes else 0
+        other = next((i for i, size in enumerate(sizes) if size != self.rows), None)
+        if other is not None:
+            raise DataError(
+                f"the data frame: {self.rows} values of {self.names[0]}, {sizes[other]} of {self.names[other]}, "
+                f"expected one for each row"
+            )
+
+    def block(self, column: int, start: int, stop: int) -> ColumnBlock:
+        """Return rows of a column."""
+        values = self._columns[column][start:stop]
+        return _array_block(values) if isinstance(values, np.ndarray) else objects(values)
+
+
+def _sequence(values) -> np.ndarray | list:
+    """Return the values of a column as an array (rows,) or a list."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return values
+    is_one = isinstance(values, str) or not hasattr(values, "__len__")
+    return [values] if is_one else list(values)
 
 
 class _Beside:

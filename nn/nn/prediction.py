@@ -93,7 +93,10 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
     from ..data.loading import load
 
     if open_frame(x) is None:
-        array = np.asarray(x)
+        try:
+            array = np.asarray(x)
+        except ValueError:  # lists of unequal lengths
+            raise _no_table(x) from None
         if array.dtype.kind == "O" or not array.ndim:
             raise _no_table(x)
         return _rows_of(net, array)

@@ -184,7 +184,7 @@ class _NetworkEstimator(BaseEstimator):
 
     def _checked(self, X, y="no_validation", reset: bool = True):
         """Return X as a frame or an array, and y, checked as scikit-learn does, which notes or compares the columns."""
-        is_frame = not isinstance(X, np.ndarray) and open_frame(X) is not None
+        is_frame = not isinstance(X, (np.ndarray, dict, list)) and open_frame(X) is not None
         if is_frame:
             validate_data(self, X, skip_check_array=True, reset=reset)
             if not isinstance(y, str):
