@@ -5,7 +5,8 @@
             └► arrow_table, sqlite_table, frame_table ─► column_table: column_blocks ─► column_reader ─► table
 
     loading.py      goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
-    formats.py      FORMATS: how a file is recognised, and its reader; source.py: its bytes
+    formats.py      FORMATS: how a file is recognised, and its reader; source.py: its bytes; foreign_formats.py: what
+                    to do with a file of another format
     table_files.py  what a reader of tables offers; field_types.py: the types that it stores fields as
     csv_table.py    CSV: csv_head.py the first lines, csv_header.py whether the first row is a header,
                     csv_reader.py the rows, csv_pieces.py a large file by threads

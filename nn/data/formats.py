@@ -14,6 +14,7 @@ from ..utils import DataError
 from .arrays import Arrays
 from .arrow_table import ARROW, PARQUET, ArrowFiles, ParquetFiles
 from .csv_table import CsvFiles
+from .foreign_formats import foreign_format
 from .image_files import CIFAR_CLASSES, IDX_TYPES, read_cifar, read_folder, read_idx
 from .npy_table import MAGIC, NpyFiles
 from .npz import read_npz
@@ -134,10 +135,18 @@ def start_of(path: str) -> Start:
 
 def format_of(start: Start) -> Format:
     """Return the format of a file that begins so. Raises DataError if it is none of FORMATS."""
+    foreign = foreign_format(start.text)
+    if foreign:
+        raise DataError(f"{start.path}: {foreign.name}, expected {_names()}; {foreign.cure}")
     for known in FORMATS:
         if known.recognises(start):
             return known
     raise _unknown(start)
+
+
+def _names() -> str:
+    *most, last = [known.name for known in FORMATS if known.recognises is not _is_folder]
+    return f"{', '.join(most)} or {last}"
 
 
 def _unknown(start: Start) -> DataError:
@@ -153,8 +162,7 @@ def _unknown(start: Start) -> DataError:
             f"{path}: magic number 0x{text[:4].hex()}, expected 0x00000803 (images of bytes) or another of "
             f"the IDX format; the file is damaged or not an IDX file"
         )
-    *most, last = [known.name for known in FORMATS if known.recognises is not _is_folder]
     return DataError(
         f"{path}: begins with the bytes {text[:4].hex(' ')} and is not text (byte {start.control() + 1}), "
-        f"expected {', '.join(most)} or {last}; convert it to one of these"
+        f"expected {_names()}; convert it to one of these"
     )
