@@ -338,7 +338,7 @@ def test_names_of_ids(name, is_id):
     [
         ("year", True), ("t", True), ("Time", True), ("day_of_year", True), ("SeasonStart", True), ("age", True),
         ("ordinal_date", True), ("page", False), ("Monday", False), ("average", False), ("timeline", False),
-        ("rank", False), ("", False),
+        ("rank", False), ("", False), ("monthsSince2000", True), ("weekend", False), ("dayCare", True),
     ],
 )  # fmt: skip
 def test_names_of_times(name, is_time):
@@ -381,6 +381,26 @@ def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is
 def test_a_counter_that_is_called_a_time_is_one_and_an_id_may_come_again_where_nearly_all_are_rare():
     columns = {"year": np.arange(1900, 2100), "id": np.arange(200) // 2, "shop_id": np.arange(200) % 20}
     assert reasons(list(columns), **columns) == {"id": "an id"}
+
+
+@pytest.mark.parametrize(
+    "name, numbers, reason",
+    [
+        ("EmployeeNumber", range(1, 2001), "an id"), ("X1", range(100_000, 102_000), "an id"),
+        ("EmployeeNumber", range(0, 6000, 3), None), ("amount", range(1, 1_000_000), None),
+        ("rank", range(1, 2001), None), ("Draft order", range(1, 2001), None), ("day", range(1, 2001), None),
+        ("depth", np.arange(0, 200, 0.1), None), ("x", range(-1000, 1000), None),
+        ("call", range(2**24, 2**24 + 2000), None),  # float32 has every other one only
+    ],
+)  # fmt: skip
+def test_whole_numbers_that_never_repeat_among_many_neighbours_are_ids(name, numbers, reason):
+    """1,400 numbers of a range without repetition, in no order; drawn from a million, hardly any two are neighbours."""
+    values = np.random.default_rng(0).choice(np.asarray(numbers, np.float32), 1400, replace=False)
+    expected = {0: reason} if reason else {}
+    assert column_types.left_out(rows_of(a=values), [name], set()) == expected
+    assert column_types.left_out(values[:, None], [name], set()) == expected
+    assert column_types.left_out(np.append(values, values[0])[:, None], [name], set()) == {}
+    assert column_types.left_out(values[:99, None], [name], set()) == {}
 
 
 @pytest.mark.parametrize(

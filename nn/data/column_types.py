@@ -31,6 +31,8 @@ _MOST_WORDS = 1 << 16  # that are looked at one by one
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 LEAST_DATES = 8  # different numbers, 20150314 and the like, that are dates
 _DAYS, _MONTHS = (18_000_101, 21_991_231), (180_001, 219_912)  # the first and the last, as numbers
+LEAST_NEIGHBOURS = 12  # pairs n, n + 1 from which whole numbers that never repeat are ids
+_EXACT = 1 << 24  # below which float32 has every whole number
 COUNTERS = ("counts the rows", "an id")  # reasons to leave a column of numbers out where there are others
 _ID_NAME = re.compile(
     r"(?:.*[\s_.-])?(?:id|ids|idx|index|no|nr|uuid|key|seqn)|obs|case|row|row[\s_.]?(?:names?|num|numbers?)|"
@@ -45,7 +47,8 @@ _CODE_NAME = re.compile(
 _CAMEL_CODE = re.compile(r".*[a-z](?:Id|ID|Code|Zip|FIPS)")
 _TIMES = "age|date|day|decade|hour|minute|month|period|quarter|season|second|time|trend|week|year|yr"
 _TIME_NAME = re.compile(rf"t|y{{2,4}}m{{1,2}}|(?:.*[^a-z])?(?:{_TIMES})s?(?:[^a-z].*)?", re.IGNORECASE)
-_CAMEL_TIME = re.compile(rf"(?:.*[a-z])?(?:{_TIMES.title()})s?(?:[A-Z].*)?")
+_CAMEL_TIME = re.compile(rf"(?:.*[a-z])?(?:{_TIMES.title()})s?(?:[A-Z].*)?|(?:{_TIMES})s?[A-Z].*")
+_PLACE_NAME = re.compile(r"(?:.*[^a-z])?(?:order|place|position|rank|ranking)(?:[^a-z].*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,10 @@ def _worth_a_look(x, names: list[str] | None) -> list[int]:
         return list(range(len(x.kinds)))
     if x.ndim != 2 or x.dtype == np.uint8 or len(x) < 2:
         return []
-    counting = (np.diff(x[:COUNTED_ROWS].astype(np.float64), axis=0) == 1).all(axis=0)
-    return [i for i in range(x.shape[1]) if counting[i] or (names and is_id_name(names[i]))]
+    first = x[:COUNTED_ROWS].astype(np.float64)
+    counting = (np.diff(first, axis=0) == 1).all(axis=0)
+    differing = (first == np.floor(first)).all(axis=0) & (np.diff(np.sort(first, axis=0), axis=0) > 0).all(axis=0)
+    return [i for i in range(x.shape[1]) if counting[i] or differing[i] or (names and is_id_name(names[i]))]
 
 
 def _reason(x, index: int, names: list[str] | None) -> str | None:
@@ -180,6 +185,8 @@ def _reason(x, index: int, names: list[str] | None) -> str | None:
         return COUNTERS[0]
     if kind == "number" and names and is_id_name(names[index]) and _are_ids(values, is_code_name(names[index])):
         return COUNTERS[1]
+    if kind == "number" and _never_repeat_among_neighbours(values) and not (names and _is_ordinal(names[index])):
+        return COUNTERS[1]
     if isinstance(x, TableRows) and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
         return "one value only"
     return None
@@ -190,6 +197,27 @@ def _counts_up(values: np.ndarray) -> bool:
     if len(first) < COUNTED_ROWS or first[0] != np.floor(first[0]) or (np.diff(first) != 1).any():
         return False
     return bool((np.diff(values.astype(np.float64)) == 1).all())
+
+
+def _never_repeat_among_neighbours(values: np.ndarray) -> bool:
+    """Return whether whole numbers never repeat though LEAST_NEIGHBOURS pairs of them are one apart.
+
+    Of numbers that are drawn from any smooth distribution, half as many pairs are equal as are one apart; that none of
+    an expected 6 is, has a chance of exp(-6). Numbers that float32 rounds tell nothing; with a gap they are no ids.
+    """
+    first = values[:COUNTED_ROWS]
+    if len(first) < COUNTED_ROWS or (first != np.floor(first)).any():
+        return False
+    exact = np.sort(values[values < _EXACT].astype(np.float64))
+    steps = np.diff(exact)
+    if len(exact) < COUNTED_ROWS or not (steps > 0).all() or (exact != np.floor(exact)).any():
+        return False
+    return np.count_nonzero(steps == 1) >= LEAST_NEIGHBOURS and bool((values >= 0).all())
+
+
+def _is_ordinal(name: str) -> bool:
+    """Return whether a column's name tells of a time or a place in an order, which never repeats and yet says much."""
+    return is_time_name(name) or bool(_PLACE_NAME.fullmatch(name.strip()))
 
 
 def _are_ids(values: np.ndarray, may_repeat: bool) -> bool:
