@@ -35,7 +35,7 @@ def end_with_limit(megabytes, *arguments):
     """Run the command with so many addresses; it ends well, or with one line of its own."""
 
     def limited():
-        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        resource.setrlimit(resource.RLIMIT_AS, (int(megabytes * 2**20),) * 2)
 
     process = start(*arguments, preexec_fn=limited)
     _, err = process.communicate(timeout=60)
@@ -60,8 +60,17 @@ def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, me
 
 @pytest.mark.parametrize("megabytes", [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205])
 def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, megabytes):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib.font_manager")
     end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
+
+
+@pytest.mark.parametrize("kilobytes", range(182 << 10, 186 << 10, 512))
+def test_a_small_limit_on_memory_is_one_line_where_matplotlib_looks_for_fonts(
+    trained, kilobytes, tmp_path, monkeypatch
+):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "empty"))
+    end_with_limit(kilobytes / 1024, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +109,12 @@ def test_want_of_memory_of_a_picture_is_told_as_such(failing, monkeypatch):
     monkeypatch.setattr(figure.Figure, "savefig", failing)
     with pytest.raises(MemoryError):
         draw_picture("name", "caption", lambda axes: None)
+
+
+def test_want_of_memory_before_a_picture_is_drawn_is_told_as_such():
+    pytest.importorskip("matplotlib")
+    with pytest.raises(MemoryError):
+        draw_picture("name", "caption", of_a_font)
 
 
 NETWORKS = ["--train", "--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]

@@ -72,34 +72,6 @@ def save(pictures: Iterable[Picture], folder: str) -> list[str]:
     return files
 
 
-def draw_picture(
-    name: str,
-    caption: str,
-    draw: Callable,
-    columns: int = 1,
-    share: bool = True,
-    inches: tuple[float, float] = (6.8, 4.6),
-) -> Picture:
-    """Draw with draw(axes), a list of `columns` Axes side by side; the same bytes from run to run.
-
-    inches: width and height of one; several are as wide as they need.
-    """
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
-        _legend(figure)
-        svg, png = io.BytesIO(), io.BytesIO()
-        with _want_of_memory():
-            figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-            figure.savefig(png, format="png", dpi=150)
-    return Picture(name, caption, svg.getvalue(), png.getvalue())
-
-
 @contextlib.contextmanager
 def _want_of_memory() -> Iterator[None]:
     """Raise MemoryError where others tell of the want of memory in another way: Pillow, which writes to memory here, by
@@ -123,6 +95,34 @@ def _want_of_memory() -> Iterator[None]:
         sys.unraisablehook = usual
     if missed:
         raise MemoryError
+
+
+@_want_of_memory()  # all of it: the first import of matplotlib looks at every font of the machine
+def draw_picture(
+    name: str,
+    caption: str,
+    draw: Callable,
+    columns: int = 1,
+    share: bool = True,
+    inches: tuple[float, float] = (6.8, 4.6),
+) -> Picture:
+    """Draw with draw(axes), a list of `columns` Axes side by side; the same bytes from run to run.
+
+    inches: width and height of one; several are as wide as they need.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with rc_context({**STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
+        _legend(figure)
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure.savefig(png, format="png", dpi=150)
+    return Picture(name, caption, svg.getvalue(), png.getvalue())
 
 
 def styles_of(names: Iterable[str]) -> dict[str, dict]:
