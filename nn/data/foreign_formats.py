@@ -15,7 +15,6 @@ _JSON = re.compile(rb"\s*(?:\{\s*[\"}]|\[\s*[\[{])")
 _MARKUP = re.compile(rb"\s*<(?:\?xml|!doctype|html|table)\b", re.IGNORECASE)  # <DATE>,<OPEN> is a header
 _ARFF = re.compile(rb"\s*(?:%[^\n]*\n\s*)*@relation\b", re.IGNORECASE)
 _LIBSVM = re.compile(rb"(?:[-+]?[\d.]+(?:e[-+]?\d+)?(?: +\d+:[-+]?[\d.]+(?:e[-+]?\d+)?)+ *(?:#[^\n]*)?\r?\n){2,}")
-_LAST_LINE = re.compile(rb"[^\n]*\Z")  # which may be cut
 _ZIP, _NAME_LENGTH, _NAME = b"PK\x03\x04", slice(26, 28), 30  # the first file of a zip archive
 
 
@@ -50,11 +49,16 @@ def _is_other_zip(text: bytes) -> bool:
     return bool(name) and not name.endswith(b".npy") and not _is_workbook(text)
 
 
+def _is_libsvm(text: bytes) -> bool:
+    whole_lines = text[: text.rfind(b"\n") + 1]  # the last one may be cut
+    return bool(_LIBSVM.fullmatch(whole_lines))
+
+
 FOREIGN = (
     Foreign("JSON", _JSON.match, "convert it to CSV, or give nn.load the list of rows that json.load returns"),
     Foreign("XML or HTML", _MARKUP.match, _IN_PYTHON.format("read_xml or pandas.read_html")),
     Foreign("ARFF", _ARFF.match, "remove the lines above the rows, or put the names of the columns there instead"),
-    Foreign("LIBSVM", lambda text: _LIBSVM.fullmatch(_LAST_LINE.sub(b"", text)),
+    Foreign("LIBSVM", _is_libsvm,
             "convert it to CSV, or give nn.load the arrays of sklearn.datasets.load_svmlight_file"),
     Foreign("a spreadsheet", _is_workbook, _IN_PYTHON.format("read_excel")),
     Foreign("a spreadsheet", _begins(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), _IN_PYTHON.format("read_excel")),
