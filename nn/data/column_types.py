@@ -205,14 +205,17 @@ def _never_repeat_among_neighbours(values: np.ndarray) -> bool:
     Of numbers that are drawn from any smooth distribution, half as many pairs are equal as are one apart; that none of
     an expected 6 is, has a chance of exp(-6). Numbers that float32 rounds tell nothing; with a gap they are no ids.
     """
-    first = values[:COUNTED_ROWS]
-    if len(first) < COUNTED_ROWS or (first != np.floor(first)).any():
-        return False
-    exact = np.sort(values[values < _EXACT].astype(np.float64))
-    steps = np.diff(exact)
-    if len(exact) < COUNTED_ROWS or not (steps > 0).all() or (exact != np.floor(exact)).any():
-        return False
-    return np.count_nonzero(steps == 1) >= LEAST_NEIGHBOURS and bool((values >= 0).all())
+    for rows in (COUNTED_ROWS, _GLANCE_ROWS, len(values)):  # the first ones nearly always tell
+        some = values[:rows]
+        exact = np.sort(some[some < _EXACT].astype(np.float64))
+        steps = np.diff(exact)
+        if (exact != np.floor(exact)).any() or (steps == 0).any():
+            return False
+    return (
+        len(exact) >= COUNTED_ROWS
+        and np.count_nonzero(steps == 1) >= LEAST_NEIGHBOURS
+        and bool((values >= 0).all())
+    )
 
 
 def _is_ordinal(name: str) -> bool:

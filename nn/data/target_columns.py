@@ -112,7 +112,7 @@ def names_of(table: Table) -> tuple[list[str], np.ndarray, Callable[[int], tuple
         row = int(np.argmax(codes == name))
         return row, table.row(row)
 
-    return table.names, np.bincount(codes[codes >= 0], minlength=len(table.names)), first
+    return table.names, np.bincount(codes + 1, minlength=len(table.names) + 1)[1:], first  # without gaps, -1
 
 
 def any_gap(table: Table) -> bool:
