@@ -211,11 +211,7 @@ def _never_repeat_among_neighbours(values: np.ndarray) -> bool:
         steps = np.diff(exact)
         if (exact != np.floor(exact)).any() or (steps == 0).any():
             return False
-    return (
-        len(exact) >= COUNTED_ROWS
-        and np.count_nonzero(steps == 1) >= LEAST_NEIGHBOURS
-        and bool((values >= 0).all())
-    )
+    return len(exact) >= COUNTED_ROWS and np.count_nonzero(steps == 1) >= LEAST_NEIGHBOURS and bool((values >= 0).all())
 
 
 def _is_ordinal(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -36,6 +37,9 @@ BLOCK_FLOPS = 1.5e7  # operations of a block in the time in which the engine sta
 ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time, or for their activations
 DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 2
 MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
+
+
+_rule = attrgetter("optimizer", "batch", "momentum", "beta1", "beta2", "epsilon", "weight_decay")  # of EpochSettings
 
 
 class CudaPack(Turns):
@@ -154,26 +158,29 @@ class CudaPack(Turns):
     def _train(self, purpose: Purpose, jobs: list[PackJob]) -> None:
         """Train members whose programs are alike, some batches of all at a time, until they end or are stopped."""
         kernel = self._kernel(purpose)
-        control, batches, _arrays = self._control(purpose, jobs)
+        progress = [job.progress for job in jobs]
+        begun = np.array([own.row for own in progress])
+        control, batches, _arrays = self._control(purpose, jobs, begun)
         arrivals, _rooms = kernel.memory.give(control)
-        active, done = [], 0
+        last, active, done = batches.tolist(), [], 0
         while True:
-            going = [k for k, job in enumerate(jobs) if done < batches[k] and not job.progress.stop]
+            going = [k for k, own in enumerate(progress) if done < last[k] and not own.stop]
             if not going:
                 return
             if going != active:
                 active, on_gpu = going, cupy().asarray(control[going].view(np.uint8))
-            chunk = min(self._chunks.get(purpose, FIRST_BATCHES), max(batches[k] for k in active) - done)
+            chunk = min(self._chunks.get(purpose, FIRST_BATCHES), max(last[k] for k in active) - done)
             began = time.perf_counter()
-            losses = kernel.run(on_gpu, [jobs[k].progress.loss for k in active], done, chunk, arrivals)
+            losses = kernel.run(on_gpu, [progress[k].loss for k in active], done, chunk, arrivals)
             if time.perf_counter() - began < LONGEST_WAIT / 2:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
-            for k, loss in zip(active, losses, strict=True):
-                count, progress = min(chunk, batches[k] - done), jobs[k].progress
-                progress.row = min(progress.row + count * jobs[k].settings.batch, len(jobs[k].rows))
-                progress.step += count
-                progress.loss = loss
             done += chunk
+            taken = np.minimum(done, batches)
+            rows = (begun + np.minimum(taken * control["batch"], control["count"])).tolist()
+            steps = (control["step"] + taken).tolist()
+            for k, loss in zip(active, losses, strict=True):
+                own = progress[k]
+                own.row, own.step, own.loss = rows[k], steps[k], loss
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
         if purpose not in self._kernels:
@@ -182,9 +189,9 @@ class CudaPack(Turns):
                 self._kernels[purpose] = SideBySide(plan, purpose, self._engine.dtype)
         return self._kernels[purpose]
 
-    def _control(self, purpose: Purpose, jobs: list[PackJob]):
-        """Return (control structures of the jobs, their batches, arrays on the GPU that these point to)."""
-        begun = np.array([job.progress.row for job in jobs])
+    def _control(self, purpose: Purpose, jobs: list[PackJob], begun: np.ndarray):
+        """Return (control structures of the jobs, their batches, arrays on the GPU that these point to). begun: the
+        rows of the epoch before."""
         counts = np.array([len(job.rows) for job in jobs])
         batch = np.array([job.settings.batch for job in jobs])
         batches = -(-(counts - begun) // batch)
@@ -201,20 +208,18 @@ class CudaPack(Turns):
         control["updates"] = updates.data.ptr + at * updates[0].nbytes
         control["seed"] = [job.settings.seed for job in jobs]
         control["step"] = [job.progress.step for job in jobs]
-        return control, batches.tolist(), (orders, row_loss, updates)
+        return control, batches, (orders, row_loss, updates)
 
     def _updates(self, jobs: list[PackJob], orders: Orders):
         """Return the optimisers' numbers on the GPU, and at which batch each job's begin; jobs alike share them."""
         tables, places, at, end = [], {}, [], 0
         rates = {id(job.settings.rates): tuple(job.settings.rates) for job in jobs}
         for k, job in enumerate(jobs):
-            s, progress, weights = job.settings, job.progress, None
-            key = (
-                len(job.rows), progress.row, progress.step, s.optimizer, s.batch, rates[id(s.rates)], s.momentum,
-                s.beta1, s.beta2, s.epsilon, s.weight_decay, k if job.data.weights is not None else None,
-            )  # fmt: skip
+            s, progress, weighted = job.settings, job.progress, job.data.weights is not None
+            key = len(job.rows), progress.row, progress.step, rates[id(s.rates)], k if weighted else None, _rule(s)
             if key not in places:
-                if job.data.weights is not None:
+                weights = None
+                if weighted:
                     weights = batch_weights(job.data.weights, orders.on_host[k][progress.row :], s.batch, ALONE)
                 tables.append(update_table(s, progress, len(job.rows), self._engine.dtype, weights))
                 places[key], end = end, end + len(tables[-1])
@@ -426,7 +431,8 @@ def rows_on_gpu(jobs: list[PackJob]):
     places = _places(jobs)
     arrays = {place: job.rows for place, job in zip(places, jobs, strict=True)}
     given = {place: cupy().asarray(np.ascontiguousarray(rows, np.int64)) for place, rows in arrays.items()}
-    return np.array([given[place].data.ptr for place in places]), given
+    address = {place: array.data.ptr for place, array in given.items()}
+    return np.array([address[place] for place in places]), given
 
 
 class Orders:
