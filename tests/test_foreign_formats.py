@@ -5,10 +5,13 @@ import gzip
 import io
 import json
 import lzma
+import time
 import zipfile
 
 import pytest
 from support.command_line import ONE, run, succeed
+
+from nn.data.foreign_formats import foreign_format
 
 ROWS = [{"a": i % 7, "b": i / 3, "y": i % 2} for i in range(60)]
 CSV = "\n".join(["a,b,y", *(",".join(map(str, row.values())) for row in ROWS)]) + "\n"
@@ -80,3 +83,15 @@ def test_text_that_looks_a_little_like_one_is_a_table(folder, header, row):
     (folder / "t.csv").write_text("\n".join([header, *rows]))
     told = succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
     assert "t.csv: 60 rows" in told.err
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("text", [b"a", b"\0", b" ", b"\n", b"%\n", b"1 ", b"1 1:1 ", b"1 1:1\n", b"."])
+def test_no_beginning_of_a_file_takes_long_to_tell(text):
+    """22 ms once, in which a whole table can be read: looking for the last line began anew at every byte."""
+    beginning, times = (text * 4096)[:4096], []
+    for _ in range(5):
+        began = time.perf_counter()
+        foreign_format(beginning)
+        times.append(time.perf_counter() - began)
+    assert min(times) < 4e-3
