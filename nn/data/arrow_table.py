@@ -157,7 +157,7 @@ class _PieceFiles(ColumnTable):
         """Return rows of a piece's column, counted in the piece."""
         kept = self._kept[1][column]
         if isinstance(kept, Numbers):
-            return kept.taken(slice(start, start + rows))
+            return kept if rows == len(kept) else kept.taken(slice(start, start + rows))  # a whole one knows its bounds
         with self._pieces[file].reading():
             return arrow_block(kept.slice(start, rows))
 
