@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -86,25 +86,32 @@ class _Reading:
 
 def _joined(readers: list[CsvReader]) -> Table | None:
     """Return the rows of all pieces as one table; None if there are none, or too many words."""
-    if not any(reader.rows for reader in readers):
+    counts = [reader.rows for reader in readers]
+    if not any(counts):
         return None
     span = _span(readers)
-    tables = [reader.table() for reader in readers]
+    first, *others = readers[0].table(more=sum(counts[1:])), *(reader.table() for reader in readers[1:])
+    tables = [first, *others]
     words = [_union(lists) for lists in zip(*(table.words for table in tables), strict=True)]
-    names = None if tables[0].names is None else sorted({name for table in tables for name in table.names})
+    names = None if first.names is None else sorted({name for table in tables for name in table.names})
     if any(len(known) > MAX_WORDS for known in words) or len(names or []) > readers[0].most_names:
         return None
+    moves = []
+    for table, start, count in zip(tables, accumulate(counts, initial=0), counts, strict=False):
+        rows = slice(start, start + count)
+        moves += _moves(first.targets[rows], table.targets[:count], _renaming(table, names))
+        if table is not first:
+            moves += _moves(first.inputs[rows], table.inputs)
+            moves += _moves(first.codes[rows], table.codes, _recoding(table, words)) if words else []
+            moves += [] if first.dates is None else _moves(first.dates[rows], table.dates)
+    each(_move, moves, sum(counts))
     return replace(
-        tables[0],
-        inputs=_stacked([table.inputs for table in tables]),
-        targets=_stacked([table.targets if names is None else _renamed(table, names) for table in tables]),
+        first,
         names=names,
         low=np.minimum.reduce([table.low for table in tables]),
         high=np.maximum.reduce([table.high for table in tables]),
         spans=[span],
-        codes=None if tables[0].codes is None else _recoded(tables, words),
         words=words,
-        dates=None if tables[0].dates is None else _stacked([table.dates for table in tables]),
         ids=[[text for ids in columns for text in ids] for columns in zip(*(t.ids for t in tables), strict=True)],
         unlabelled=sum(table.unlabelled for table in tables),
     )
@@ -125,40 +132,40 @@ def _union(lists: tuple[list[str], ...]) -> list[str]:
     return list(dict.fromkeys(word for words in lists for word in words))
 
 
-def _renamed(table: Table, names: list[str]) -> np.ndarray:
-    """Return class indices (rows, 1) as places in all names; -1, a gap, stays."""
+@dataclass
+class _Move:
+    """Rows that go to their place in the table of all; changed: what becomes of them there."""
+
+    to: np.ndarray
+    rows: np.ndarray
+    changed: Callable[[np.ndarray], np.ndarray] | None
+
+
+def _moves(to: np.ndarray, rows: np.ndarray, changed: Callable[[np.ndarray], np.ndarray] | None = None) -> list[_Move]:
+    """Return what moves rows to an array, some at a time; nothing for rows that are there and stay as they are."""
+    if changed is None and np.may_share_memory(to, rows):
+        return []
+    parts = [slice(at, at + _JOINED_ROWS) for at in range(0, len(rows), _JOINED_ROWS)]
+    return [_Move(to[part], rows[part], changed) for part in parts]
+
+
+def _move(move: _Move) -> None:
+    move.to[...] = move.rows if move.changed is None else move.changed(move.rows)
+
+
+def _renaming(table: Table, names: list[str] | None) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return what makes class indices (rows, 1) places in all names, where they are others; -1, a gap, stays."""
     if table.names == names:
-        return table.targets
+        return None
     place = {name: index for index, name in enumerate(names)}
     places = np.array([*(place[name] for name in table.names), -1.0])
-    return places[table.targets.astype(np.intp)]
+    return lambda targets: places[targets.astype(np.intp)]
 
 
-def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
-    """Return the rows of all arrays in one."""
-    stops = list(accumulate(map(len, arrays)))
-    stacked = np.empty((stops[-1], *arrays[0].shape[1:]), arrays[0].dtype)
-    starts = [0, *stops[:-1]]
-
-    def copy(part: tuple[int, int, np.ndarray]) -> None:
-        start, stop, array = part
-        stacked[start:stop] = array
-
-    each(copy, zip(starts, stops, arrays, strict=True), len(stacked))
-    return stacked
-
-
-def _recoded(tables: list[Table], words: list[list[str]]) -> np.ndarray:
-    """Return the codes of all tables (rows, columns) as places in `words`; -1, a gap, stays."""
+def _recoding(table: Table, words: list[list[str]]) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what makes codes (rows, columns) places in `words`; -1, a gap, stays."""
     place = [{word: index for index, word in enumerate(known)} for known in words]
-
-    def recode(table: Table) -> np.ndarray:
-        known = [[-1, *map(place[i].__getitem__, own)] for i, own in enumerate(table.words)]
-        starts = np.array([0, *accumulate(map(len, known))][:-1], np.int32)
-        places = np.array([index for column in known for index in column], np.int32)
-        for at in range(0, len(table.codes), _JOINED_ROWS):
-            some = table.codes[at : at + _JOINED_ROWS]
-            some[...] = places[some + (starts + 1)]
-        return table.codes
-
-    return _stacked([tables[0].codes, *each(recode, tables[1:], sum(len(table.codes) for table in tables))])
+    known = [[-1, *map(place[i].__getitem__, own)] for i, own in enumerate(table.words)]
+    begins = np.array([0, *accumulate(map(len, known))][:-1], np.int32) + np.int32(1)
+    places = np.array([index for column in known for index in column], np.int32)
+    return lambda codes: places[codes + begins]

@@ -355,25 +355,28 @@ class CsvReader(_Lines):
                 f"have one; choose the target with --target"
             )
 
-    def table(self) -> Table:
-        """Return the rows read since the last table; the memory of their blocks is given back."""
+    def table(self, more: int = 0) -> Table:
+        """Return the rows read since the last table; the memory of their blocks is given back.
+
+        more: rows for which its arrays have room behind those.
+        """
         csv, rows = self._csv, self.rows
         span = self._end_span()
         spans, self._spans = self._spans, [self._span(0)]
         self._spans[0].line, self._spans[0].number = csv.line + 1, span.number + rows - span.at
         self._struct.release(*self._blocks)
         self._full_rows = csv.rows = csv.capacity = self._ids_of = 0
-        joined = {member: blocks.joined(rows) for member, blocks in self._blocks.items()}
-        targets, names = self._class_names(joined["y"])
+        joined = {member: blocks.joined(rows, more) for member, blocks in self._blocks.items()}
+        names = self._class_names(joined["y"][:rows])
         words = [words.texts() for words in self._words]
         for slot, vocabulary in self._decimals.items():
-            codes = joined["codes"][:, slot]
+            codes = joined["codes"][:rows, slot]
             codes[...] = vocabulary.encode(codes, [decimal_text(text) for text in words[slot]])
             words[slot] = vocabulary.words
         ids, self._ids = self._ids, [[] for _ in self._ids]
         return Table(
             joined["x"],
-            targets,
+            joined["y"],
             names,
             self._low,
             self._high,
@@ -385,16 +388,17 @@ class CsvReader(_Lines):
             unlabelled=csv.left_out,
         )
 
-    def _class_names(self, targets: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
-        """Return targets as indices of sorted class names."""
+    def _class_names(self, targets: np.ndarray) -> list[str] | None:
+        """Return the sorted class names, of which the targets become indices."""
         if self._names is None:
-            return targets, None
+            return None
         names = self._names.texts()
         if names == sorted(names):
-            return targets, list(names)
+            return list(names)
         order = np.argsort(np.array(names))
         places = np.append(np.argsort(order), -1).astype(np.float64)  # -1, a gap, stays -1
-        return places[targets.astype(np.intp)], [names[i] for i in order]
+        targets[...] = places[targets.astype(np.intp)]
+        return [names[i] for i in order]
 
     def _failure(self, result: int, field: bytes) -> Exception:
         csv, head = self._csv, self._head

@@ -107,9 +107,10 @@ class CsvFiles:
             return None
 
         def new_reader(start: int, stop: int) -> CsvReader:
+            if not start:  # the rows of all pieces will stand behind its own
+                return self._reader(fields, _rows_in(self._extents.sizes[0], self._first))
             reader = self._reader(fields, _rows_in(stop - start, self._first))
-            if start:
-                reader.begin(self._first, within=True)
+            reader.begin(self._first, within=True)
             return reader
 
         digest = self._extents.digest(0) if hashed else None

@@ -357,13 +357,14 @@ class GrowingRows:
             check_room(self._path, 2 * self._unwatched)
             self._unwatched = 0
 
-    def joined(self, rows: int) -> np.ndarray:
-        """Return the first `rows` rows as one array; each block is freed as soon as it has been copied."""
-        if len(self._blocks) == 1:
-            return self._blocks.pop()[:rows]
-        joined = np.empty((rows, *self._shape), self.dtype)
+    def joined(self, rows: int, more: int = 0) -> np.ndarray:
+        """Return the first `rows` rows as one array, with room for `more` behind them; each block is freed as soon as
+        it has been copied."""
+        if len(self._blocks) == 1 and rows + more <= self.capacity:
+            return self._blocks.pop()[: rows + more]
+        joined = np.empty((rows + more, *self._shape), self.dtype)
         for start in range(0, rows, self.capacity):
-            some = joined[start : start + self.capacity]
+            some = joined[start : min(start + self.capacity, rows)]
             some[...] = self._blocks[start // self.capacity][: len(some)]
             self._blocks[start // self.capacity] = None
         self._blocks.clear()

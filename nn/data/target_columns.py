@@ -106,13 +106,14 @@ def _described(written: WrittenNumbers) -> str:
 
 def names_of(table: Table) -> tuple[list[str], np.ndarray, Callable[[int], tuple[int, str]]]:
     """Return the different targets of a table, how many rows have each, and what finds the first of these rows."""
-    codes = table.targets[:, 0].astype(np.intp)
+    codes = table.targets[:, 0]
 
     def first(name: int) -> tuple[int, str]:
         row = int(np.argmax(codes == name))
         return row, table.row(row)
 
-    return table.names, np.bincount(codes + 1, minlength=len(table.names) + 1)[1:], first  # without gaps, -1
+    counts = np.bincount((codes + 1).astype(np.intp), minlength=len(table.names) + 1)  # a gap is -1
+    return table.names, counts[1:], first
 
 
 def any_gap(table: Table) -> bool:
