@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.packs import LAYERS, SEED, StopSoon, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -16,9 +17,7 @@ from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.train.folds import figures_out_of_fold, out_of_fold, summary
 from nn.utils import Stopped, UsageError
-from tests.test_networks import LAYERS, StopSoon, data, network, vector
 
-SEED = 5
 FOLDS = 3
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.packs import BEST, LAYERS, SEED, StopSoon, alone, data, network, vector
 
 import nn
 from nn.core.metrics import METRICS, metric
@@ -17,10 +18,7 @@ from nn.train.selection import greedy_selection
 from nn.train.validation import Monitor
 from nn.train.vary import layers_with
 from nn.utils import NnError, Stopped, UsageError
-from tests.test_networks import BEST, LAYERS, StopSoon, data, network, vector
-from tests.test_vary import alone
 
-SEED = 5
 COUNT = 12
 KEEP = 3
 VARY = "learning_rate=1e-4..1e-1,hidden=4|16,dropout=0|0.3"

@@ -9,10 +9,9 @@ import time
 import numpy as np
 import pytest
 from support.command_line import position, run, succeed, write_two_classes
-from support.launches import SECONDS, STOPPED_UNTIL_DONE, all_end, kill, ours, prepare_launch, rank_process
+from support.launches import SECONDS, STOPPED_UNTIL_DONE, all_end, kill, ours, prepare_launch, rank_process, running
 
 import nn
-from tests.test_mpi import running
 
 DATA = ["--train", "--dataset", "two.csv", "--layers", "2,16,dropout0.2,8,1", "--quiet"]
 DISTRIBUTE = ["--distribute", "mirrored"]

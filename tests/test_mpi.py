@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +23,7 @@ from support.launches import (
     ours,
     prepare_launch,
     rank_process,
+    running,
 )
 
 import nn
@@ -181,20 +180,6 @@ def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, fail
     assert done.returncode == 1 and time.monotonic() - began < 30
     assert ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
-
-
-@contextlib.contextmanager
-def running(mpi, size, *arguments):
-    """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
-    before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
-    with mpi.started(size, sys.executable, "-m", "nn", *arguments) as launcher:
-        end = time.monotonic() + SECONDS
-        while not Path("c.ck").exists() or Path("c.ck").read_bytes() == before:
-            assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
-            if launcher.poll() == 0:
-                break
-            time.sleep(0.01)
-        yield launcher
 
 
 LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "auto"]

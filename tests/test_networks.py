@@ -3,11 +3,11 @@
 import csv
 import io
 import json
-import signal
 
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.packs import BEST, LAYERS, SEED, StopSoon, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -18,12 +18,10 @@ from nn.nn import Network, model
 from nn.train import pack_limits, pack_rows
 from nn.train.loop import NotFinite, Training
 from nn.train.pack_members import mean_of
-from nn.utils import DataError, NnError, Stopped, StopRequest, UsageError
+from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
 COUNT = 3
-SEED = 5
-LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "regression": "6,12,dropout0.2,2"}
 SETTINGS = {
     "holdout": {"epochs": 3},
     "sgd": {"epochs": 2, "optimizer": "sgd", "momentum": 0.9, "holdout": 0.0, "scaling": "none"},
@@ -31,17 +29,6 @@ SETTINGS = {
     "refit": {"epochs": 5, "validation": 0.3, "refit": True, "learning_rate": 0.05},
     "balanced": {"epochs": 2, "class_weight": "balanced", "batch_number": 7},
 }
-BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
-
-
-def data(task, rows=400):
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(rows, 6)).astype(np.float32)
-    score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
-    if task == "regression":
-        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task)
-    y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1])
 
 
 def flags_of(setting, task):
@@ -49,18 +36,10 @@ def flags_of(setting, task):
     return {**flags, "monitor": BEST[task]} if "monitor" in flags else flags
 
 
-def network(task, seed=SEED, backend="omp", **options):
-    return Network(LAYERS[task], task, seed=seed, backend=backend, **options)
-
-
 def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     net = network(task, backend=backend)
     result = nn.train(net, ds or data(task), networks=networks, **{"epochs": 2, **flags})
     return net, result
-
-
-def vector(net):
-    return np.concatenate([value.ravel() for value in net.parameters().values()])
 
 
 def check_members_are_those_alone(net, make, ds, **flags):
@@ -239,23 +218,6 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     ds, rows = data("binary"), nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
     mean = np.mean([first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0)
     assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
-
-
-class StopSoon(StopRequest):
-    """Asks for a stop when it has been looked at that many times, wherever the training then is."""
-
-    def __init__(self, looks):
-        self.looks = looks
-        super().__init__()
-
-    @property
-    def signum(self):
-        self.looks -= 1
-        return signal.SIGTERM if self.looks < 0 else None
-
-    @signum.setter
-    def signum(self, signum):
-        pass
 
 
 @pytest.mark.parametrize("window", [None, 640])

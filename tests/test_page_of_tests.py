@@ -1,4 +1,4 @@
-"""tests/README.md names every module and every test file, and no other."""
+"""tests/README.md names every module and every test file, and no other; a test file runs by itself."""
 
 import re
 from pathlib import Path
@@ -41,3 +41,9 @@ def test_every_shared_file_is_explained():
     listed = {name for row in table("What tests share") for name in named(row[0])}
     files = {path.relative_to(TESTS).as_posix() for path in (TESTS / "support").glob("*.py")}
     assert listed == files - {"support/__init__.py"}
+
+
+def test_no_test_file_imports_another():
+    """Else `pytest tests/test_folds.py` finds no tests/test_networks.py; support/ is what they share."""
+    imports = re.compile(r"^\s*(?:from|import)\s+(?:tests\.)?(?:gpu\.)?test_\w+", re.M)
+    assert not [path.name for path in TESTS.rglob("test_*.py") if imports.search(path.read_text())]

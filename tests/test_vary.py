@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_two_classes
+from support.packs import LAYERS, SEED, StopSoon, alone, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -10,9 +11,7 @@ from nn.core.random import uniform
 from nn.nn import Network
 from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
 from nn.utils import Stopped, UsageError
-from tests.test_networks import LAYERS, StopSoon, data, network, vector
 
-SEED = 5
 COUNT = 6
 VARY = {
     "all": "learning_rate=1e-3..1e-1,weight_decay=0..0.3,dropout=0..0.5,hidden=7|16|9-5,batch_number=8..64,epochs=2..5,"
@@ -27,14 +26,6 @@ def together(vary, task="binary", backend="omp", ds=None, networks=COUNT, seed=S
     net = network(task, seed, backend)
     result = nn.train(net, ds or data(task), networks=networks, vary=vary, **{"epochs": 3, **flags})
     return net, result
-
-
-def alone(task, member, settings, backend="omp", ds=None, **flags):
-    """Return the network that is trained alone with these settings."""
-    own = {name: value for name, value in settings.items() if name not in ("hidden", "dropout")}
-    net = Network(layers_with(LAYERS[task], settings), task, seed=member.seed, backend=backend)
-    nn.train(net, ds or data(task), split_seed=SEED, **{"epochs": 3, **flags, **own})
-    return net
 
 
 # ---------------------------------------------------------------- the promise

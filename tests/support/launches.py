@@ -210,3 +210,17 @@ def _mapped_files() -> str:
         with contextlib.suppress(OSError):
             maps.append(path.read_text())
     return "".join(maps)
+
+
+@contextlib.contextmanager
+def running(mpi, size, *arguments):
+    """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
+    before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
+    with mpi.started(size, sys.executable, "-m", "nn", *arguments) as launcher:
+        end = time.monotonic() + SECONDS
+        while not Path("c.ck").exists() or Path("c.ck").read_bytes() == before:
+            assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
+            if launcher.poll() == 0:
+                break
+            time.sleep(0.01)
+        yield launcher

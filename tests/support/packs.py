@@ -1,0 +1,57 @@
+"""Several networks trained together: a data set and a network for each task, and a training that is asked to stop."""
+
+import signal
+
+import numpy as np
+
+import nn
+from nn.nn import Network
+from nn.train.vary import layers_with
+from nn.utils import StopRequest
+
+SEED = 5
+LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "regression": "6,12,dropout0.2,2"}
+BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
+
+
+def data(task, rows=400):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, 6)).astype(np.float32)
+    score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
+    if task == "regression":
+        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task)
+    y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
+    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1])
+
+
+def network(task, seed=SEED, backend="omp", **options):
+    return Network(LAYERS[task], task, seed=seed, backend=backend, **options)
+
+
+def vector(net):
+    return np.concatenate([value.ravel() for value in net.parameters().values()])
+
+
+def alone(task, member, settings, backend="omp", ds=None, **flags):
+    """Return the network that is trained alone with these settings."""
+    own = {name: value for name, value in settings.items() if name not in ("hidden", "dropout")}
+    net = Network(layers_with(LAYERS[task], settings), task, seed=member.seed, backend=backend)
+    nn.train(net, ds or data(task), split_seed=SEED, **{"epochs": 3, **flags, **own})
+    return net
+
+
+class StopSoon(StopRequest):
+    """Asks for a stop when it has been looked at that many times, wherever the training then is."""
+
+    def __init__(self, looks):
+        self.looks = looks
+        super().__init__()
+
+    @property
+    def signum(self):
+        self.looks -= 1
+        return signal.SIGTERM if self.looks < 0 else None
+
+    @signum.setter
+    def signum(self, signum):
+        pass
