@@ -9,7 +9,7 @@ from support.command_line import run, succeed
 import nn
 from nn.data import written
 from nn.data.encoding import Encoding
-from nn.data.written import date_of, number_of, other_than, way_of_dates, way_of_numbers
+from nn.data.written import date_of, number_of, other_than, way_of_dates, way_of_numbers, written_as
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,8 @@ from nn.data.written import date_of, number_of, other_than, way_of_dates, way_of
         (["€110.5M", "€565K", "€0"], [110.5e6, 565e3, 0]),
         (["1.5 million", "2 thousand", "3"], [1.5e6, 2e3, 3]),
         (["2K", "3.5K", "4K"], [2, 3.5, 4]),
+        (["1 234 567", "12", "-3 000.5"], [1234567, 12, -3000.5]),
+        (["1 234,5 €", "1\u00a0000 €", "2\u202f500,25\u00a0€"], [1234.5, 1000, 2500.25]),
     ],
 )
 def test_numbers_in_words(words, values):
@@ -62,11 +64,28 @@ def test_few_of_many_numbers_with_signs_may_be_written_in_another_way():
     [
         ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
         ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "25:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
-        ["3M", "4 Men", "5"],
+        ["3M", "4 Men", "5"], ["12 34", "56 78", "90 12"], ["012 345", "123 456", "234 567"],
     ],
 )  # fmt: skip
 def test_other_words_are_no_numbers(words):
     assert way_of_numbers(words) is None and way_of_dates(words) is None
+
+
+@pytest.mark.parametrize(
+    "words, told, values",
+    [
+        (["1.5", "2", "3"], "1,234.5", [1.5, 2, 3]), (["$1,234", "$2", "$3.5"], "$1,234.5", [1234, 2, 3.5]),
+        (["1.234,50 €", "99,90 €", "5 €"], "1.234,5€", [1234.5, 99.9, 5]),
+        (["1.234,5", "99,9", "5"], "1.234,5", [1234.5, 99.9, 5]),
+        (["1 234,5", "99,9", "5"], "1 234,5", [1234.5, 99.9, 5]), (["12 000", "9.5", "5"], "1 234.5", [12000, 9.5, 5]),
+        (["1,2", "1", "2,3"], None, None), (["1 2", "1", "2"], None, None), (["red", "1", "2"], None, None),
+    ],
+)  # fmt: skip
+def test_targets_in_words(words, told, values):
+    """A list of numbers, 1,2, is no number with a decimal comma."""
+    found = written_as(words)
+    assert (str(found) if found else None) == told
+    assert values is None or [found.number_of(word) for word in words] == values
 
 
 DATES = [
@@ -79,6 +98,14 @@ DATES = [
     (["Dec-2015", "January 2016", "May 1999"], "month year", (2015, 12, 1)),
     (["17:24:30", "00:00:00", "5:06 pm"], "hour:minute", (1970, 1, 1, 17, 24, 30)),
     (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
+    (["Monday, January 05, 2015", "Tue Feb 3, 2015", "wednesday March 4th 2015"], "month day, year", (2015, 1, 5)),
+    (["Mon, 05 Jan 2015 23:30:00 GMT", "6 Jan 2015", "Sun., 11 Jan 2015"], "day month year", (2015, 1, 5, 23, 30)),
+    (
+        ["Wed Oct 10 20:19:24 +0000 2018", "Thu Oct  1 08:00:00 2018", "Oct 2 1:00 2018"],
+        "month day hour:minute year",
+        (2018, 10, 10, 20, 19, 24),
+    ),
+    (["1/5/2015 23:30 +02:00", "1/6/2015 1:00Z", "1/7/2015"], "month/day/year", (2015, 1, 5, 21, 30)),
     (["Jan-1-1995", "Feb-28-1996", "May/1/1996"], "month-day-year", (1995, 1, 1)),
     (["2001-Jan-05", "2001 Feb 3 14:30", "1999, March 31"], "year month day", (2001, 1, 5)),
     (["1949-02", "1950-12", "1950/1"], "year-month", (1949, 2, 1)),

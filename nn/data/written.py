@@ -1,4 +1,4 @@
-"""Numbers and dates as people write them: $1,234.50, 12.5 %, €3.2M; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
+"""Numbers and dates as people write them: $1,234.50, 12.5 %, 1 234,5, €3.2M; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
 
 The words of a column tell how all of them are written; a column with a word that is written in another way is text.
 """
@@ -21,9 +21,12 @@ MANY_WORDS = 16  # different numbers, beside which any word without a digit is a
 _STRAYS = 0.05  # share of many words with signs that may be written in another way, as one km/kg among kmpl
 _PREFIX = r"(?P<prefix>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)"
 _SUFFIX = r"(?P<suffix> ?[^\d\s.,:/+-][^\d]{0,11}|\+|)"
+_OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")  # that keep thousands together on a line
 _POINTS = {  # how numbers are written: a point, or a comma, before decimals
     "1,234.5": r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+",
     "1.234,5": r"\d{1,3}(?:\.\d{3})+(?:,\d*)?|\d+(?:,\d*)?",
+    "1 234.5": r"[1-9]\d{0,2}(?: \d{3})+(?:\.\d*)?|\d+(?:\.\d*)?",
+    "1 234,5": r"[1-9]\d{0,2}(?: \d{3})+(?:,\d*)?|\d+(?:,\d*)?",
 }
 _TIMES = r"(?P<times> ?(?:[KMB]|k|[Tt]housand|[Mm]illion|[Bb]illion)(?![A-Za-z])|)"
 _FACTORS = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
@@ -37,6 +40,8 @@ _NUMBERS = {  # of two that fit all words, the first
     MULTIPLES: re.compile(rf"{_BEFORE}(?P<number>{_POINTS['1,234.5']}){_TIMES}{_SUFFIX}", re.ASCII),
 }
 _CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
+_CLOCK += r"(?: ?(?:Z|UTC|GMT|(?P<zone>[+-]\d\d:?\d\d)))?"
+_WEEKDAY = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? +", re.IGNORECASE)
 _TIME = rf"(?:(?:,? +|T){_CLOCK})?"
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -53,6 +58,7 @@ _DATES = {  # how dates are written -> in which form; of two that fit all words,
     "hour:minute": _CLOCK,
     "yearmonthdayTtime": r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)T(?P<H>\d\d):?(?P<M>\d\d)(?::?(?P<S>\d\d(?:\.\d+)?))?Z?",
     "month day, year": rf"{_MONTH} ?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y>\d{{4}}){_TIME}",
+    "month day hour:minute year": rf"{_MONTH} +(?P<d>\d{{1,2}}) {_CLOCK} (?P<y>\d{{4}})",
     "month-day-year": rf"{_MONTH}[ /-](?P<d>\d{{1,2}})[/-](?P<y>\d{{4}}){_TIME}",
     "year month day": rf"(?P<y>\d{{4}})[ ,./-]*{_MONTH}[ ./-]*(?P<d>\d{{1,2}}){_TIME}",
     "year-month": r"(?P<y>\d{4})[/-](?P<m>\d{1,2})",
@@ -89,12 +95,16 @@ def _signs(found: re.Match) -> tuple[str, str]:
     return found["prefix"].strip(), found["suffix"].strip()
 
 
+def _number(word: str, written: str) -> re.Match | None:
+    return _NUMBERS[written].fullmatch(word.translate(_OTHER_BLANKS))
+
+
 def number_of(word: str, written: str, signs: tuple[str, str]) -> float | None:
     """Return the number that a word is, written so and between these signs ($ and %); None for another word.
 
     A sign in front, of money, may be missing.
     """
-    found = _NUMBERS[written].fullmatch(word)
+    found = _number(word, written)
     if not found or (_signs(found) != signs and not (signs[0] and _signs(found) == _NO_SIGNS)):
         return None
     thousands, point = written[1], written[5]
@@ -108,7 +118,8 @@ def date_of(word: str, written: str, or_iso: bool = False) -> float | None:
 
     or_iso: 2019-12-31 is one too, see takes_iso.
     """
-    found = _DATE_FORMS[written].fullmatch(word)
+    form = _DATE_FORMS[written]
+    found = form.fullmatch(_WEEKDAY.sub("", word, 1) if "d" in form.groupindex and _WEEKDAY.match(word) else word)
     if not found and or_iso and takes_iso(written):
         found = _DATE_FORMS[_ISO].fullmatch(word)
     if not found:
@@ -123,6 +134,10 @@ def date_of(word: str, written: str, or_iso: bool = False) -> float | None:
         moment = _day_of(parts).replace(hour=hour, minute=minute)
     except ValueError:
         return None
+    if parts.get("zone"):
+        sign, hours, minutes = parts["zone"][0], int(parts["zone"][1:3]), int(parts["zone"][-2:])
+        seconds_east = (3600 * hours + 60 * minutes) * (-1 if sign == "-" else 1)
+        moment -= datetime.timedelta(seconds=seconds_east)
     return (moment - _EPOCH).total_seconds() + seconds if seconds < 60 else None
 
 
@@ -172,7 +187,7 @@ def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
 
 def _signs_of_all(words: Sequence[str], written: str) -> tuple[str, str] | None:
     """Return the signs around all words; None if one is no number written so, or they do not agree."""
-    found = list(map(_NUMBERS[written].fullmatch, words))
+    found = [_number(word, written) for word in words]
     if not all(found):
         return None
     signs = max(map(_signs, found), default=_NO_SIGNS)
@@ -181,7 +196,7 @@ def _signs_of_all(words: Sequence[str], written: str) -> tuple[str, str] | None:
 
 def _way_of_most(words: Sequence[str], written: str) -> tuple[str, tuple[str, str]] | None:
     """Return the way and the signs of nearly all words, if they have some."""
-    counts = Counter(_signs(found) for found in map(_NUMBERS[written].fullmatch, words) if found)
+    counts = Counter(map(_signs, _matches(words, written)))
     signs, count = counts.most_common(1)[0] if counts else (_NO_SIGNS, 0)
     return (written, signs) if any(signs) and count >= (1 - _STRAYS) * len(words) else None
 
@@ -212,15 +227,22 @@ class WrittenNumbers:
 
 
 def written_as(words: Iterable[str]) -> WrittenNumbers | None:
-    """Return how all words are written, if they are numbers with a point, perhaps plain ones; None if one is none.
+    """Return how all words are written, if they are numbers, perhaps plain ones; None if one is none.
 
-    Behind a sign of money K, M and B are multiples. Elsewhere one of them behind all numbers is a unit, as in 300 K.
+    A comma is a point where a unit, or thousands, tell that these are no lists of numbers. Behind a sign of money K, M
+    and B are multiples. Elsewhere one of them behind all numbers is a unit, as in 300 K.
     """
     words = list(words)
     signs, of_multiples = (_signs_of_all(words, way) for way in (NUMBERS[0], MULTIPLES))
     if of_multiples is not None and (signs is None or signs[0]):
         return WrittenNumbers(MULTIPLES, *of_multiples)
-    return None if signs is None else WrittenNumbers(NUMBERS[0], *signs)
+    if signs is not None:
+        return WrittenNumbers(NUMBERS[0], *signs)
+    for way in (way for way in NUMBERS if way != MULTIPLES):
+        signs = _signs_of_all(words, way)
+        if signs is not None and (any(signs) or any(way[1] in found["number"] for found in _matches(words, way))):
+            return WrittenNumbers(way, *signs)
+    return None
 
 
 def _known(words: Sequence[str]) -> list[str]:
@@ -264,7 +286,7 @@ def other_than(words: Sequence[str], kind: str) -> list[int]:
 
 
 def _matches(words: Sequence[str], written: str) -> list[re.Match]:
-    return list(filter(None, map(_NUMBERS[written].fullmatch, words)))
+    return [found for found in (_number(word, written) for word in words) if found]
 
 
 def cycles_of(way: str, cycles: list[str]) -> list[str]:
@@ -277,7 +299,7 @@ def cycles_of(way: str, cycles: list[str]) -> list[str]:
 
 def is_written(word: str) -> bool:
     """Return whether a word may be a number or a date as people write them."""
-    may_be_number = any(form.fullmatch(word) for form in _NUMBERS.values())
+    may_be_number = any(_number(word, way) for way in NUMBERS)
     return may_be_number or any(date_of(word, way) is not None for way in DATES)
 
 
