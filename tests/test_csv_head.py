@@ -234,3 +234,43 @@ def test_further_files_lack_the_name_too(write):
     first, other = r_table(","), r_table(",")
     paths = [str(write(first, "a.csv")), str(write(other, "b.csv"))]
     assert load(",".join(paths)).rows == 120
+
+
+TABLE = ["a,b,y", *(f"{i},{i % 7}.5,{i % 2}" for i in range(20))]
+
+
+@pytest.mark.parametrize(
+    "above, line",
+    [
+        (["Report of May"], 2), (["Data Source,World Bank,,", "", "Updated,2020-01-01,,", ""], 5),
+        (['"a title', 'of two lines"', "by us"], 4), (["\ufeffReport"], 2), (["# note", "Report"], 3),
+    ],
+)  # fmt: skip
+def test_what_stands_above_a_table_is_left_out_and_said(write, caplog, above, line):
+    table = [",".join([row] * 3) if "," in above[0] else row for row in TABLE]
+    ds, alone = load(write("\n".join([*above, *table]))), load(write("\n".join(table), "alone.csv"))
+    assert caplog.messages == [f"{ds.path}: the table begins in line {line}; what stands above it is left out"]
+    assert (ds.columns, ds.x.tolist(), ds.y.tolist()) == (alone.columns, alone.x.tolist(), alone.y.tolist())
+
+
+def test_a_row_below_a_title_is_named_by_its_line(write):
+    with pytest.raises(DataError, match='row 6, column a: found "x"'):
+        load(write("\n".join(["Title", "", *TABLE[:3], "x,1,1", *TABLE[4:]])))
+
+
+@pytest.mark.parametrize(
+    "rows, told",
+    [
+        (["a,b,c", *(f"{row},0,0" for row in TABLE)], "row 2: 5 columns, expected 3"),  # more than half of them
+        (["Report", *TABLE[:3]][:3], "1 column, expected features and a target"),  # too few rows to call it a table
+        (["Report", *TABLE, "1,2"], "row 23: 2 columns, expected 3"),
+        ([f"r{i}" for i in range(21)] + TABLE * 3, "1 column, expected features and a target"),
+    ],
+)
+def test_other_rows_of_fewer_fields_are_ragged(write, rows, told):
+    with pytest.raises(DataError, match=told):
+        load(write("\n".join(rows)))
+
+
+def test_the_names_of_one_column_beside_row_names_are_no_title(write):
+    assert head_of(write("x\n" + "".join(f'"r{i}",{i}.5\n' for i in range(20)))).names == ["", "x"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..core import extension
-from ..utils import DataError, UsageError
+from ..utils import DataError, UsageError, log
 from .csv_header import FirstRows, decoded, evidence, kind_of_field, lacks_first_name, split
 from .source import Source, read_blocks
 from .table_files import AS_FOUND, GAPS, ReadOptions
@@ -19,9 +19,12 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
 MOST_COLUMNS = 1 << 17
 _SEPARATORS = (",", ";", "\t", "|")
+_SHORT_NAMES = {"tab": "\t", "\\t": "\t"}
 _BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
 _OTHER_SEPARATORS = (":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
+_MOST_TITLES = 20  # rows above a table that are none of it
+_LEAST_BELOW = 3  # rows alike below them, or twice as many as they are
 _HEAD_BYTES = 1 << 16  # read at first
 _HEAD_ROWS = 300  # looked at, to tell a header
 _SPLIT_ROWS = 50  # looked at, to tell the separator
@@ -69,6 +72,9 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     separator = _separator(path, text, options)
     _check_width(path, text, separator)
     rows = FirstRows(text, separator, _HEAD_ROWS)
+    if len({*rows.counts}) > 1 and (table := _without_titles(path, text, options)):
+        text, separator = table, _separator(path, table, options)
+        rows = FirstRows(text, separator, _HEAD_ROWS)
     if rows.is_open and len(rows) <= 2:
         raise open_quote(path, rows.lines[-1])
     has_corner = options.header != "no" and lacks_first_name(rows)
@@ -113,6 +119,27 @@ def _end_of_comments(text: bytes) -> int:
         return 0
     found = _NO_COMMENT.search(text)
     return found.end() if found else len(text)
+
+
+def _without_titles(path: str, text: bytes, options: ReadOptions) -> bytes | None:
+    """Return the text with blank lines instead of what stands above the table: the name of a report, its date. It is
+    said. None: nothing does.
+
+    These rows have at most half as many fields as all that follow, which are a table: they are alike.
+    """
+    asked = options.separator
+    for separator in _SEPARATORS if asked is None else (_SHORT_NAMES.get(asked, asked),):
+        rows = split(text, separator, _SPLIT_ROWS)
+        counts = rows["fields"].tolist()
+        titles = next((row for row, count in enumerate(counts) if 2 * count > counts[-1]), 0)
+        is_table = len({*counts[titles:]}) == 1 and len(counts) - titles >= max(_LEAST_BELOW, 2 * titles)
+        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see lacks_first_name
+        if 0 < titles <= _MOST_TITLES and is_table and not is_corner:
+            line = int(rows["line"][titles])
+            log.warning("%s: the table begins in line %d; what stands above it is left out", path, line)
+            end = [found.end() for found in re.finditer(rb"\n", text)][line - 2]
+            return b"\n" * (line - 1) + text[end:]
+    return None
 
 
 def _check_width(path: str, text: bytes, separator: str) -> None:
@@ -180,7 +207,7 @@ def _with_first_name(counts: list[int]) -> list[int]:
 
 
 def _given_separator(path: str, text: bytes, separator: str) -> str:
-    separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
+    separator = _SHORT_NAMES.get(separator, separator)
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
         raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
     if all(count == 1 for count in _field_counts(text, separator)):
