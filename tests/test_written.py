@@ -36,6 +36,7 @@ def test_numbers_in_words(words, values):
 def test_words_for_a_gap_among_plain_numbers():
     way = way_of_numbers(["1.5", "-", "2.5", "Unknown", "4"])
     assert [number_of(word, *way) for word in ("1.5", "-", "Unknown")] == [1.5, None, None]
+    assert way_of_numbers(["1.5", "#DIV/0!", "2.5", "n.d.", "4"]) == way
     assert way_of_numbers(["1.5", "-", "2.5", "Unknown", "4", "*"]) is None
     assert way_of_numbers(["+", "-", "*"]) is None
 

@@ -13,7 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-_ABSENT = frozenset({"n/a", "na", "nan", "nil", "none", "null", "missing", "unknown", "<na>", "#n/a"})
+_ABSENT = frozenset({
+    "n/a", "na", "n.a.", "nan", "n.d.", "nil", "none", "null", "(null)", "missing", "unknown", "unk", "undefined",
+    "no data", "not available", "not applicable", "<na>", "#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?",
+})  # fmt: skip
 MOST_ABSENT = 2  # words for a gap that differ
 _NO_SIGNS = "", ""
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
