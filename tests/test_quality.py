@@ -2,9 +2,12 @@
 
 import json
 import statistics
+import time
 
 import pytest
 from support.command_line import run
+
+import nn
 
 
 def figures(*arguments) -> dict:
@@ -13,21 +16,34 @@ def figures(*arguments) -> dict:
     return json.loads(done.out)
 
 
+def seconds_of_one_network_of_scikit_learn(file, seed) -> float:
+    """Return how long its MLP of the size of nn's first network takes to learn the file's rows."""
+    neural_network = pytest.importorskip("sklearn.neural_network")
+    ds = nn.load(file)
+    x = (ds.x - ds.x.mean(axis=0)) / ds.x.std(axis=0)
+    began = time.perf_counter()
+    neural_network.MLPClassifier((60, 10), random_state=seed).fit(x, ds.y)
+    return time.perf_counter() - began
+
+
 @pytest.mark.timing
 def test_credit_card_fraud_with_defaults(shared, tmp_path):
     """Peers on the same files: logistic regression F1 0.899, PR-AUC 0.901; scikit-learn's MLP 0.892, 0.903.
 
-    The median of the times: a neighbour of the machine may take one of them.
+    The choice of networks and all their trainings take less time than one such MLP beside them: 4 to 6 s where it takes
+    7.5, on a machine on which all takes two and a half times as long as on others. Medians: a neighbour of the machine
+    may take one of the times.
     """
-    f1, pr_auc, seconds = [], [], []
+    f1, pr_auc, seconds, peer = [], [], [], []
     for seed in range(5):
         model = tmp_path / f"{seed}.bin"
         trained = figures("--train", "--dataset", shared / "data/cc/CC_train.csv.gz", "--model", model, "--seed", seed)
         seconds.append(trained["seconds"])
+        peer.append(seconds_of_one_network_of_scikit_learn(shared / "data/cc/CC_train.csv.gz", seed))
         report = figures("--test", "--dataset", shared / "data/cc/CC_test.csv.gz", "--model", model)
         f1.append(report["f1"])
         pr_auc.append(report["pr_auc"])
-    assert statistics.median(seconds) < 3
+    assert statistics.median(seconds) < statistics.median(peer)
     assert statistics.mean(f1) >= 0.89
     assert statistics.mean(pr_auc) >= 0.905
 
