@@ -41,7 +41,8 @@ def columns(values, kind):
 @pytest.mark.parametrize("gaps", ["whole", "gaps", "nothing"])
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers(kind, gaps):
-    values = [np.dtype(kind).type(i * 3 % 101).item() for i in range(COUNT)]
+    values = [np.dtype(kind).type(i * 3 % 101) for i in range(COUNT)]
+    values = values if kind == "float16" else [value.item() for value in values]  # as old pyarrow wants them
     for column, expected in columns(lists(values)[gaps], getattr(pa, kind)()):
         block = arrow_block(column)
         is_gap = block.kinds(frozenset({""})) == GAP

@@ -132,6 +132,8 @@ def _ticks(array, stored: str, dtype: str) -> np.ndarray:
 
 def _words(pa: ModuleType, column) -> ColumnBlock:
     """Return the block of a column whose fields have a text; each different field is converted once."""
+    if not len(column):  # old versions of pyarrow make no empty dictionary of some types
+        return Words(np.zeros(0, np.int32), [])
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     array = _whole(pa, column.unify_dictionaries() if column.num_chunks > 1 else column)
