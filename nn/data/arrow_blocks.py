@@ -1,7 +1,7 @@
 """Arrow's columns as column blocks; pyarrow is imported when one is first needed.
 
-Values are taken where Arrow has them: its own to_numpy and compute functions import pandas, which takes longer than
-reading a table.
+Values are taken where Arrow has them: its to_numpy imports pandas, its is_null and fill_null their own module, and both
+take longer than reading a table.
 """
 
 from __future__ import annotations
