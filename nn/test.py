@@ -297,6 +297,7 @@ def _checked_threshold(net, threshold: float | None) -> float:
 
 def _truth(net, ds) -> np.ndarray:
     """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression."""
+    _check_target(net, ds)
     if (net.task == "regression") != (ds.task == "regression"):
         raise UsageError(
             f"{name_of(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
@@ -308,6 +309,18 @@ def _truth(net, ds) -> np.ndarray:
     if net.classes and ds.classes and list(net.classes) != list(ds.classes):
         return _renumbered(ds, net.classes)
     return np.asarray(ds.y)
+
+
+def _check_target(net, ds) -> None:
+    """Raise DataError for rows without a target, or whose target is an input of the network, by its name."""
+    if ds.y is None:
+        raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
+    inputs = set(getattr(net, "columns", None) or ()).difference(getattr(net, "targets", None) or ())
+    for name in inputs.intersection(ds.targets or ()):
+        raise DataError(
+            f"{name_of(ds)}: the target is {name}, an input of the network, expected another column; "
+            "read the data with nn.load_for(net, ...)"
+        )
 
 
 def _check_unit(net, ds) -> None:

@@ -6,6 +6,7 @@ The features and targets of a file that a model is used on are found here, in wh
 from __future__ import annotations
 
 import csv
+from collections import Counter
 
 from ..utils import DataError, UsageError, closest, listed
 from .dataset import ROLES, ColumnChoices, Schema
@@ -41,21 +42,12 @@ def target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[in
     if schema.target is not None:
         return columns_asked_for(files, "target", str(schema.target))
     names, inputs, outputs = files.names, schema.width, schema.outputs
-    if names and schema.targets and all(name in names for name in schema.targets):
-        return [names.index(name) for name in schema.targets]
+    if names and schema.targets:
+        return _targets_by_name(files, schema, labelled)
     if names and schema.columns and all(name in names for name in schema.columns):
         rest = [c for c, name in enumerate(names) if name not in schema.columns]
         if len(rest) in (1, outputs) or not labelled:
             return rest if len(rest) in (1, outputs) else []
-    if _has_some_of_the_models(files, schema):
-        absent = [name for name in [*schema.columns, *schema.targets] if name not in names]
-        if not labelled and set(absent) & set(schema.columns):
-            return []  # feature_columns names them
-        if labelled and set(absent) & set(schema.targets):
-            raise DataError(
-                f"{files.path}: {_no_columns(absent)}, expected every column that the model was trained on, "
-                f"{listed(schema.targets)} as the target; add {_it(absent)}, or choose the target with --target"
-            )
     fits = inputs is not None and files.columns - inputs in (1, outputs, 1 if labelled else 0)
     if inputs is not None and (fits or schema.of_model or schema.pixels):
         inputs += len(schema.left_out)
@@ -67,6 +59,24 @@ def target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[in
     if files.columns < 2:
         raise DataError(f"{files.path}: 1 column, expected features and a target, separated by commas; add columns")
     return [_last_filled(files)]
+
+
+def _targets_by_name(files: TableFiles, schema: Schema, labelled: bool) -> list[int]:
+    """Return the columns that have the names of a model's targets; [] if they are not there and need not be.
+
+    Raises DataError if there is no target.
+    """
+    found, needed = Counter(files.names), Counter([*(schema.columns or []), *schema.targets])
+    absent = [name for name in needed if found[name] < needed[name]]
+    if not set(absent).isdisjoint(schema.targets):
+        if not labelled:
+            return []
+        beside = " besides the inputs" if any(name in found for name in absent) else ""
+        raise DataError(
+            f"{files.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on, "
+            f"{listed(schema.targets)} as the target; add {_it(absent)}, or choose the target with --target"
+        )
+    return [files.names.index(name) for name in schema.targets]
 
 
 def _last_filled(files: TableFiles) -> int:
@@ -168,12 +178,6 @@ def feature_columns(files: TableFiles, targets: list[int], schema: Schema, dropp
             f"add {_it(absent)}{cure}"
         )
     return found
-
-
-def _has_some_of_the_models(files: TableFiles, schema: Schema) -> bool:
-    """Return whether a file that a model is used on has a header with some of the names that the model knows."""
-    known = schema.of_model and files.names and schema.columns and schema.targets
-    return bool(known) and not set(files.names).isdisjoint(schema.columns)
 
 
 def _no_columns(names: list[str]) -> str:

@@ -1,0 +1,304 @@
+"""The target of a model in other data: found by its name, or not there.
+
+Everywhere a column was once taken for the target that is none, without a word.
+"""
+
+import csv
+import gzip
+import io
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed
+from support.table_formats import pd, write_database
+
+import nn
+
+ROWS = 120
+QUICK = ("--networks", 1, "--epochs", 2, "--batch_number", 16, "-q")
+TARGETS = {"regression": "price", "binary": "sold", "multiclass": "kind"}
+FILES = ["csv", "csv.gz", "parquet", "feather", "db"]
+FRAMES = ["pandas", "arrow", "dictionary", "list"]
+
+
+def house_table(task: str, rows: int = ROWS, seed: int = 0) -> dict[str, list]:
+    """Columns by name, as in a file to train on: an id, numbers, a text, and the target behind them."""
+    rng = np.random.default_rng(seed)
+    size, age = (rng.integers(20, 900, rows) / 4 for _ in range(2))
+    town = rng.choice(["Ulm", "Bonn", "Kiel"], rows)
+    worth = 3 * size - age + 40 * (town == "Ulm")
+    truth = {
+        "regression": worth.tolist(),
+        "binary": np.where(worth > np.median(worth), "yes", "no").tolist(),
+        "multiclass": np.array(["low", "mid", "top"])[np.digitize(worth, np.quantile(worth, [0.3, 0.7]))].tolist(),
+    }
+    ids = (10_000 + 7 * rng.permutation(rows)).tolist()
+    features = {"Id": ids, "size": size.tolist(), "age": age.tolist(), "town": town.tolist()}
+    return {**features, TARGETS[task]: truth[task]}
+
+
+def without(columns: dict, *names: str) -> dict:
+    return {name: values for name, values in columns.items() if name not in names}
+
+
+def in_order(columns: dict, *names: str) -> dict:
+    return {name: columns[name] for name in names}
+
+
+def renamed(columns: dict, name: str, other: str) -> dict:
+    return {other if known == name else known: values for known, values in columns.items()}
+
+
+def as_csv(names, columns) -> str:
+    """The text of a CSV file; names may come twice. None: no header."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([*([] if names is None else [names]), *zip(*columns, strict=True)])
+    return file.getvalue()
+
+
+def saved(columns: dict, path: str) -> str:
+    """Write the columns in the format of the suffix; return the path."""
+    stem, suffix = path.split(".", 1)
+    text = as_csv(columns, columns.values())
+    if suffix == "csv":
+        with open(path, "w") as file:
+            file.write(text)
+    elif suffix == "csv.gz":
+        with gzip.open(path, "wt") as file:
+            file.write(text)
+    elif suffix == "db":
+        write_database(pd.DataFrame(columns), path)
+    else:
+        getattr(pd.DataFrame(columns), f"to_{suffix}")(path)
+    return path
+
+
+def as_frame(columns: dict, form: str):
+    """The columns as Python has them."""
+    if form == "arrow":
+        return pytest.importorskip("pyarrow").table(columns)
+    if form == "list":
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return pd.DataFrame(columns) if form == "pandas" else columns
+
+
+def predicted(dataset: str, *flags) -> tuple[list[str], list[list[str]]]:
+    """What --predict writes: (header, rows)."""
+    out = succeed("--predict", "--model", "m.bin", "--dataset", dataset, "-q", *flags).out
+    header, *rows = csv.reader(io.StringIO(out))
+    return header, rows
+
+
+def figures(*flags) -> dict:
+    return succeed("--test", "--model", "m.bin", "--json", *flags).json
+
+
+def trained(dataset: str, *flags) -> None:
+    succeed("--train", "--dataset", dataset, "--model", "m.bin", *QUICK, *flags)
+
+
+# ---------------------------------------------------------------- a target has a name
+
+
+@pytest.fixture(params=list(TARGETS))
+def task(request, folder) -> str:
+    """Each task; the current folder has a model of it, that was trained on train.csv."""
+    trained(saved(house_table(request.param), "train.csv"))
+    return request.param
+
+
+@pytest.fixture
+def houses(folder) -> dict[str, list]:
+    """Columns that the model in the current folder does not know yet, which predicts their `sold`."""
+    trained(saved(house_table("binary"), "train.csv"), "--id", "Id")
+    return house_table("binary", seed=1)
+
+
+def shuffled(columns: dict) -> dict:
+    """The same without an order that training knew, and with columns that it did not."""
+    names = sorted(columns, reverse=True)
+    return {"more": ["x"] * ROWS, **in_order(columns, *names), "last": [0.5] * ROWS}
+
+
+@pytest.mark.parametrize("suffix", FILES)
+def test_a_file_without_the_target_is_predicted_as_one_with_it(task, suffix):
+    new = house_table(task, seed=1)
+    header, rows = predicted(saved(new, f"known.{suffix}"))
+    assert header[-1].startswith("true")
+    for number, columns in enumerate([without(new, TARGETS[task]), shuffled(without(new, TARGETS[task]))]):
+        found = predicted(saved(columns, f"new{number}.{suffix}"))
+        assert found == (header[:-1], [row[:-1] for row in rows])
+
+
+@pytest.mark.parametrize("suffix", FILES)
+def test_a_test_without_the_target_is_refused(task, suffix):
+    """One column that training left out, or did not know, is there in its place."""
+    new, target = house_table(task, seed=1), TARGETS[task]
+    for number, columns in enumerate([without(new, target), renamed(new, target, "cost")]):
+        path = saved(columns, f"new{number}.{suffix}")
+        for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
+            refused = run("--test", "--model", "m.bin", "--dataset", path, *flags)
+            assert refused.code == 65 and not refused.out
+            told = refused.err.splitlines()[-1]
+            assert f"{path}: no column {target}, expected every column" in told and f"{target} as the target" in told
+            assert told.endswith("; add it, or choose the target with --target")
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_a_frame_without_the_target_is_predicted_and_no_test(task, form):
+    net, new, target = nn.Network.load("m.bin"), house_table(task, seed=1), TARGETS[task]
+    scores = net.predict(as_frame(new, form))
+    judged = nn.test(net, as_frame(new, form))
+    assert nn.test(net, as_frame(shuffled(new), form)) == judged
+    for columns in (without(new, target), shuffled(without(new, target)), renamed(new, target, "cost")):
+        frame = as_frame(columns, form)
+        np.testing.assert_array_equal(net.predict(frame), scores)
+        for judge in (nn.test, nn.load_for):
+            with pytest.raises(nn.DataError, match=f"no column {target}, .*; add it, or .* --target$"):
+                judge(net, frame)
+        ds = nn.load_for(net, frame, labelled=False)
+        assert ds.y is None and ds.rows == ROWS
+    ds = nn.load_for(net, as_frame(renamed(new, target, "cost"), form), target="cost")
+    assert nn.test(net, ds) == judged
+
+
+def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column(folder):
+    """The last column is the target of a training; a test by an input says so."""
+    table = np.random.default_rng(0).normal(size=(ROWS, 3))
+    columns = {"a": table[:, 0], "b": table[:, 1], "price": table @ [1, 2, 3]}
+    ds = nn.load(columns)
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1)
+    new = {"z": table[:, 2], **without(columns, "price")}
+    with pytest.raises(nn.DataError, match="the target is b, an input of the network, .* nn.load_for"):
+        nn.test(net, nn.load(new))
+    pd.DataFrame(new).to_csv("new.csv", index=False)
+    with pytest.raises(nn.DataError, match="new.csv: the target is b, an input of the network"):
+        nn.test(net, nn.load("new.csv", window=64))
+    with pytest.raises(nn.DataError, match="no target, expected one to test by"):
+        nn.test(net, nn.load_for(net, new, labelled=False))
+    assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
+
+
+@pytest.mark.parametrize("suffix", FILES)
+def test_the_target_is_the_column_that_is_asked_for(task, suffix):
+    new, target = house_table(task, seed=1), TARGETS[task]
+    expected, judged = predicted(saved(new, f"known.{suffix}")), figures("--dataset", f"known.{suffix}")
+    path = saved(shuffled(renamed(new, target, "cost")), f"new.{suffix}")
+    assert figures("--dataset", path, "--target", "cost") == judged
+    assert predicted(path, "--target", "cost") == expected
+    assert predicted(path)[0] == expected[0][:-1]
+
+
+@pytest.mark.parametrize("flags", [["--id", "Id"], ["--drop", "Id"], ["--numbers", "Id"], ["--layers", "4,3,1"]])
+def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
+    new = house_table("binary", seed=1)
+    if "--layers" in flags:
+        flags = [*flags, "--numbers", "Id"]
+    trained(saved(house_table("binary"), "train.csv"), *flags)
+    header, rows = predicted(saved(new, "known.csv"))
+    assert predicted(saved(without(new, "sold"), "new.csv")) == (header[:-1], [row[:-1] for row in rows])
+    assert ("Id" in header) == ("--id" in flags)
+    assert run("--test", "--model", "m.bin", "--dataset", "new.csv").code == 65
+
+
+def test_blocks_and_pages_know_no_target_either(houses, folder):
+    new = saved(without(houses, "sold"), "new.csv")
+    assert predicted(new, "--memory", "500MB") == predicted(new)
+    for flags in (["--test", "--report", "r.html"], ["--plot", "m.bin", "--output", "pictures"]):
+        refused = run(*flags, "--model", "m.bin", "--dataset", new)
+        assert refused.code in (2, 65) and not (folder / "r.html").exists()
+    plot = run("--plot", "m.bin", "--output", "pictures", "--dataset", new)
+    assert plot.code == 65 and "no column sold" in plot.err
+
+
+def test_a_validation_file_without_the_target_is_refused(houses):
+    new = saved(without(houses, "sold"), "new.csv")
+    refused = run("--train", "--dataset", "train.csv", "--model", "v.bin", *QUICK, "--validation", new)
+    assert refused.code == 65 and "no column sold, expected every column" in refused.err
+
+
+def test_names_of_a_models_columns_are_kept_to_without_the_model(folder):
+    """nn.load by a model's columns, as those do who keep them elsewhere."""
+    known = {"columns": ["a", "b"], "targets": ["y"], "inputs": 2, "outputs": 1}
+    for text in ("Id,a,b\n7,1,2\n8,3,4\n", "a,b\n1,2\n3,4\n", "b,a,z\n2,1,0\n4,3,1\n"):
+        (folder / "a.csv").write_text(text)
+        with pytest.raises(nn.DataError, match="no column y, .* y as the target; add it, or .* --target$"):
+            nn.load("a.csv", **known)
+        ds = nn.load("a.csv", **known, labelled=False)
+        assert ds.y is None and ds.x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_several_targets_are_all_there_or_none(folder):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=ROWS).round(3).tolist() for name in ("a", "b", "u", "v")}
+    trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
+    header, rows = predicted("train.csv")
+    assert header == ["row", "predicted u", "predicted v", "true u", "true v"]
+    for names in (["a", "b"], ["a", "v", "b"], ["c", "b", "d", "a"]):
+        path = saved(in_order(columns | {"c": columns["a"], "d": columns["a"]}, *names), "new.csv")
+        assert predicted(path) == (header[:3], [row[:3] for row in rows])
+        refused = run("--test", "--model", "m.bin", "--dataset", path)
+        assert refused.code == 65 and "no column" in refused.err and "u" in refused.err
+    assert predicted(saved(in_order(columns, "v", "b", "u", "a"), "new.csv")) == (header, rows)
+
+
+def test_columns_without_names_are_found_by_their_places(folder):
+    """With no header in the file, or none in the training's: the target is behind the inputs, or not there."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 99, (ROWS, 3)) / 4
+    columns = [*table.T.tolist(), (table @ [1, 2, 3]).tolist()]
+    names = ["a", "b", "c", "y"]
+    files = {"named": names, "plain": None}
+    for file, header in files.items():
+        (folder / f"{file}.csv").write_text(as_csv(header, columns))
+        (folder / f"{file}_new.csv").write_text(as_csv(header and header[:3], columns[:3]))
+    np.save("plain.npy", np.array(columns).T)
+    np.save("plain_new.npy", np.array(columns[:3]).T)
+    for file in files:
+        trained(f"{file}.csv", "--task", "regression")
+        (_, rows), judged = predicted("plain.csv"), figures("--dataset", "plain.csv")
+        for known in ("named.csv", "plain.npy"):
+            assert predicted(known)[1] == rows and figures("--dataset", known) == judged
+        for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
+            assert predicted(new)[1] == [row[:2] for row in rows]
+            assert run("--test", "--model", "m.bin", "--dataset", new).code == 65
+
+
+def test_arrays_with_their_targets_need_no_names(folder):
+    """NPZ has x and y: a model whose target has a name is tested on it."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ROWS, 2)).astype(np.float32)
+    y = x @ np.float32([1, 2])
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv("train.csv", index=False)
+    trained("train.csv", "--task", "regression")
+    np.savez("a.npz", x=x, y=y)
+    np.savez("new.npz", x=x)
+    assert figures("--dataset", "a.npz")["rmse"] == pytest.approx(figures("--dataset", "train.csv")["rmse"], rel=1e-5)
+    assert predicted("new.npz")[0] == ["row", "predicted y"]
+    assert run("--test", "--model", "m.bin", "--dataset", "new.npz").code == 65
+
+
+@pytest.mark.parametrize("flags", [(), ("--networks", 2), ("--folds", 3), ("--id", "Id", "--group", "town")])
+def test_the_whole_way_from_a_training_to_predictions(folder, task_of_each, flags):
+    """Train, then predict rows without the target, with ids, in another order, from every form, as with it."""
+    target = TARGETS[task_of_each]
+    columns, new = house_table(task_of_each), house_table(task_of_each, seed=1)
+    trained(saved(columns, "train.csv"), *flags)
+    net = nn.Network.load("m.bin")
+    header, rows = predicted(saved(new, "known.csv"))
+    expected = header[:-1], [row[:-1] for row in rows]
+    moved = shuffled(without(new, target))
+    for suffix in FILES:
+        assert predicted(saved(moved, f"new.{suffix}")) == expected
+    scores = net.predict(pd.DataFrame(new))
+    place = header.index("Id") + 1 if "Id" in header else 1
+    if task_of_each == "regression":
+        assert [float(row[place]) for row in rows] == pytest.approx(scores[:, 0].tolist(), rel=1e-6)
+    for form in FRAMES:
+        np.testing.assert_array_equal(net.predict(as_frame(moved, form)), scores)
+
+
+@pytest.fixture(params=list(TARGETS))
+def task_of_each(request) -> str:
+    return request.param
