@@ -1,4 +1,4 @@
-"""The target of a model in other data: found by its name, or not there.
+"""The target of a model in other data: found by its name, or not there; of two columns of its name by its place.
 
 Everywhere a column was once taken for the target that is none, without a word.
 """
@@ -58,7 +58,7 @@ def as_csv(names, columns) -> str:
 
 def saved(columns: dict, path: str) -> str:
     """Write the columns in the format of the suffix; return the path."""
-    stem, suffix = path.split(".", 1)
+    suffix = path.split(".", 1)[1]
     text = as_csv(columns, columns.values())
     if suffix == "csv":
         with open(path, "w") as file:
@@ -101,7 +101,7 @@ def trained(dataset: str, *flags) -> None:
 
 
 @pytest.fixture(params=list(TARGETS))
-def task(request, folder) -> str:
+def learned(request, folder) -> str:
     """Each task; the current folder has a model of it, that was trained on train.csv."""
     trained(saved(house_table(request.param), "train.csv"))
     return request.param
@@ -121,19 +121,19 @@ def shuffled(columns: dict) -> dict:
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_file_without_the_target_is_predicted_as_one_with_it(task, suffix):
-    new = house_table(task, seed=1)
+def test_a_file_without_the_target_is_predicted_as_one_with_it(learned, suffix):
+    new = house_table(learned, seed=1)
     header, rows = predicted(saved(new, f"known.{suffix}"))
     assert header[-1].startswith("true")
-    for number, columns in enumerate([without(new, TARGETS[task]), shuffled(without(new, TARGETS[task]))]):
+    for number, columns in enumerate([without(new, TARGETS[learned]), shuffled(without(new, TARGETS[learned]))]):
         found = predicted(saved(columns, f"new{number}.{suffix}"))
         assert found == (header[:-1], [row[:-1] for row in rows])
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_test_without_the_target_is_refused(task, suffix):
+def test_a_test_without_the_target_is_refused(learned, suffix):
     """One column that training left out, or did not know, is there in its place."""
-    new, target = house_table(task, seed=1), TARGETS[task]
+    new, target = house_table(learned, seed=1), TARGETS[learned]
     for number, columns in enumerate([without(new, target), renamed(new, target, "cost")]):
         path = saved(columns, f"new{number}.{suffix}")
         for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
@@ -145,8 +145,8 @@ def test_a_test_without_the_target_is_refused(task, suffix):
 
 
 @pytest.mark.parametrize("form", FRAMES)
-def test_a_frame_without_the_target_is_predicted_and_no_test(task, form):
-    net, new, target = nn.Network.load("m.bin"), house_table(task, seed=1), TARGETS[task]
+def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
+    net, new, target = nn.Network.load("m.bin"), house_table(learned, seed=1), TARGETS[learned]
     scores = net.predict(as_frame(new, form))
     judged = nn.test(net, as_frame(new, form))
     assert nn.test(net, as_frame(shuffled(new), form)) == judged
@@ -181,8 +181,8 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_the_target_is_the_column_that_is_asked_for(task, suffix):
-    new, target = house_table(task, seed=1), TARGETS[task]
+def test_the_target_is_the_column_that_is_asked_for(learned, suffix):
+    new, target = house_table(learned, seed=1), TARGETS[learned]
     expected, judged = predicted(saved(new, f"known.{suffix}")), figures("--dataset", f"known.{suffix}")
     path = saved(shuffled(renamed(new, target, "cost")), f"new.{suffix}")
     assert figures("--dataset", path, "--target", "cost") == judged
@@ -206,10 +206,10 @@ def test_blocks_and_pages_know_no_target_either(houses, folder):
     new = saved(without(houses, "sold"), "new.csv")
     assert predicted(new, "--memory", "500MB") == predicted(new)
     for flags in (["--test", "--report", "r.html"], ["--plot", "m.bin", "--output", "pictures"]):
-        refused = run(*flags, "--model", "m.bin", "--dataset", new)
-        assert refused.code in (2, 65) and not (folder / "r.html").exists()
-    plot = run("--plot", "m.bin", "--output", "pictures", "--dataset", new)
-    assert plot.code == 65 and "no column sold" in plot.err
+        model = [] if "--plot" in flags else ["--model", "m.bin"]
+        refused = run(*flags, *model, "--dataset", new)
+        assert refused.code == 65 and "no column sold" in refused.err
+    assert not (folder / "r.html").exists()
 
 
 def test_a_validation_file_without_the_target_is_refused(houses):
@@ -239,7 +239,8 @@ def test_several_targets_are_all_there_or_none(folder):
         path = saved(in_order(columns | {"c": columns["a"], "d": columns["a"]}, *names), "new.csv")
         assert predicted(path) == (header[:3], [row[:3] for row in rows])
         refused = run("--test", "--model", "m.bin", "--dataset", path)
-        assert refused.code == 65 and "no column" in refused.err and "u" in refused.err
+        absent = "column u" if "v" in names else "columns u, v"
+        assert refused.code == 65 and f"no {absent}, expected every column" in refused.err
     assert predicted(saved(in_order(columns, "v", "b", "u", "a"), "new.csv")) == (header, rows)
 
 
@@ -280,10 +281,11 @@ def test_arrays_with_their_targets_need_no_names(folder):
 
 
 @pytest.mark.parametrize("flags", [(), ("--networks", 2), ("--folds", 3), ("--id", "Id", "--group", "town")])
-def test_the_whole_way_from_a_training_to_predictions(folder, task_of_each, flags):
+@pytest.mark.parametrize("task", list(TARGETS))
+def test_the_whole_way_from_a_training_to_predictions(folder, task, flags):
     """Train, then predict rows without the target, with ids, in another order, from every form, as with it."""
-    target = TARGETS[task_of_each]
-    columns, new = house_table(task_of_each), house_table(task_of_each, seed=1)
+    target = TARGETS[task]
+    columns, new = house_table(task), house_table(task, seed=1)
     trained(saved(columns, "train.csv"), *flags)
     net = nn.Network.load("m.bin")
     header, rows = predicted(saved(new, "known.csv"))
@@ -293,12 +295,187 @@ def test_the_whole_way_from_a_training_to_predictions(folder, task_of_each, flag
         assert predicted(saved(moved, f"new.{suffix}")) == expected
     scores = net.predict(pd.DataFrame(new))
     place = header.index("Id") + 1 if "Id" in header else 1
-    if task_of_each == "regression":
+    if task == "regression":
         assert [float(row[place]) for row in rows] == pytest.approx(scores[:, 0].tolist(), rel=1e-6)
     for form in FRAMES:
         np.testing.assert_array_equal(net.predict(as_frame(moved, form)), scores)
 
 
-@pytest.fixture(params=list(TARGETS))
-def task_of_each(request) -> str:
+# ---------------------------------------------------------------- two columns of one name
+
+LAYOUTS = ["nbt", "tbn", "ntb", "tnb"]  # t is the target, decided by b; n is noise, and called as the target is
+ELSEWHERE = {"nbt": "btn", "tbn": "bnt", "ntb": "nbt", "tnb": "tbn"}  # a layout with other names from left to right
+
+
+def pair_table(layout: str, own: str = "y", seed: int = 0) -> tuple[list[str], list[list[float]]]:
+    """Names and columns in this order. own: the name of the noise; f: a table to judge by, in which no name is there
+    twice."""
+    rng = np.random.default_rng(seed)
+    noise, b = (rng.integers(0, 400, ROWS) / 8 for _ in range(2))
+    columns = {"n": noise.tolist(), "b": b.tolist(), "t": (2 * b + 1.5).tolist()}
+    names = {"n": own, "b": "b", "t": "y"}
+    return [names[letter] for letter in layout], [columns[letter] for letter in layout]
+
+
+def pair_frame(form: str, *table):
+    names, columns = pair_table(*table)
+    if form == "arrow":
+        pa = pytest.importorskip("pyarrow")
+        return pa.Table.from_arrays(list(map(pa.array, columns)), names=names)
+    return pd.DataFrame(np.array(columns).T, columns=names)
+
+
+def write_pairs(layout: str) -> None:
+    """Write y.csv, with two columns y, f.csv, which judges it, and new rows of both."""
+    for own in "yf":
+        for seed, file in enumerate([f"{own}.csv", f"{own}_new.csv"]):
+            with open(file, "w") as text:
+                text.write(as_csv(*pair_table(layout, own, seed)))
+
+
+def of_both(*flags) -> dict:
+    """{own: (figures of held-out or out-of-fold rows, of the whole file, of new rows, predictions of these)}."""
+    found = {}
+    for own in "yf":
+        trained(f"{own}.csv", *flags)
+        new = f"{own}_new.csv"
+        found[own] = figures(), figures("--dataset", f"{own}.csv"), figures("--dataset", new), predicted(new)
+    return found
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request, folder) -> str:
+    """Each order of the columns; the current folder has the files of write_pairs."""
+    write_pairs(request.param)
     return request.param
+
+
+@pytest.mark.parametrize("flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2), ("--window", 64)])
+def test_the_target_of_two_columns_of_its_name_is_that_of_training(layout, flags):
+    found = of_both("--target", layout.index("t"), *flags)
+    assert found["y"] == found["f"]
+    header, rows = found["y"][-1]
+    assert header[-1] == "true y"
+    assert [float(row[-1]) for row in rows] == pair_table("t", seed=1)[1][0]
+
+
+@pytest.mark.parametrize("flags", [(), ("--id", "id"), ("--drop", 0), ("--target", -1)])
+def test_the_last_of_two_columns_of_one_name_is_found_as_the_last(folder, flags):
+    """A column that is left out stands before both."""
+    write_pairs("nbt")
+    for file in folder.glob("*.csv"):
+        header, *rows = file.read_text().splitlines()
+        lines = [f"id,{header}", *(f"{1000 + row},{line}" for row, line in enumerate(rows))]
+        file.write_text("\n".join(lines) + "\n")
+    found = of_both(*flags)
+    assert found["y"] == found["f"] and found["y"][-1][0][-1] == "true y"
+
+
+def test_a_validation_file_is_read_as_the_file_of_the_training(layout):
+    flags = ("--target", layout.index("t"), "--validation")
+    losses = []
+    for own in "yf":
+        trained(f"{own}.csv", *flags, f"{own}_new.csv")
+        losses.append(nn.Network.load("m.bin").history)
+    assert losses[0] == losses[1]
+
+
+def test_streams_and_columns_of_other_formats_have_places_too(layout):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pair_frame("arrow", layout, "y", 1), "y_new.parquet")
+    trained("y.csv", "--target", layout.index("t"))
+    expected = figures("--dataset", "y_new.csv")
+    assert figures("--dataset", "y_new.csv", "--memory", "500MB") == expected
+    assert figures("--dataset", "y_new.parquet") == expected
+    assert predicted("y_new.parquet") == predicted("y_new.csv", "--memory", "500MB") == predicted("y_new.csv")
+
+
+def test_figures_out_of_fold_of_what_was_chosen_are_by_the_target_too(folder):
+    """Without --layers folds train the networks; the target is a class, which the input of its name does not tell."""
+    found = []
+    for own in "yf":
+        names, (noise, b, _) = pair_table("nbt", own)
+        cut = [["low", "high"][value > 25] for value in b]
+        (folder / f"{own}.csv").write_text(as_csv(names, [[["low", "high"][v > 25] for v in noise], b, cut]))
+        succeed("--train", "--dataset", f"{own}.csv", "--model", "m.bin", "--effort", "quick", "-q")
+        found.append(figures())
+    assert found[0] == found[1] and found[0]["out_of_fold"] and found[0]["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow"])
+def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
+    nets = {}
+    for own in "yf":
+        ds = nn.load(pair_frame(form, layout, own), target=layout.index("t"))
+        nets[own] = nn.Network.for_data(ds, seed=1)
+        nn.train(nets[own], ds, epochs=2)
+    scores = nets["f"].predict(pair_frame(form, layout, "f", 1))
+    np.testing.assert_array_equal(nets["y"].predict(pair_frame(form, layout, "y", 1)), scores)
+    for inputs in ("nb", "bn"):  # where y is there once it is the input
+        np.testing.assert_array_equal(nets["y"].predict(pair_frame(form, inputs, "y", 1)), scores)
+    assert nn.test(nets["y"], pair_frame(form, layout, "y", 1)) == nn.test(nets["f"], pair_frame(form, layout, "f", 1))
+    for judge in (nn.test, nn.load_for, nn.Network.predict):
+        with pytest.raises(nn.DataError, match="columns ., . .from 0. are called y, expected one of"):
+            judge(nets["y"], pair_frame(form, ELSEWHERE[layout], "y", 1))
+
+
+def test_two_columns_of_the_targets_name_elsewhere_are_refused_and_named(layout, folder):
+    trained("y.csv", "--target", layout.index("t"))
+    other = ELSEWHERE[layout]
+    (folder / "other.csv").write_text(as_csv(*pair_table(other, "y", 1)))
+    places = ", ".join(str(place) for place, letter in enumerate(other) if letter != "b")
+    for mode in ("--test", "--predict"):
+        refused = run(mode, "--model", "m.bin", "--dataset", "other.csv")
+        assert refused.code == 65 and not refused.out
+        assert f"other.csv: columns {places} (from 0) are called y, expected one of the target's name" in refused.err
+        assert "--target INDEX" in refused.err
+    asked = ("--target", other.index("t"))
+    assert figures("--dataset", "other.csv", *asked) == figures("--dataset", "y_new.csv")
+    assert predicted("other.csv", *asked) == predicted("y_new.csv")
+
+
+def test_an_input_of_the_targets_name_is_no_target(layout, folder):
+    """A file of the inputs alone has the name once."""
+    trained("y.csv", "--target", layout.index("t"))
+    header, rows = predicted("y_new.csv")
+    for inputs in ("nb", "bn"):
+        (folder / "inputs.csv").write_text(as_csv(*pair_table(inputs, "y", 1)))
+        assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
+        refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
+        assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
+
+
+def test_a_name_that_only_the_new_file_has_twice_is_refused(folder):
+    """The inputs are known there: Python predicts, with no truth to be found."""
+    write_pairs("nbt")
+    trained("f.csv")
+    names, columns = pair_table("nbt", "f", 1)
+    (folder / "other.csv").write_text(as_csv(["y", *names], [columns[0], *columns]))
+    for mode in ("--test", "--predict"):
+        refused = run(mode, "--model", "m.bin", "--dataset", "other.csv")
+        assert refused.code == 65 and "columns 0, 3 (from 0) are called y" in refused.err
+    frame = pd.DataFrame(np.array([columns[0], *columns]).T, columns=["y", *names])
+    net = nn.Network.load("m.bin")
+    np.testing.assert_array_equal(net.predict(frame), net.predict(frame.iloc[:, 1:]))
+    assert figures("--dataset", "other.csv", "--target", -1) == figures("--dataset", "f_new.csv")
+
+
+def test_a_column_that_was_left_out_may_have_the_targets_name(folder):
+    write_pairs("nbt")
+    found = of_both("--drop", 0, "--layers", "1,4,1")
+    assert found["y"] == found["f"]
+
+
+def test_two_targets_of_one_name_are_two(folder):
+    """Each is judged by its own column."""
+    names, columns = pair_table("bnt", "y")
+    for file, header in (("y", names), ("f", ["b", "u", "v"])):
+        (folder / f"{file}.csv").write_text(as_csv(header, columns))
+    found = []
+    for file in "yf":
+        trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
+        found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
+    assert found[0] == found[1]
+    (folder / "other.csv").write_text(as_csv([*names[1:], "b"], [*columns[1:], columns[0]]))
+    refused = run("--test", "--model", "m.bin", "--dataset", "other.csv")
+    assert refused.code == 65

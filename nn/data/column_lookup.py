@@ -64,7 +64,8 @@ def target_columns(files: TableFiles, schema: Schema, labelled: bool) -> list[in
 def _targets_by_name(files: TableFiles, schema: Schema, labelled: bool) -> list[int]:
     """Return the columns that have the names of a model's targets; [] if they are not there and need not be.
 
-    Raises DataError if there is no target.
+    Of several columns of a target's name, which may be features, the place in the training's file tells the target.
+    Raises DataError if there is no target, and for such names in another file.
     """
     found, needed = Counter(files.names), Counter([*(schema.columns or []), *schema.targets])
     absent = [name for name in needed if found[name] < needed[name]]
@@ -76,7 +77,32 @@ def _targets_by_name(files: TableFiles, schema: Schema, labelled: bool) -> list[
             f"{files.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on, "
             f"{listed(schema.targets)} as the target; add {_it(absent)}, or choose the target with --target"
         )
-    return [files.names.index(name) for name in schema.targets]
+    doubled = next((name for name in schema.targets if found[name] > 1), None)
+    if doubled is None:
+        return [files.names.index(name) for name in schema.targets]
+    places = _places_in_training(files, schema)
+    if places is None:
+        those = listed([column for column, name in enumerate(files.names) if name == doubled])
+        raise DataError(
+            f"{files.path}: columns {those} (from 0) are called {doubled}, expected one of the target's name; "
+            "choose it with --target INDEX, or rename the others"
+        )
+    return places
+
+
+def _places_in_training(files: TableFiles, schema: Schema) -> list[int] | None:
+    """Return the places of the targets in the file of the training; None if this file has other names than that."""
+    kept = [column for column in range(files.columns) if column not in schema.left_out]
+    if len(kept) + len(schema.left_out) != files.columns or schema.columns is None:
+        return None
+    try:
+        places = kept[-len(schema.targets) :]
+        if schema.asked is not None:
+            places = columns_asked_for(files, "target", str(schema.asked))
+    except UsageError:  # for a name that is there twice, or an index that is not
+        return None
+    names = [files.names[column] for column in [*(c for c in kept if c not in places), *places]]
+    return places if names == [*schema.columns, *schema.targets] else None
 
 
 def _last_filled(files: TableFiles) -> int:

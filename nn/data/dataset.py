@@ -56,7 +56,8 @@ class Schema:
     task: auto, binary, multiclass or regression. inputs: values of a row, or the shape (channels, height, width) of
     pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets,
     [] for no targets.
-    target: the target column as it was asked for, a name or an index; None: the last. dtype: of the numbers.
+    target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
+    of a model whose targets have names. dtype: of the numbers.
     choices: what a person says of the columns. plain: all features are numbers without gaps, and inputs.
     written: how the numbers of the target are written; None: plainly, or as they all are in a file to train on.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
@@ -77,6 +78,7 @@ class Schema:
     of_model: bool = False
     encoding: Encoding | None = None
     left_out: tuple[int, ...] = ()
+    asked: str | int | None = None
 
     @property
     def pixels(self) -> tuple[int, int, int] | None:

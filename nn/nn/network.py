@@ -301,6 +301,7 @@ class Network:
             of_model=True,
             encoding=self.encoding,
             left_out=tuple(self.config.get("left_out", ())),
+            asked=self.config.get("target"),
         )
 
     def _check_memory(self) -> None:

@@ -100,9 +100,10 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
         if array.dtype.kind == "O" or not array.ndim:
             raise _no_table(x)
         return _rows_of(net, array)
-    known = net.columns is not None
     if isinstance(x, np.ndarray):
         known = x.shape[1] <= net.inputs + _left_out(net)
+    else:  # a feature of the target's name is found with the target only
+        known = net.columns is not None and set(net.targets or ()).isdisjoint(net.columns)
     rows = load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
     if net.encoding is not None:
         net.encoding.tell(TableRows.of(rows), CALL_ROWS)
