@@ -326,7 +326,7 @@ def without(module: str) -> str:
 def test_without_mpi4py_its_command_is_told(mpich, folder):
     done = mpich.run(2, without("mpi4py"))
     assert done.returncode == 2
-    assert set(ours(done.stderr)) == {'nn: --distribute needs the package mpi4py: pip install "nn-trainer[mpi]"'}
+    assert set(ours(done.stderr)) == {'nn: --distribute needs the package mpi4py: pip install "mpi4py>=4"'}
 
 
 def test_without_an_mpi_its_command_is_told(mpich, folder):

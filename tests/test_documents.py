@@ -34,7 +34,7 @@ from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
 from nn.layers import LAYER_KINDS
 from nn.terminal.flags import FLAGS
-from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError
+from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
 
 GUIDES = [
     *sorted(REPOSITORY.glob("*.md")),
@@ -303,6 +303,17 @@ def table_after(heading: str) -> list[list[str]]:
 
 def names_in(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
+
+
+def test_messages_install_what_pyproject_toml_names():
+    tomllib = pytest.importorskip("tomllib")
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {**packages.EXTRAS, "test": extras["test"]} == extras
+
+
+def test_nothing_says_to_install_this_package_by_a_name_that_may_be_anothers():
+    files = [*DOCUMENTS, *(REPOSITORY / "nn").rglob("*.py")]
+    assert not [name(path) for path in files if re.search("install.*(nn-trainer|nnbit)", path.read_text())]
 
 
 def test_every_flag_is_in_the_contract():

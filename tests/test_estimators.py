@@ -360,7 +360,7 @@ def test_without_scikit_learn_the_command_is_told(name):
         "    print(error)"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert 'pip install "nn-trainer[sklearn]"' in told
+    assert 'pip install "scikit-learn>=1.6"' in told
 
 
 def test_importing_nn_needs_neither_scikit_learn_nor_numpy():

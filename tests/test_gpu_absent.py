@@ -16,6 +16,8 @@ from nn.backends.cuda import device
 from nn.layers import InputColumn, parse
 from nn.utils import UsageError
 
+CUDA12 = '"cupy-cuda12x>=13" nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12 "nvidia-cudnn-cu12>=9" nvidia-nccl-cu12'
+CUDA13 = '"cupy-cuda13x>=13.6" nvidia-cublas nvidia-cuda-nvrtc "nvidia-cudnn-cu13>=9" nvidia-nccl-cu13'
 SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
 
 
@@ -47,9 +49,9 @@ def cupy_is(there, monkeypatch):
     [
         (None, True, "no NVIDIA driver found; install one, or use --backend omp"),
         (11080, True, "supports CUDA 11.8, but 12.0 or newer is needed; update the driver"),
-        (12040, None, 'CuPy is not installed; pip install "nn-trainer[cuda12]"'),
-        (13000, None, 'CuPy is not installed; pip install "nn-trainer[cuda13]"'),
-        (14020, None, 'CuPy is not installed; pip install "nn-trainer[cuda13]"'),
+        (12040, None, f"CuPy is not installed; pip install {CUDA12}"),
+        (13000, None, f"CuPy is not installed; pip install {CUDA13}"),
+        (14020, None, f"CuPy is not installed; pip install {CUDA13}"),
     ],
 )
 def test_what_is_missing_is_told_with_its_remedy(version, cupy, words, monkeypatch):
@@ -65,11 +67,12 @@ def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
     monkeypatch.setattr(device, "_driver_version", lambda: 13000)
     cupy_is(True, monkeypatch)
     monkeypatch.setitem(sys.modules, "cupy", None)  # what makes `import cupy` fail
-    with pytest.raises(UsageError, match=r"CuPy cannot be loaded \(.+\); pip install --force-reinstall"):
+    with pytest.raises(UsageError, match=r"CuPy cannot be loaded \(.+\); pip install --force-reinstall") as caught:
         device.cupy.__wrapped__()
+    assert str(caught.value).endswith(CUDA13)
 
 
-@pytest.mark.parametrize("library, words", [("cudnn", "nvidia-cudnn-cu13"), ("cublas", "nvidia-cublas")])
+@pytest.mark.parametrize("library, words", [("cudnn", '"nvidia-cudnn-cu13>=9", or'), ("cublas", "nvidia-cublas, or")])
 def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
     module = importlib.import_module(f"nn.backends.cuda.{library}")
 

@@ -397,7 +397,7 @@ def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
         return real_import(name, *args)
 
     monkeypatch.setattr(builtins, "__import__", without_pillow)
-    with pytest.raises(NnError, match=r'python -m pip install "nn-trainer\[images\]"'):
+    with pytest.raises(NnError, match='pip install "pillow>=9"'):
         load(path)
 
 

@@ -285,4 +285,4 @@ def test_without_the_package_the_command_is_told(model, folder):
     program = "import sys; sys.modules['onnx'] = None; from nn.cli import main; sys.exit(main(sys.argv[1:]))"
     given = ["--export", "--model", model, "-o", folder / "m.onnx", "--dtype", "float32"]
     done = subprocess.run([sys.executable, "-c", program, *map(str, given)], capture_output=True, text=True)
-    assert (done.returncode, 'pip install "nn-trainer[onnx]"' in done.stderr) == (2, True)
+    assert (done.returncode, 'pip install "onnx>=1.14"' in done.stderr) == (2, True)

@@ -459,7 +459,7 @@ def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch,
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run(*command.split())
-    assert result.code == 2 and 'pip install "nn-trainer[report]"' in result.err and result.out == ""
+    assert result.code == 2 and 'pip install "matplotlib>=3.7"' in result.err and result.out == ""
 
 
 def test_large_data_make_no_large_pictures():

@@ -142,7 +142,7 @@ def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypa
     pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}).to_parquet(tmp_path / "a.parquet")
     frame = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert 'pip install "nn-trainer[arrow]"' in failure(lambda: nn.load(str(tmp_path / "a.parquet")))
+    assert 'pip install "pyarrow>=16"' in failure(lambda: nn.load(str(tmp_path / "a.parquet")))
     assert open_frame(frame).read(Fields([0], [1], NUMBER, TARGET))[0].inputs[:, 0].tolist() == [1, 2]
 
 

@@ -221,5 +221,5 @@ def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch)
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     write_two_classes(folder / "two.csv")
     result = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--logdir", "log")
-    assert result.code == 2 and 'pip install "nn-trainer[tensorboard]"' in result.err
+    assert result.code == 2 and 'pip install "tensorboardX>=2.6"' in result.err
     assert not (folder / "m.bin").exists()

@@ -23,7 +23,7 @@ from typing import NoReturn
 import numpy as np
 from cffi import FFI
 
-from ..utils import Interrupted, NnError, UsageError
+from ..utils import Interrupted, NnError, UsageError, needs_package
 from .launch import Launch, limit_seconds
 from .rank_group import RANK_0_SECONDS, RankGroup, reported_by_rank_0, say
 
@@ -65,7 +65,7 @@ def load():
         mpi4py.rc.initialize = False
         from mpi4py import MPI
     except ModuleNotFoundError:
-        raise UsageError('--distribute needs the package mpi4py: pip install "nn-trainer[mpi]"') from None
+        raise UsageError(needs_package("mpi", "--distribute needs")) from None
     except (ImportError, RuntimeError):  # of several lines, a place each where it looked
         raise UsageError(f"--distribute needs {NO_MPI}") from None
     return MPI

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..utils import UsageError, check_room_to_load, has_address_limit
+from ..utils import UsageError, check_room_to_load, has_address_limit, needs_package
 from .column_blocks import ColumnBlock, Dates, Numbers, Opaque, Words, durations, truths
 
 # types of numbers, as Arrow calls them where NumPy has another name
@@ -27,7 +27,7 @@ def pyarrow(what: str) -> ModuleType:
     try:
         import pyarrow
     except ModuleNotFoundError:
-        raise UsageError(f'{what} need the package pyarrow: pip install "nn-trainer[arrow]"') from None
+        raise UsageError(needs_package("arrow", f"{what} need")) from None
     return pyarrow
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log
+from ..utils import DataError, InputNotFound, NnError, log, needs_package
 from .arrays import Arrays, kept_numbers
 from .source import GrowingRows, Source, check_room, readable
 from .targets import Targets
@@ -212,10 +212,7 @@ def _open_image(file: Path, data: bytes | None = None):
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise NnError(
-            "reading folders of images needs Pillow, which is not installed; install it with: "
-            'python -m pip install "nn-trainer[images]"'
-        ) from error
+        raise NnError(needs_package("images", "reading folders of images needs")) from error
     try:
         return Image.open(file if data is None else io.BytesIO(data), formats=("PNG", "JPEG", "PPM"))
     except Exception as error:  # decoders raise anything for a damaged image

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..utils import OutputError, UsageError, atomic_write, make_room_for_matrices, os_reason
+from ..utils import OutputError, UsageError, atomic_write, make_room_for_matrices, needs_package, os_reason
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
@@ -55,7 +55,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        raise UsageError('pictures need the package matplotlib: pip install "nn-trainer[report]"') from None
+        raise UsageError(needs_package("report", "pictures need")) from None
 
 
 def save(pictures: Iterable[Picture], folder: str) -> list[str]:

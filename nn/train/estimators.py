@@ -24,7 +24,7 @@ from ..data.targets import number_name
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn_aux import DEFAULTS
-from ..utils import DataError, UsageError, listed
+from ..utils import DataError, UsageError, listed, needs_package
 from .call import train
 from .effort import Effort, candidates_for, checked_effort
 
@@ -42,10 +42,7 @@ try:
         validate_data,
     )
 except ImportError:
-    raise UsageError(
-        "nn.NetworkClassifier and nn.NetworkRegressor need the package scikit-learn, 1.6 or newer: "
-        'pip install "nn-trainer[sklearn]"'
-    ) from None
+    raise UsageError(needs_package("sklearn", "nn.NetworkClassifier and nn.NetworkRegressor need")) from None
 
 QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
 _MEDIAN_ROWS = 10_000  # that medians are taken of, at most

@@ -7,6 +7,7 @@
     locks.py         sole_writer: one process at a time writes a file
     limits.py        limits on addresses and processes: what would end the process is asked for first
     machine.py       processor, cores, memory
+    packages.py      the packages that some parts need, and how to install them
 
 Imports: nothing. Imported by: nn_aux, core, cluster, layers, data, files, backends, nn, matrix, watch, test, train,
 terminal, study, commands, cli.
@@ -41,6 +42,7 @@ from .output_files import (
     sha256_file,
     stream_or_file,
 )
+from .packages import needs_package, packages_of
 from .signals import Interrupted, Stopped, StopRequest, interruption, signals_held
 
 __all__ = [
@@ -75,9 +77,11 @@ __all__ = [
     "log",
     "make_room_for_matrices",
     "memory_left",
+    "needs_package",
     "open_file",
     "open_stream",
     "os_reason",
+    "packages_of",
     "printable",
     "processor_name",
     "release_locks",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..utils import OutputError, UsageError, append_whole, check_writable, os_reason
+from ..utils import OutputError, UsageError, append_whole, check_writable, needs_package, os_reason
 from .callbacks import Callback, learning_rate
 
 HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
@@ -31,7 +31,7 @@ class TensorBoard(Callback):
         try:
             import tensorboardX  # noqa: F401 (whether it is installed; its parts are imported where they are needed)
         except ModuleNotFoundError:
-            raise UsageError('--logdir needs the package tensorboardX: pip install "nn-trainer[tensorboard]"') from None
+            raise UsageError(needs_package("tensorboard", "--logdir needs")) from None
         self._net = net
         try:
             os.makedirs(logdir, exist_ok=True)

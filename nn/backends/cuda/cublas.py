@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 
-from .device import cuda_major, cupy, load_library
+from .device import cuda_major, cupy, load_library, packages
 
 DECLARATIONS = """
 typedef void *handle_t;
@@ -28,7 +28,7 @@ PLAIN, TRANSPOSED = 0, 1
 def library():
     """Return (ffi, lib) of cuBLAS. Raise UsageError, which says what to install, where there is none."""
     major = cuda_major()
-    package = "nvidia-cublas" if major >= 13 else f"nvidia-cublas-cu{major}"
+    package = packages(major, "nvidia-cublas")
     missing = f"--backend cuda: cuBLAS is not installed; pip install {package}, or use --backend omp"
     return load_library(DECLARATIONS, "libcublas", "cublas", [f"libcublas.so.{major}", "libcublas.so"], missing)[:2]
 

@@ -14,7 +14,7 @@ import functools
 from ...layers import Layer
 from ...utils import UsageError
 from .cublas import Cublas
-from .device import cuda_major, cupy, load_library
+from .device import cuda_major, cupy, load_library, packages
 from .engine import CudaEngine
 from .program import Purpose
 
@@ -65,7 +65,7 @@ ALGORITHMS = 8  # how many to ask for
 @functools.cache
 def library():
     """Return (ffi, lib) of cuDNN 9. Raise UsageError, which says what to install, where there is none."""
-    install = f"pip install nvidia-cudnn-cu{cuda_major()}, or use --backend cuda"
+    install = f"pip install {packages(cuda_major(), 'nvidia-cudnn')}, or use --backend cuda"
     missing = f"--backend cudnn: cuDNN is not installed; {install}"
     ffi, lib, path = load_library(DECLARATIONS, "libcudnn", "cudnn", ["libcudnn.so.9", "libcudnn.so"], missing)
     if lib.cudnnGetVersion() < OLDEST:

@@ -12,9 +12,9 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...utils import NnError, UsageError
+from ...utils import NnError, UsageError, packages_of
 
-CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of this package
+CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of nn/utils/packages.py
 OLDEST = 12
 
 
@@ -75,12 +75,13 @@ def missing(instead: str = "use --backend omp") -> str | None:
             f"is needed; update the driver, or {instead}"
         )
     if importlib.util.find_spec("cupy") is None:
-        return f'CuPy is not installed; pip install "nn-trainer[{_extra(version)}]"'
+        return f"CuPy is not installed; pip install {packages(version // 1000)}"
     return None
 
 
-def _extra(version: int) -> str:
-    return CUPY[min(max(version // 1000, min(CUPY)), max(CUPY))]
+def packages(major: int, start: str = "") -> str:
+    """Return the packages for a major version of CUDA, or the one whose name begins so, as pip takes them."""
+    return packages_of(CUPY[min(max(major, min(CUPY)), max(CUPY))], start)
 
 
 @functools.cache
@@ -91,14 +92,14 @@ def cupy():
     try:
         import cupy as module
     except ImportError as error:
-        reinstall = f'pip install --force-reinstall "nn-trainer[{_extra(_driver_version())}]"'
+        reinstall = f"pip install --force-reinstall {packages(_driver_version() // 1000)}"
         raise UsageError(f"--backend cuda: CuPy cannot be loaded ({_line(error)}); {reinstall}") from error
     try:
         count = module.cuda.runtime.getDeviceCount()
     except module.cuda.runtime.CUDARuntimeError as error:
         raise UsageError(
             f"--backend cuda: no GPU is usable ({_line(error)}); check nvidia-smi and the driver, "
-            f'pip install "nn-trainer[{_extra(_driver_version())}]", or use --backend omp'
+            f"pip install {packages(_driver_version() // 1000)}, or use --backend omp"
         ) from error
     if not count:
         raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")

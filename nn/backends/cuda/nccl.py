@@ -11,7 +11,7 @@ import threading
 
 from ...cluster import limit_seconds
 from ...utils import NnError
-from .device import cuda_major, cupy, load_library
+from .device import cuda_major, cupy, load_library, packages
 
 DECLARATIONS = """
 typedef struct { char internal[128]; } unique_t;
@@ -38,7 +38,7 @@ class Left(NnError):
 @functools.cache
 def library():
     """Return (ffi, lib) of NCCL. Raise UsageError, which says what to install, where there is none."""
-    missing = f"--gpus: NCCL is not installed; pip install nvidia-nccl-cu{cuda_major()}, or use one GPU"
+    missing = f"--gpus: NCCL is not installed; pip install {packages(cuda_major(), 'nvidia-nccl')}, or use one GPU"
     return load_library(DECLARATIONS, "libnccl", "nccl", ["libnccl.so.2"], missing)[:2]
 
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...utils import UsageError, signals_held
+from ...utils import UsageError, needs_package, signals_held
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # onnxruntime reads them from 1.12 on
 
@@ -19,7 +19,7 @@ def onnx_package() -> ModuleType:
             import onnx.helper
             import onnx.numpy_helper
     except ModuleNotFoundError:
-        raise UsageError('.onnx needs the package onnx: pip install "nn-trainer[onnx]"') from None
+        raise UsageError(needs_package("onnx", ".onnx needs")) from None
     return onnx
 
 
