@@ -135,6 +135,24 @@ def test_a_picture_has_the_same_bytes_every_time(results, pictures):
     assert (again.svg, again.png) == (pictures["inference"].svg, pictures["inference"].png)
 
 
+def test_logarithmic_axes_have_numbers_that_can_be_read(pictures):
+    """They were formulas, `$\\mathdefault{10^{-3}}$`, which stay as they are where names may hold dollars."""
+    written = {name: texts(picture.svg) for name, picture in pictures.items()}
+    truth, scores = np.arange(2000) % 2, np.linspace(0.001, 0.999, 2000) ** 3
+    found = binary_report(truth, scores, 0.5)
+    written |= words(curves.of_two_classes(found, truth, scores, None, ["no", "yes"]))
+    net = nn.Network("2,1", "regression")
+    net.describe(history={"loss": [10.0**-epoch for epoch in range(7)], "val_loss": None})
+    written |= words(plot_model.of_model(net))
+    trials = [{"score": 0.5, "metric": "f1", "weight": 1.0, "learning_rate": rate} for rate in (0.001, 0.002, 0.004)]
+    trials = [dict.fromkeys(plot_results.SETTINGS) | trial for trial in trials]
+    written |= words(plot_results.of_trials(trials))
+    assert not [(name, text) for name, own in written.items() for text in own if "$" in text or "math" in text]
+    assert {"10000", "100000", "1", "10"} <= set(written["training-time"])
+    assert {"0.01", "0.1"} <= written["scores"] and {"0.001", "1e-06"} <= written["loss"]
+    assert {"0.001", "0.002", "0.004"} <= written["trials-learning_rate"]
+
+
 def test_times_grow_to_the_right_place(results):
     """The curve of training-time goes through the measured points."""
     from matplotlib.axes import Axes

@@ -118,6 +118,7 @@ def draw_picture(
         figure = Figure(figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
+        _label_powers(figure)
         _legend(figure)
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
@@ -135,6 +136,20 @@ def styles_of(names: Iterable[str]) -> dict[str, dict]:
         }
         for i, name in enumerate(sorted(set(names)))
     }
+
+
+def _label_powers(figure) -> None:
+    """Label logarithmic axes with plain numbers: matplotlib's own labels are formulas, which no text is here."""
+    from matplotlib.ticker import LogFormatterMathtext
+
+    class PlainNumbers(LogFormatterMathtext):
+        def __call__(self, x, pos=None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+            axis.set_major_formatter(PlainNumbers())
+            axis.set_minor_formatter(PlainNumbers())
 
 
 def _legend(figure) -> None:
