@@ -205,10 +205,6 @@ def test_selection_among_ten_against_brute_force(name):
         assert value(chosen) - value([steps[0]]) > (best - value([steps[0]])) / 2  # most of what there is to gain
 
 
-def test_a_metric_that_is_never_defined_chooses_the_first():
-    assert greedy_selection([np.zeros((2, 1))] * 4, 3, Monitor("roc_auc"), lambda mean: math.nan) == [1, 1, 1, 0]
-
-
 def test_a_network_may_be_chosen_repeatedly():
     truth = np.zeros((1, 1))
     scores = [np.array([[1.0]]), np.array([[-2.0]])]

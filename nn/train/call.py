@@ -12,7 +12,7 @@ from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import DEFAULTS, OF_FOLD
+from ..nn_aux import DEFAULTS, OF_FOLD, TASKS
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .loop import Training, prepared
@@ -23,6 +23,7 @@ from .pack_rows import readers_of
 from .rows import ReadValidation, TrainingRows, check_fit, fit_encoding, split_of, split_seed
 from .trials import Trials
 
+OF_PROBABILITIES = ("loss", "brier")  # metrics that need them; the loss of a choice is the log loss
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
 
@@ -184,13 +185,13 @@ def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds)
         if (networks or 1) < 2:
             raise UsageError(f"{flag}: needs several networks; give --networks K")
     if keep is not None:
-        _check_keep(options, keep, networks)
+        _check_keep(net, options, keep, networks)
     if vary is not None:
         return Trials.drawn(net, ds, given, networks, vary, keep)
     return None if keep is None else Trials.alike(networks, options, keep)
 
 
-def _check_keep(options: Options, keep: int, networks: int) -> None:
+def _check_keep(net: Network, options: Options, keep: int, networks: int) -> None:
     """Raise UsageError unless `keep` of the networks can be chosen."""
     if not 1 <= keep <= networks:
         raise UsageError(f"--keep {keep}: must be from 1 to {networks}, the --networks")
@@ -198,6 +199,12 @@ def _check_keep(options: Options, keep: int, networks: int) -> None:
         raise UsageError(f"--keep {keep}: chooses by validation rows; give --validation SHARE or FILE")
     if options.refit:
         raise UsageError(f"--keep {keep}: --refit leaves no rows to choose by; leave one of them out")
+    output, metric = net.layers[-1].output_function, options.monitored.name
+    if metric in OF_PROBABILITIES and net.task != "regression" and output != TASKS[net.task][0]:
+        raise UsageError(
+            f"--monitor {metric}: --keep {keep} would choose by probabilities, which a {output} output layer does not "
+            "give; choose another metric"
+        )
 
 
 def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:

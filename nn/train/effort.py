@@ -241,9 +241,8 @@ class Effort:
         found = [out_of_fold(net, self._ds) for _, net in self.tried]
         ds = self._ds.of_rows(found[0][0])
 
-        def loss(scores: np.ndarray) -> float:
-            value = metric(LOSS, ds.task, ds.y, scores, ds.weights)
-            return np.nan if value is None else value
+        def loss(scores: np.ndarray) -> float | None:
+            return metric(LOSS, ds.task, ds.y, scores, ds.weights)
 
         return greedy_selection([scores for *_, scores in found], PICKS, Monitor(LOSS), loss)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .validation import Monitor
+from .validation import Monitor, undefined
 
 
 def survivors(count: int, keep: int) -> list[int]:
@@ -45,13 +45,16 @@ class SuccessiveHalving:
     def compare(self, metrics: Mapping[int, Sequence[float]]) -> list[int]:
         """Make the next comparison; returns the networks that are given up.
 
-        metrics: those after each epoch, of every network that is left. Of equals the lower number stays.
+        metrics: those after each epoch, of every network that is left. Of equals the lower number stays. Raises NnError
+        where the metric is undefined for all.
         """
         best = {}
         for number, values in metrics.items():
             values = values[: self.epoch_of(number)]
             epoch = self._monitor.best(values)
             best[number] = None if epoch is None else values[epoch - 1]
+        if all(value is None for value in best.values()):
+            raise undefined(self._monitor)
         order = self._monitor.sorted(best)
         worse = order[self._left[self._next] :]
         self._next += 1

@@ -81,9 +81,10 @@ class Judge:
                 yield some
 
     def _of_all_ranks(self, parts: list) -> list:
-        """Return the (truth, scores, weights or None) of all ranks' rows."""
+        """Return the (truth, scores, weights or None) of all ranks' rows; scores stay of the network's type."""
         if self._rank_group.size == 1:
             return parts
         lists = [[None if array is None else array.tolist() for array in part] for part in parts]
         everyone = [part for own in self._rank_group.gather(lists) for part in own]
-        return [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
+        arrays = [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
+        return [(truth, scores.astype(self._net.dtype), weights) for truth, scores, weights in arrays]
