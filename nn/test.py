@@ -47,7 +47,7 @@ from .data.model_data import load_for
 from .data.stream import StreamedDataset
 from .data.written import WrittenNumbers
 from .nn_aux import check_is_number
-from .utils import DataError, NnError, UsageError, listed, log
+from .utils import DataError, NnError, RowError, UsageError, listed, log
 
 remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
 
@@ -79,8 +79,8 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
-    Raises DataError if the data do not fit the network, UsageError for a threshold or task that cannot be,
-    and NnError if a score is not finite.
+    Raises DataError if the data do not fit the network or a row has values for which its output is not finite, and
+    UsageError for a threshold or task that cannot be.
     """
     if open_frame(ds) is not None:
         ds = load_for(net, ds)
@@ -90,7 +90,16 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
         return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
-    return figures_of(net, ds, net.predict(ds.x), threshold=threshold, intervals=intervals)
+    return figures_of(net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals)
+
+
+def scores_of(net, ds, first: int = 0) -> np.ndarray:
+    """Return the outputs of `net` for the rows of `ds`, of whose data `first` rows come before. Raises DataError that
+    names the data and the row."""
+    try:
+        return net.predict(ds.x)
+    except RowError as error:
+        raise error.in_data(name_of(ds), first) from None
 
 
 def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False) -> dict:
@@ -118,9 +127,10 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
 
     Of a block only truth, scores and weights are kept, and for several classes only their sums.
     """
-    threshold, sums, kept, ds = _checked_threshold(net, threshold), None, [], None
+    threshold, sums, kept, ds, rows = _checked_threshold(net, threshold), None, [], None, 0
     for ds in blocks:
-        truth, scores, weights = judged(net, ds)
+        truth, scores, weights = judged(net, ds, scores_of(net, ds, rows))
+        rows += len(truth)
         if net.task == "multiclass":
             block = class_sums(truth, scores, weights)
             sums = block if sums is None else sums.plus(block)
@@ -142,7 +152,7 @@ def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dic
 def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs): those that are
     given, or the network's."""
-    scores = net.predict(ds.x) if scores is None else scores
+    scores = scores_of(net, ds) if scores is None else scores
     truth, weights = _truth_of_scores(net, ds, scores)
     return truth, scores, weights
 

@@ -215,6 +215,17 @@ def test_gaps_that_training_did_not_have_become_the_median():
     assert np.array_equal(regressor.predict(gap), regressor.predict(filled))
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_rows_that_overflow_when_scaled_are_refused(gaps):
+    """Their scores were nan, and a class came of them."""
+    x = np.random.default_rng(1).normal(size=(60, 2)) / 1000
+    classifier = nn.NetworkClassifier(epochs=2).fit(np.where(x > 0.002, np.nan, x) if gaps else x, x[:, 0] > 0)
+    x[4, 1] = 3e38
+    for predict in (classifier.predict, classifier.predict_proba):
+        with pytest.raises(ValueError, match=r"^row 5, column (1|2 of 2): found 3e\+38, .*not finite"):
+            predict(x)
+
+
 def test_small_data_are_trained_on_for_enough_steps():
     x = np.random.default_rng(1).normal(size=(64, 2))
     assert len(nn.NetworkRegressor(effort=None).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps

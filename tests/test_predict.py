@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pytest
 from support.command_line import ONE, environment, run, succeed, write_numbers, write_three_classes, write_two_classes
 
@@ -160,3 +161,78 @@ def test_predictions_go_to_a_file(trained):
     assert (trained.parent / "p.csv").read_text() == succeed(
         "--predict", "--model", trained, "--dataset", "two.csv", "-o", "-"
     ).out
+
+
+# ---------------------------------------------------------------- values beyond the numbers' type
+
+
+HUGE = "3e38"  # a number of float32, but not when it is divided by a deviation of 0.001
+
+
+@pytest.fixture(params=["one", "several", "effort", "regression", "words"])
+def narrow(request, folder):
+    """Train on column `a` of small deviation; return the header and a good row of its features."""
+    rng, words = np.random.default_rng(0), request.param == "words"
+    table = [f"{a / 1000:.6g},{b:.6g}{',red' * words},{'pq'[int(a > 0)]}" for a, b in rng.normal(size=(80, 2))]
+    if request.param == "regression":
+        table = [f"{line[:-1]}{number}.5" for number, line in enumerate(table)]
+    table = [line.replace("red", ("red", "blue")[number % 2]) for number, line in enumerate(table)]
+    header, good = f"a,b{',colour' * words}", f"0.001,1{',red' * words}"
+    (folder / "train.csv").write_text("\n".join([f"{header},y", *table]) + "\n")
+    flags = {"several": ["--networks", 3], "effort": ["--effort", "quick"]}.get(request.param, ["--networks", 1])
+    succeed("--train", "--dataset", "train.csv", "--model", "m.bin", "--epochs", 2, "-q", *flags)
+    return header, good
+
+
+def written(folder, header, good, row, at=400):
+    """Write good rows with a bad one, the third of the file's or far behind; return its number among the data rows."""
+    (folder / "new.csv").write_text("\n".join([header, *[good] * at, row, good]) + "\n")
+    return at + 1
+
+
+@pytest.mark.parametrize("at", [2, 400])
+def test_a_row_that_overflows_when_scaled_is_refused(narrow, folder, small_blocks, at):
+    header, good = narrow
+    number = written(folder, header, good, good.replace("0.001", HUGE), at)
+    for output in ("p.csv", "-"):
+        result = run("--predict", "--dataset", "new.csv", "--model", "m.bin", "-o", output)
+        assert result.code == 65 and "nan" not in result.out
+        assert f"nn: new.csv, data row {number}, column a: found 3e+38" in result.err.splitlines()[-1]
+    assert not (folder / "p.csv").exists() and "Warning" not in result.err
+    (folder / "new.csv").write_text("\n".join([header, *[good] * at, good.replace("1", "-3e37")]) + "\n")
+    table = run("--predict", "--dataset", "new.csv", "--model", "m.bin", "-q")
+    assert "nan" not in table.out and table.code in (0, 65)
+
+
+def test_a_test_names_such_a_row_too(narrow, folder, small_blocks):
+    header, good = narrow
+    truth = succeed("--predict", "--dataset", "train.csv", "--model", "m.bin", "-q").out.splitlines()[-1].split(",")[-1]
+    written(folder, f"{header},y", f"{good},{truth}", f"{good},{truth}".replace("0.001", HUGE))
+    for flags in ([], ["--memory", "1G"]):
+        result = run("--test", "--dataset", "new.csv", "--model", "m.bin", *flags)
+        assert result.code == 65 and "new.csv, data row 401, column a: found 3e+38" in result.err
+
+
+def test_python_refuses_such_a_row_by_name_and_value(narrow, folder):
+    header, good = narrow
+    written(folder, header, good, good.replace("0.001", HUGE), 2)
+    net = nn.Network.load("m.bin")
+    frame = pandas.read_csv("new.csv")
+    for x in [frame] if net.encoding else [frame, frame.to_numpy(np.float32)]:
+        for compute in (net.predict, net.deviation) if len(net.members) > 1 else (net.predict,):
+            with pytest.raises(nn.DataError, match=r"^row 3, column a: found 3e\+38, .*not finite"):
+                compute(x)
+            assert np.isfinite(compute(x[:2])).all()
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_values_that_overflow_inside_a_network_are_refused(rows):
+    net = nn.Network("2,4:linear,1", "regression")
+    net.set_parameters({name: np.full_like(value, 10) for name, value in net.parameters().items()})
+    x = np.ones((rows, 2), np.float32)
+    x[-1] = 1, -3e38
+    with pytest.raises(nn.DataError, match=rf"^row {rows}, column 2 of 2: found -3e\+38, .*not finite"):
+        net.predict(x)
+    x[-1] = 1, np.nan
+    with pytest.raises(nn.DataError, match=f"^row {rows}, column 2 of 2: found nan, expected a number"):
+        net.predict(x)

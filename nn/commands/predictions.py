@@ -12,6 +12,7 @@ import numpy as np
 from ..core.metrics import decide
 from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
+from ..test import scores_of
 from ..train.folds import out_of_fold
 from ..utils import stream_or_file
 
@@ -37,8 +38,9 @@ def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = N
 
 
 def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:
+    scores = scores_of(net, ds, first)
     deviations = _numbers(net.deviation(ds.x)) if len(net.members) > 1 else []
-    return _texts(net, ds, range(first, first + ds.rows), [], net.predict(ds.x), deviations, threshold)
+    return _texts(net, ds, range(first, first + ds.rows), [], scores, deviations, threshold)
 
 
 def fold_table(net, ds: Dataset) -> Iterator[list[str]]:

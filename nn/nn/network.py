@@ -379,8 +379,8 @@ class Network:
     def predict(self, x) -> np.ndarray:
         """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
 
-        Features are scaled inside; outputs of a regression are in the targets' own units. Raises DataError for a gap
-        where the network was trained without any.
+        Features are scaled inside; outputs of a regression are in the targets' own units. Raises DataError for a row
+        with a gap where the network was trained without any, or with values for which an output is not finite.
         """
         return prediction.predict(self, x)
 

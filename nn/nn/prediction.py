@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,14 +11,15 @@ import numpy as np
 from ..data.encoding import CALL_ROWS
 from ..data.table_rows import TableRows
 from ..layers import predict_alike
-from ..utils import DataError
+from ..utils import DataError, RowError
 
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
 FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
 def predict(net, x) -> np.ndarray:
-    """Return outputs (rows, outputs) for rows as Network.predict takes them. Raises DataError for a gap."""
+    """Return outputs (rows, outputs) for rows as Network.predict takes them. Raises RowError for a row with a gap, or
+    with values for which an output is not finite."""
     x = _rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
         out = _outputs(net, x)
@@ -25,17 +27,8 @@ def predict(net, x) -> np.ndarray:
         out = np.empty((len(x), net.outputs), net.dtype)
         for at in range(0, len(x), PREDICT_BLOCK):
             out[at : at + PREDICT_BLOCK] = _outputs(net, x[at : at + PREDICT_BLOCK])
-    if _may_have_nan(out):
-        _refuse_gaps(net, x)
+    _check_finite(net, x, out)
     return out
-
-
-def _may_have_nan(out: np.ndarray) -> bool:
-    """Return whether one of these numbers is nan, or some are infinite; of few, as a single row has, in less time."""
-    if out.size > FEW:
-        return bool(np.isnan(out).any())
-    total = out.item() if out.size == 1 else sum(out.ravel().tolist())
-    return total != total
 
 
 def deviation(net, x) -> np.ndarray:
@@ -47,6 +40,7 @@ def deviation(net, x) -> np.ndarray:
         mean = np.average(each, axis=0, weights=net.member_weights)
         variance = np.average((each - mean) ** 2, axis=0, weights=net.member_weights)
         out[at : at + step] = np.sqrt(variance)
+    _check_finite(net, x, out)
     return out
 
 
@@ -69,6 +63,11 @@ def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
     """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
     if isinstance(x, np.ndarray) and x.dtype.kind == "V":
         return x
+    with np.errstate(over="ignore"):  # what overflows makes an output that is refused
+        return _converted_rows(net, x)
+
+
+def _converted_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype)
     x = np.asarray(x)
@@ -131,15 +130,6 @@ def _left_out(net) -> int:
     return len(net.config.get("left_out", ()))
 
 
-def _refuse_gaps(net, x) -> None:
-    """Raise DataError that names the first gap of rows that cannot have any: it made an output nan."""
-    if net.encoding is not None or x.dtype.kind != "f" or not np.isnan(x).any():
-        return
-    row, column = np.argwhere(np.isnan(x.reshape(len(x), -1)))[0].tolist()
-    name = f"column {net.columns[column]}" if net.columns else f"column {column + 1} of {net.inputs}"
-    raise DataError(f"row {row + 1}, {name}: found nan, expected a number; the network was trained without gaps")
-
-
 # ---- outputs
 
 
@@ -157,3 +147,48 @@ def _in_units(net, out: np.ndarray) -> np.ndarray:
     """Return an engine's outputs as predictions: calibrated, in the targets' own units."""
     out = net.calibrated(out)
     return out if net.target_scaling is None else net.target_scaling.inverse(out).astype(net.dtype)
+
+
+# ---- outputs that are no numbers
+
+
+def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
+    """Raise RowError for the first row whose outputs are not finite: it names the row's value furthest out, or a gap
+    where there cannot be any."""
+    if out.size <= FEW and math.isfinite(out.item() if out.size == 1 else sum(out.ravel().tolist())):
+        return
+    are_finite = np.isfinite(out)
+    if are_finite.all():
+        return
+    row = int(are_finite.all(axis=1).argmin())
+    one = x[row : row + 1]
+    _, column = max((_furthest(member, one) for member in net.members), key=lambda found: found[0])
+    name, value = net.encoding and net.encoding.name(column), _shown(one, column)
+    name = name or (net.columns[column] if net.columns else f"{column + 1} of {net.inputs}")
+    wider = ", or train with --dtype float64" if net.dtype == "float32" else ""
+    expected = f"for which the network's output is not finite; correct it{wider}"
+    if value == "nan":
+        expected = "expected a number; the network was trained without gaps"
+    raise RowError(row, f"column {name}: found {value}, {expected}")
+
+
+def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
+    """Return (distance from 0, feature column) of a row's input that is furthest from 0; a gap without an input of its
+    own is infinitely far."""
+    rows = engine_rows(net, one)
+    if rows.dtype.kind != "V":
+        values, columns = np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf), range(rows.size)
+    else:
+        values, columns = np.zeros(1), [column for column, _ in net.encoding.order]
+        if "numbers" in rows.dtype.names:
+            values = np.nan_to_num(np.abs(rows["numbers"][0]), nan=0.0, posinf=np.inf)
+    place = int(values.argmax())
+    return float(values[place]), columns[place]
+
+
+def _shown(one: np.ndarray | TableRows, column: int) -> str:
+    """Return the value of a row's feature column as messages show it; of a row that is encoded already just that."""
+    if isinstance(one, TableRows):
+        value = one.column(column)[0]
+        return one.words_of(column)[value] if one.kinds[column] == "text" else f"{value:g}"
+    return "a value" if one.dtype.kind == "V" else f"{one.reshape(-1)[column]:g}"

@@ -15,7 +15,7 @@ terminal, study, commands, cli.
 
 from __future__ import annotations
 
-from .errors import DataError, InputNotFound, NnError, OutputError, SideFileError, UsageError
+from .errors import DataError, InputNotFound, NnError, OutputError, RowError, SideFileError, UsageError
 from .limits import (
     MORE_THREADS,
     NO_ROOM_TO_LOAD,
@@ -54,6 +54,7 @@ __all__ = [
     "NO_ROOM_TO_LOAD",
     "NnError",
     "OutputError",
+    "RowError",
     "SideFileError",
     "StopRequest",
     "Stopped",

@@ -23,6 +23,18 @@ class DataError(NnError):
     exit_code = 65
 
 
+class RowError(DataError):
+    """A row of data, counted from 0, holds something that cannot be used."""
+
+    def __init__(self, row: int, found: str):
+        super().__init__(f"row {row + 1}, {found}")
+        self._row, self._found = row, found
+
+    def in_data(self, name: str, first: int = 0) -> DataError:
+        """Return the error that names the data, of which `first` rows come before those that were looked at."""
+        return DataError(f"{name}, data row {first + self._row + 1}, {self._found}")
+
+
 class InputNotFound(NnError):
     """A file that should be read is not there."""
 
