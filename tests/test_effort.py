@@ -78,6 +78,20 @@ def test_a_model_predicts_new_rows_by_the_weighted_mean_of_its_members(table, st
     np.testing.assert_allclose(net.predict(x), mean, rtol=1e-5, atol=1e-6)
 
 
+def test_the_losses_are_the_means_of_all_members(standard):
+    """They were those of the first candidate."""
+    figures, _, path = standard
+    net = nn.Network.load(path)
+    assert len(figures["chosen"]) > 1 and len({member.spec for member in net.members}) > 1
+    epochs = max(len(member.history["loss"]) for member in net.members)
+    for name in ("loss", "val_loss", "val_metric"):
+        lists = []
+        for member in net.members:
+            own, kept = member.history[name], int(np.argmin(member.history["val_metric"]))
+            lists.append(own + [own[kept]] * (epochs - len(own)))
+        assert figures[name] == net.history[name] == pytest.approx(np.average(lists, 0, net.member_weights), rel=1e-12)
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("rows", [300, 30_000])
 def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, effort):

@@ -293,9 +293,20 @@ def test_epochs_are_told_once_with_the_mean_losses():
     net, result = together(callback=told, **flags_of("patience", "binary"))
     assert [epoch for epoch, *_ in told.epochs] == list(range(1, len(result["loss"]) + 1))
     assert told.epochs[0][1] == result["loss"][0] == np.mean([m.history["loss"][0] for m in net.members])
-    lengths = [len(member.history["loss"]) for member in net.members]
-    last = [m.history["val_loss"][-1] for m in net.members if len(m.history["loss"]) == max(lengths)]
-    assert len(result["loss"]) == max(lengths) and result["val_loss"][-1] == np.mean(last)
+    assert [tuple(figures) for figures in zip(result["loss"], result["val_loss"])] == [own[1:] for own in told.epochs]
+
+
+@pytest.mark.parametrize("more", [{}, {"networks": 8, "keep": 4, "vary": "batch_number=16..64"}])
+def test_a_network_that_has_stopped_counts_on_with_its_best_epoch(more):
+    """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
+    net, result = together(**{**flags_of("patience", "binary"), **more})
+    epochs, best = len(result["loss"]), [member["best_epoch"] for member in result["members"]]
+    assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
+    for name in ("loss", "val_loss", "val_metric"):
+        lists = [member.history[name] for member in net.members]
+        lasting = [own + [own[at - 1]] * (epochs - len(own)) for own, at in zip(lists, best)]
+        assert result[name] == pytest.approx(np.average(lasting, 0, net.member_weights), rel=1e-12)  # one sum or two
+        assert net.history[name] == result[name]
 
 
 def test_means_are_of_those_that_are_there():

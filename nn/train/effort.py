@@ -28,6 +28,7 @@ from ..watch.callbacks import CandidateCallback
 from .decision import check_decision, decide_by, rules_in
 from .folds import out_of_fold
 from .options import Options, options_of
+from .pack_members import lasting, mean_losses
 from .rows import encode
 from .selection import greedy_selection
 from .validation import LOSS, Monitor
@@ -251,12 +252,16 @@ class Effort:
         of_one = ("folds", "mean", "std", "members", "best_epoch")
         net = self.tried[chosen[0]][1]
         result = {name: value for name, value in figures[chosen[0]].items() if name not in of_one}
-        members, weights = [], []
+        members, weights, best_epochs = [], [], []
         for number in chosen:
             own = self.tried[number][1].members
             members += own
             weights += [float(counts[number])] * len(own)
-        net.describe(config={**net.config, **self._config(self.tried[chosen[0]][0])})
+            best_epochs += [told["best_epoch"] for told in figures[number]["members"]]
+        epochs = max(len(member.history["loss"]) for member in members)
+        each = [lasting(own.history, best, epochs) for own, best in zip(members, best_epochs, strict=True)]
+        history = mean_losses(each, weights)
+        net.describe(config={**net.config, **self._config(self.tried[chosen[0]][0])}, history=history)
         net.combine(members, weights)
         rows, _, scores = out_of_fold(net, self._ds)
         ds = self._ds.of_rows(rows)
@@ -264,6 +269,7 @@ class Effort:
         described = [(counts[number], self.tried[number][0]) for number in chosen]
         return net, {
             **result,
+            **history,
             **decided,
             "networks": len(members),
             "parameters": sum(member.parameter_count for member in members),

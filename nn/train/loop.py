@@ -180,7 +180,7 @@ class Training:
             self.order.restore(self.at.order)
         except ValueError as error:
             raise DataError(f"{self.checkpoint.source}: damaged checkpoint: {error}") from error
-        if self.at.first and self.at.epoch > (self._best_epoch() or 0):
+        if self.at.first and self.at.epoch > (self.best_epoch() or 0):
             raise DataError(f"{self.checkpoint.source}: damaged checkpoint: epoch {self.at.epoch} of the refit")
         for name, vector in vectors.items():
             self.engine.set(name, vector)
@@ -226,10 +226,10 @@ class Training:
         try:
             if not self.at.first:
                 yield from self._run_epochs()
-            if self.options.refit and self._best_epoch():
+            if self.options.refit and self.best_epoch():
                 self._begin_refit()
                 yield from self._run_epochs()
-            elif self.monitor and self._best_epoch():
+            elif self.monitor and self.best_epoch():
                 self.engine.set("parameters", self.engine.get("kept"))
         except Stopped:
             self.save()
@@ -261,7 +261,7 @@ class Training:
 
     def _last_epoch(self) -> int:
         """Return how many epochs there are at most."""
-        return self._best_epoch() if self.at.first else self.options.epochs
+        return self.best_epoch() if self.at.first else self.options.epochs
 
     def _is_over(self) -> bool:
         """Return whether no epoch follows: the last one is done, or there was none better for long."""
@@ -269,7 +269,7 @@ class Training:
             return True
         return self.monitor is not None and not self.at.first and self.monitor.is_over(self.at.val_metrics)
 
-    def _best_epoch(self) -> int | None:
+    def best_epoch(self) -> int | None:
         """Return the best epoch, from 1; None where none is known."""
         return self.monitor.best(self.chosen("val_metrics")) if self.monitor else None
 
@@ -281,7 +281,7 @@ class Training:
         """Return the figure by which trainings are compared: the best of the monitored metric, else the last loss, of
         held-out rows if there are any. None where it is undefined or not finite."""
         if self.monitor:
-            best = self._best_epoch()
+            best = self.best_epoch()
             values = self.chosen("val_metrics")[best - 1 : best] if best else []
         else:
             values = (self.chosen("val_losses") or self.chosen("losses"))[-1:]
@@ -468,7 +468,7 @@ class Training:
         if not self.monitor:
             return weighted
         refit = {"refit": {"rows": self.rows.count, "loss": self.at.losses}} if self.at.first else {}
-        choice = {"monitor": self.monitor.name, "best_epoch": self._best_epoch()}
+        choice = {"monitor": self.monitor.name, "best_epoch": self.best_epoch()}
         return {"validation": self._validation_count, **choice, **refit, **weighted}
 
     def figures(self) -> dict:

@@ -48,13 +48,15 @@ class PackMembers:
     # ---- figures
 
     def losses(self, first: int = 0) -> dict:
-        """Return the means of the networks' losses, of each epoch from `first` on of those that did it."""
-        members = self.chosen or dict.fromkeys(self.left(), 1.0)
-        each, weights = [self.trainings[number].losses() for number in members], list(members.values())
-        return {
-            name: None if each[0][name] is None else mean_of([own[name][first:] for own in each], weights)
-            for name in each[0]
-        }
+        """Return the means of the networks' losses, of each epoch from `first` on; those given up have no more."""
+        members, alive = self.chosen or dict.fromkeys(self.left(), 1.0), self.alive()
+        trainings = {number: self.trainings[number] for number in members}
+        epochs = max(map(self.done, members))
+        each = [
+            lasting(training.losses(), training.best_epoch(), epochs if number in alive else 0)
+            for number, training in trainings.items()
+        ]
+        return mean_losses(each, list(members.values()), first)
 
     def result(self, groups: Sequence[Sequence[int]]) -> dict:
         """Return the figures of `--json`. groups: the numbers of those that were trained at the same time."""
@@ -103,6 +105,23 @@ class PackMembers:
                 }
             )
         return tried
+
+
+def lasting(losses: dict, best_epoch: int | None, epochs: int) -> dict:
+    """Return the losses of a network for this number of epochs: once it has stopped, those of the epoch that it keeps,
+    the best one or the last."""
+    return {
+        name: values and values + [values[(best_epoch or 0) - 1]] * (epochs - len(values))
+        for name, values in losses.items()
+    }
+
+
+def mean_losses(each: Sequence[dict], weights: Sequence[float], first: int = 0) -> dict:
+    """Return the weighted means of networks' losses, of each epoch from `first` on."""
+    return {
+        name: None if each[0][name] is None else mean_of([own[name][first:] for own in each], weights)
+        for name in each[0]
+    }
 
 
 def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:
