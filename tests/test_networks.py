@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -372,6 +373,43 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     ds = nn.load(path)
     found = np.array([[float(row[name]) for name in deviations] for row in rows])
     assert np.allclose(found, net.deviation(ds.x), rtol=1e-5) and found.max() > 0
+
+
+def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
+    """They were those of the first one."""
+    pytest.importorskip("matplotlib")
+    path, few, many = write_two_classes(folder / "data.csv"), "2,3:relu,1:sigmoid", "2,4:relu,1:sigmoid"
+    net = Network("2,4,1", "binary")
+    members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="2,3,1")]
+    for member, kind in zip([net, *members], ["normalization"] * 3 + ["none"]):
+        member.describe(scaling=nn.Scaling.fit(kind, nn.load(path).x))
+    net.combine(members, [1, 1, 1])
+    net.export(folder / "m.bin")
+    told = succeed("--info", "--model", folder / "m.bin").out
+    heads = [line for line in told.splitlines() if line.endswith((" networks", " network"))]
+    totals = [line.split()[1] for line in told.splitlines() if line.split()[:1] == ["total"]]
+    assert heads == ["2 networks", "1 network"] and totals == ["17", "13"]
+    assert re.search("^parameters +47$", told, re.M) and re.search("^scaling +2 x normalization; 1 x none$", told, re.M)
+    layers = f"2 x {many}; 1 x {few}"
+    assert layers in repr(net) and layers in succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c").err
+    assert f"\n *   2 x {many}\n *   1 x {few}\n" in (folder / "m.c").read_text()
+    succeed("--test", "--model", folder / "m.bin", "--dataset", path, "--report", folder / "test.html")
+    page = re.sub("<[^>]*>", "|", (folder / "test.html").read_text())
+    assert f"|layers||{layers}|" in page and "|parameters||47|" in page
+    assert "|scaling||2 x normalization; 1 x none|" in page
+
+
+def test_the_page_of_a_model_has_the_layers_of_all_networks(folder):
+    pytest.importorskip("matplotlib")
+    write_numbers(folder / "data.csv")
+    train = ["--train", "--dataset", folder / "data.csv", "--model", folder / "m.bin", "--epochs", 1, "-q"]
+    succeed(*train, "--networks", 4, "--vary", "hidden=4|6")
+    specs = [member.spec for member in Network.load(folder / "m.bin").members]
+    succeed("--plot", folder / "m.bin", "-o", folder, "--report", folder / "model.html")
+    page = (folder / "model.html").read_text()
+    for spec in {*specs}:
+        count = specs.count(spec)
+        assert f"<caption>{count} network{'s' * (count > 1)}: {spec}</caption>" in page
 
 
 @pytest.mark.parametrize(

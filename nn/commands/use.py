@@ -8,8 +8,9 @@ from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import TASKS, check_is_number
 from ..terminal import console, tables
+from ..terminal.figures import layers_of
 from ..terminal.flags import given_values
-from ..utils import UsageError, check_writable, say
+from ..utils import UsageError, check_writable, counted, say
 from .common import check_apart, check_report, load_network, print_json
 
 LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
@@ -138,7 +139,8 @@ def export_command(flags) -> None:
     if flags.json:
         print_json({"model": flags.model, "output": flags.output, "bytes": os.path.getsize(flags.output)})
     elif not flags.quiet:
-        say(f"{flags.output}: {net.spec}, {os.path.getsize(flags.output)} bytes")
+        layers = "; ".join(counted(member.spec for member in net.members))
+        say(f"{flags.output}: {layers}, {os.path.getsize(flags.output)} bytes")
 
 
 def info_command(flags) -> None:
@@ -153,7 +155,8 @@ def info_command(flags) -> None:
     else:
         raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
     if not flags.json:
-        tables.network_table(layers)
+        for title, own in [("", layers)] if net is None else layers_of(net):
+            tables.network_table(own, title)
         if net is not None:
             tables.model_report(net, flags.model)
         return

@@ -20,7 +20,7 @@ from ..data.table_rows import TableRows
 from ..data.written import WrittenNumbers
 from ..layers import InputColumn, completed, input_shape, parse, to_spec
 from ..nn_aux import DEFAULTS, LOSSES, REFERENCE, TASKS, check_reference, check_reference_layers
-from ..utils import UsageError, listed
+from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
 from .model import FACTS
 from .settings import check_name, check_output, check_settings, device_numbers, loss_for, task_of
@@ -95,7 +95,8 @@ class Network:
             parts.append(f"columns {listed(self.columns)}")
         if self.classes:
             parts.append(f"classes {listed(self.classes)}")
-        return f"<nn.Network {self.spec}: {', '.join(parts)}>"
+        layers = "; ".join(counted(member.spec for member in self.members))
+        return f"<nn.Network {layers}: {', '.join(parts)}>"
 
     # ---- copies: a model file in memory, and what such a file leaves out
 

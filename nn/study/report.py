@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..backends import TRAITS
-from ..layers import describe
+from ..layers import describe, to_spec
 from ..nn_aux import parse_rule
-from ..terminal.figures import count_text, ends_text, number_text, rate_text, shape_text
+from ..terminal.figures import count_text, ends_text, layers_of, number_text, rate_text, shape_text
 from ..test import judged
-from ..utils import atomic_write
+from ..utils import atomic_write, counted
 from . import curves, plot, plot_model
 from .results import INFERENCE_ROWS, OK
 from .trials import COLUMNS as TRIAL_COLUMNS
@@ -47,11 +47,11 @@ def of_test(result: dict, net, ds, model: str, scores: np.ndarray | None = None)
     """
     facts = {
         "model": model,
-        "layers": "; ".join(dict.fromkeys(member.spec for member in net.members)),
+        "layers": "; ".join(counted(member.spec for member in net.members)),
         "networks": len(net.members) if len(net.members) > 1 else "",
-        "parameters": f"{net.parameter_count:,}",
+        "parameters": f"{sum(member.parameter_count for member in net.members):,}",
         "loss": net.loss,
-        "scaling": net.scaling.kind,
+        "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
         "data": ds.path or "",
         "computed by": net.engine.describe(),
     }
@@ -121,12 +121,15 @@ def _class_tables(result: dict) -> list[str]:
 
 def of_model(net, model: str, pictures: Sequence[plot.Picture]) -> str:
     """Return the page of a model: its layers and its pictures."""
-    lines = [
-        [layer["layer"], layer["activation"], shape_text(layer["output"]), f"{layer['parameters']:,}"]
-        for layer in describe(net.layers)
-    ]
-    table = _table(["layer", "activation", "output", "parameters"], lines, net.spec, 2)
-    return _page(f"Model {model}", ["<h2>Layers</h2>", table, *_figures(pictures)])
+    tables = []
+    for title, layers in layers_of(net):
+        lines = [
+            [layer["layer"], layer["activation"], shape_text(layer["output"]), f"{layer['parameters']:,}"]
+            for layer in describe(layers)
+        ]
+        caption = ": ".join(filter(None, [title, to_spec(layers)]))
+        tables.append(_table(["layer", "activation", "output", "parameters"], lines, caption, 2))
+    return _page(f"Model {model}", ["<h2>Layers</h2>", *tables, *_figures(pictures)])
 
 
 def of_results(rows: list[dict], pictures: Sequence[plot.Picture]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 
@@ -30,3 +31,10 @@ def ends_text(interval: Sequence[float] | None, shown: Callable) -> str:
 def shape_text(shape: Sequence[int]) -> str:
     """Return `60` for a vector of 60 values, `4x28x28` for an image."""
     return str(shape[0]) if tuple(shape[1:]) == (1, 1) else "x".join(map(str, shape))
+
+
+def layers_of(net) -> list[tuple[str, Sequence]]:
+    """Return (title, layers) of a network, or of each of its members that differ in layers: how many have them."""
+    counts = Counter(tuple(member.layers) for member in net.members)
+    titles = [f"{count} network{'s' * (count > 1)}" if net.is_combined else "" for count in counts.values()]
+    return list(zip(titles, counts, strict=True))

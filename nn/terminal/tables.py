@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..layers import describe
-from ..utils import listed, printable
+from ..utils import counted, listed, printable
 from .console import on_terminal
 from .figures import count_text, ends_text, number_text, rate_text, shape_text
 
@@ -301,7 +301,7 @@ def model_report(net, model: str) -> None:
         "task": net.task,
         "loss": net.loss,
         "dtype": net.dtype,
-        "scaling": net.scaling.kind,
+        "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
         "inputs": listed(net.columns or [], 8),
         **_columns_of(net.encoding),
         "targets": listed(net.targets or []),
@@ -311,6 +311,7 @@ def model_report(net, model: str) -> None:
         "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
         "seed": str(net.seed),
         "networks": _networks(net),
+        "parameters": f"{sum(member.parameter_count for member in net.members):,}" if net.is_combined else "",
         "hold-out": f"{net.holdout:g}",
         "data": data.get("path") or "",
         "sha256": data.get("sha256") or "",
@@ -360,12 +361,12 @@ def _networks(net) -> str:
     return text
 
 
-def network_table(layers) -> None:
-    """Print each layer with its output shape and parameters, and their total."""
+def network_table(layers, title: str = "") -> None:
+    """Print each layer of a network with its output shape and parameters, and their total."""
     rows = [["", "input", "", shape_text(layers[0].in_shape), "0"]]
     for number, layer in enumerate(describe(layers)):
         activation = layer["activation"] if layer["parameters"] or layer["activation"] != "linear" else ""
         shape, parameters = shape_text(layer["output"]), f"{layer['parameters']:,}"
         rows.append([str(number), layer["layer"], activation, shape, parameters])
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
-    table(["", "layer", "activation", "output shape", "parameters"], rows, left=3)
+    table(["", "layer", "activation", "output shape", "parameters"], rows, title, left=3)

@@ -28,7 +28,7 @@ from .limits import (
 )
 from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, processor_name, resident_bytes
-from .messages import LONGEST_LINE, closest, listed, log, os_reason, printable, say, told_once
+from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, told_once
 from .output_files import (
     append_whole,
     atomic_file,
@@ -67,6 +67,7 @@ __all__ = [
     "check_threads",
     "check_writable",
     "closest",
+    "counted",
     "cut_name",
     "default_threads",
     "has_address_limit",

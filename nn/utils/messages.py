@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 log = logging.getLogger("nn")
@@ -39,6 +40,12 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     """Return the names with commas between them; of more than `most` names the first ones, the others counted."""
     text = ", ".join(str(name) for name in names[:most])
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def counted(texts: Iterable[str]) -> list[str]:
+    """Return the one text that all of these are, else each that differs with how many are so: `2 x none`."""
+    counts = Counter(texts)
+    return [f"{count} x {text}" if len(counts) > 1 else text for text, count in counts.items()]
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ...data.column_lookup import split_names
 from ...data.table_files import GAPS
 from ...layers import input_shape
-from ...utils import UsageError, atomic_file
+from ...utils import UsageError, atomic_file, counted
 from . import c_inputs, c_layers
 from .c_text import Constants, comment, filled, numbers, quoted, template
 from .columns import are_rounded, bounds, class_names, distinct, output_names, prediction_names, shares, units
@@ -296,7 +296,7 @@ class _File:
         several = f"the mean of {len(specs)} networks, " if len(specs) > 1 else ""
         count = sum(member.parameter_count for member in net.members)
         lines = [f"Network: {several}task {net.task}, {count} parameters"]
-        return lines + [f"  {spec}" for spec in dict.fromkeys(specs)]
+        return lines + [f"  {spec}" for spec in counted(specs)]
 
     def _input_lines(self) -> list[str]:
         if isinstance(self.shape, tuple):
