@@ -13,15 +13,13 @@ from support.c_models import (
     PROCESSORS,
     SINGLE,
     Library,
-    check_agreement,
+    answers,
     check_program,
-    columns_of,
     compiled,
     predicted,
     program,
     require,
     require_library_of,
-    run,
     trained,
 )
 from support.command_line import environment, succeed
@@ -39,11 +37,12 @@ from support.networks import (
 )
 
 import nn
-from nn.files.export import c_text
+from nn.files.export import c_file, c_text
 from nn.files.export.columns import EXPORTED
 from nn.nn_aux import ACTIVATIONS
 
 SPECS = [spec for spec in [*ALONE, *STACKS] if spec.partition(",")[0] not in TABLES]
+CODE = Path(c_file.__file__).with_name("model.c")
 EVERY_ACTIVATION = [spec for name in ACTIVATIONS for spec in with_activation(name)]
 
 
@@ -107,8 +106,7 @@ def test_these_tables_have_every_kind_of_column_that_is_exported(tables, folder)
 def test_float64_tables_have_the_bits_of_seq(flags, tables, folder):
     old, new = tables("number")
     trained(folder, old, "--dtype", "float64", "--drop", "when", *flags)
-    done = run(program(folder / "m.c"), new.read_bytes())
-    assert columns_of(done.stdout)["predicted goal"] == predicted(folder, new, "--backend", "seq")["predicted goal"]
+    check_program(folder, new, 0, "seq")
 
 
 def test_numbers_as_they_are(tables, folder):
@@ -290,12 +288,34 @@ def test_plain_numbers_have_no_gaps(folder):
     assert library.answer([0, 1, 3e38, 2])[0] == 0
 
 
+def test_an_output_that_is_not_finite_is_told(folder):
+    net = network("2,1", dtype="float32")
+    net.set_parameters({"layer0.weight": np.array([[2, 1]], np.float32), "layer0.bias": np.zeros(1, np.float32)})
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    assert library.answer([3e38, 0])[0] == -1
+    assert library.answer([1e38, 0])[0] == 0
+    with pytest.raises(nn.DataError, match="not finite"):
+        net.predict(np.array([[3e38, 0]], np.float32))
+    assert library.label(np.zeros(1, np.float32)) is None  # the values of a regression are no classes
+
+
+def test_classes_that_are_called_as_the_words_of_a_column(folder):
+    rows = [f"{'ab'[k % 2]},{k % 7},{'ab'[k % 3 == 0]}" for k in range(120)]
+    (folder / "old.csv").write_text("\n".join(["word,x,goal", *rows]))
+    trained(folder, folder / "old.csv", "--target", "goal")
+    check_program(folder, folder / "old.csv")
+
+
 def test_two_models_in_one_program(folder):
+    functions = re.findall(r"^(?:int|const char \*)\s*(nn_\w+)\(.*;$", CODE.read_text(), re.M)
+    assert len(functions) == 5
     for name in ("a", "b"):
+        renamed = [f"-D{function}={name}{function[2:]}" for function in functions]
         net = network("2,3,1", dtype="float64", seed=ord(name))
         fill(net, 1, seed=ord(name))
         nn.export(net, folder / f"{name}.c")
-        compiled(folder / f"{name}.c", "-c", f"-Dnn_predict={name}_predict", output=f"{name}.o")
+        compiled(folder / f"{name}.c", "-c", *renamed, output=f"{name}.o")
     (folder / "main.c").write_text(
         '#define NN_HEADER\n#define nn_predict a_predict\n#include "a.c"\n'
         "int b_predict(const nn_real *row, nn_real *out);\n"
@@ -331,7 +351,7 @@ def test_every_compiler_takes_it_without_a_warning(name, tables, folder):
     check_program(folder, new, compiler=(*compiler, "-ffp-contract=off"))
     net = network("2x9x9,conv4k3p1:silu,maxpool2:tanh,avgpool2,pad1:lrelu,flatten,3:softmax", task="multiclass")
     nn.export(net, folder / "image.c")
-    compiled(folder / "image.c", "-DNN_MAIN", "-c", compiler=compiler, output="image.o")
+    compiled(folder / "image.c", "-c", compiler=compiler, output="image.o")
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
@@ -340,17 +360,14 @@ def test_other_processors_give_the_same(name, tables, folder):
     require_library_of(compiler)
     require(runner)
     new = everything(tables, folder)
-    made = program(folder / "m.c", "-static", compiler=(compiler, "-std=c99", "-ffp-contract=off"))
-    done = run([runner, made], new.read_bytes())
-    assert done.returncode == 0, done.stderr
-    check_agreement(columns_of(done.stdout), predicted(folder, new), SINGLE)
+    static = {"runner": (runner,), "compiler": (compiler, "-std=c99", "-ffp-contract=off", "-static")}
+    check_program(folder, new, **static)
     net = network("2x8x7,conv4k3p1:silu,maxpool2:tanh,avgpool2,pad1,flatten,5:gelu,3", "seq", "float64")
     x, _ = fill(net, 6)
     nn.export(net, folder / "image.c")
-    made = program(folder / "image.c", "-static", compiler=(compiler, "-std=c99", "-ffp-contract=off"), output="image")
-    rows = "\n".join(",".join(map(repr, row)) for row in x.reshape(6, -1).tolist())
-    found = columns_of(run([runner, made], rows).stdout)
-    assert relative_distance(np.array([found[f"predicted {k}"] for k in range(3)], float).T, net.predict(x)) < 1e-14
+    made = program(folder / "image.c", compiler=static["compiler"], output="image")
+    _, found = answers([runner, made], net, x.reshape(6, -1).tolist())
+    assert relative_distance(np.array(list(found.values())).T, net.predict(x)) < 1e-14
 
 
 def test_the_header_says_how_much_memory_it_takes(tables, folder):
@@ -368,12 +385,36 @@ def test_the_header_says_how_much_memory_it_takes(tables, folder):
     assert int(found.get(".bss", 0)) == int(found.get(".data", 0)) == 0
 
 
-def test_only_what_is_needed_is_in_the_file(folder):
+def test_a_compiler_leaves_out_what_a_network_does_not_need(folder):
+    require("nm")
     nn.export(network("4,3:tanh,2", dtype="float32"), folder / "m.c")
-    told = (folder / "m.c").read_text()
-    for absent in ("HAS_", "conv", "sigmoid", "nn_code", "temperature", "/*@"):
-        assert absent not in told, absent
-    assert told.count("\n") < 600
+    compiled(folder / "m.c", "-c", output="m.o")
+    names = subprocess.run(["nm", folder / "m.o"], capture_output=True, text=True, check=True).stdout
+    assert "tanh" in names
+    for absent in (
+        "exp",
+        "erfc",
+        "sin",
+        "log",
+        "window_",
+        "find",
+        "gaps",
+        "encode_word",
+        "encode_cycle",
+        "vocabularies",
+    ):
+        assert not re.search(rf"\b{absent}", names), absent
+
+
+def test_the_c_files_compile_as_they_stand():
+    """As an editor opens them, and a compiler with the flags that most people give."""
+    require("cc")
+    sources = sorted(CODE.parent.glob("*.c"))
+    assert sources
+    for source in sources:
+        command = ["cc", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 # ---------------------------------------------------------------- speed
@@ -435,11 +476,9 @@ def test_a_device_or_a_pipe_is_refused(folder):
     assert (result.code, "a device" in result.err) == (73, True)
 
 
-def test_every_part_of_a_template_is_asked_for(folder):
-    """A name of a condition that no network has would leave its part out for ever."""
-    templates = Path(c_text.__file__).parent.glob("*.c")
-    named = {name for file in templates for name in re.findall(r"HAS_([A-Z0-9_]+)", file.read_text())}
-    code = "".join(path.read_text() for path in Path(c_text.__file__).parent.glob("c_*.py"))
-    of_layers = {name.upper() for name in ACTIVATIONS} | {"YEAR", "WEEK", "DAY"}
-    of_inputs = {"NUMBER", "GAP", "ONEHOT", "EMBEDDING"}
-    assert not {name for name in named - of_layers - of_inputs if f'"{name}"' not in code}
+def test_every_part_of_the_code_is_decided_on(folder):
+    """The example has the definitions that an exported file has; each part is asked for in the code."""
+    nn.export(network("4,3"), folder / "m.c")
+    asked = set(re.findall(r"HAS_[A-Z0-9_]+", CODE.read_text()))
+    for text in (CODE.with_name("example_values.h").read_text(), (folder / "m.c").read_text()):
+        assert set(re.findall(r"^#define (HAS_\w+) [01]\b", text, re.M)) == asked

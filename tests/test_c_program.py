@@ -1,103 +1,90 @@
-"""The program that nn --export writes to .c with the model: what it reads, and what it tells of rows that it cannot."""
+"""C programs around an exported model: that of the guide beside --predict, and hostile rows under sanitizers."""
 
-import os
-import subprocess
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
-from support.c_models import check_program, program, run, trained
+from support.c_models import (
+    C99,
+    SANITIZED,
+    SINGLE,
+    answers,
+    check_agreement,
+    check_program,
+    compiled,
+    fields,
+    predicted,
+    program,
+    run,
+    trained,
+)
+from support.command_line import REPOSITORY
+from support.mixed_table import read_raw
+from support.networks import fill, network
+
+import nn
+
+GUIDE = (REPOSITORY / "docs" / "using.md").read_text(encoding="utf-8")
+(OF_THE_GUIDE,) = re.findall(r"^```c\n(.*?)^```$", GUIDE, re.M | re.S)
 
 
-def simple(folder, names: str = "a,b") -> Path:
-    """The program of a model of two numbers."""
-    rows = "".join(f"{k / 7},{(k * 5) % 11},{(k * 5) % 11 > k / 7}\n" for k in range(60))
-    (folder / "old.csv").write_text(f"{names},goal\n{rows}" if names else rows)
-    return program(trained(folder, folder / "old.csv"))
+# ---------------------------------------------------------------- the program of the guide
 
 
-@pytest.fixture(scope="module")
-def simple_program(tmp_path_factory) -> Path:
-    return simple(tmp_path_factory.mktemp("simple"))
+def guides_program(folder, rows: list[str], *flags: str) -> Path:
+    """The guide's program for a model of these rows of CSV, under sanitizers."""
+    (folder / "old.csv").write_text("\n".join(rows) + "\n")
+    trained(folder, folder / "old.csv", *flags)
+    (folder / "predict.c").write_text(OF_THE_GUIDE, encoding="utf-8")
+    return compiled(folder / "predict.c", str(folder / "m.c"), *SANITIZED, output="predict")
 
 
-@pytest.mark.parametrize("text, told", [
-    ("a,b\n1,2\n3,x\n", 'row 3, column b: found "x", expected a number'),
-    ("a,b\n1,\n", "row 2, column b: found an empty field, expected a number"),
-    ("a,b\n1,nan\n", 'row 2, column b: found "nan", expected a number'),
-    ("a,b\n1,1e999\n", 'row 2, column b: found "1e999", expected a smaller number'),
-    ("a,b\n\n1,2\n1,2,3\n", "row 4: found 3 columns, expected 2 as in the first row"),
-    ("a,c,d,e\n1,2,3,4\n", "row 1: found 4 columns, expected 2, the inputs, or 3 as in training"),
-    ("a,c\n1,2\n", 'row 1, column a: found "a", expected a number'),
-    ('a,b\n1,"2\n', "row 2: found a field that begins with"),
-    ("", "row 1: found no rows"),
-    ("a,b\n1,0x10\n", 'row 2, column b: found "0x10", expected a number'),
-    ("a,b\n1," + 60 * "y" + "\n", 'found "' + 40 * "y" + '...", expected a number'),
+@pytest.mark.parametrize("goal, flags", [
+    (lambda k: "yes" if (k * 5) % 11 > k / 7 else "no", ()),
+    (lambda k: f"class {min(2, k % 11 // 4)}", ("--networks", "2")),
+    (lambda k: (k * 5) % 11 - k / 7, ("--dtype", "float64")),
 ])  # fmt: skip
-def test_bad_rows_are_told(text, told, simple_program):
-    done = run(simple_program, text)
-    assert done.returncode == 65
-    assert told in done.stderr.decode()
-    assert done.stderr.count(b"\n") == 1
+def test_the_guides_program_prints_what_predict_writes(goal, flags, folder):
+    rows = ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{goal(k)}" for k in range(60))]
+    done = run(guides_program(folder, rows, *flags), (folder / "old.csv").read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    wanted = predicted(folder, folder / "old.csv")
+    names = ["row", *(name for name in wanted if name.startswith(("predicted", "score")))]
+    columns = list(zip(*(line.split(",") for line in done.stdout.decode().splitlines()), strict=True))
+    texts = {"row", "predicted"} if "score" in " ".join(names) else {"row"}
+    found = {name: list(values) if name in texts else list(map(float, values)) for name, values in zip(names, columns)}
+    check_agreement(found, wanted, SINGLE)
 
 
-def test_an_input_that_cannot_be_read_is_no_end_of_it(simple_program, tmp_path):
-    """A folder opens, and fails when it is read, as a disk may."""
-    folder = os.open(tmp_path, os.O_RDONLY)
-    done = subprocess.run([simple_program], stdin=folder, capture_output=True, text=True)
-    os.close(folder)
-    assert (done.returncode, done.stdout, done.stderr) == (74, "", "standard input: cannot read\n")
-
-
-def test_rows_in_every_layout(simple_program):
-    made = simple_program
-    plain = run(made, "a,b\n1.5,2\n-3,4e0\n")
-    assert (plain.returncode, len(plain.stdout.splitlines())) == (0, 3)
+def test_the_guides_program_refuses_hostile_rows(folder):
+    made = guides_program(folder, ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{k % 2}" for k in range(60))])
+    plain = run(made, "a,b\n1.5,2\n")
+    assert (plain.returncode, plain.stdout.count(b"\n")) == (0, 1)
+    for text in ("a,b\n1.5,2", "\n1.5,2,7,text\r\n", '"a""b"\n 1.5, 2,', "1,2\n+15e-1,2.000"):
+        assert run(made, text).stdout == plain.stdout, text
+    for text in ("a,b", "", "\0"):
+        assert (run(made, text).returncode, run(made, text).stdout) == (0, b"")
+    long = "1" * (1 << 21)
     for text in (
-        "1.5,2\n-3,4e0\n",  # without a header
-        "1.5,2,True\n-3,4e0,False\n",  # as in training
-        "b,x,a\n2,9,1.5\n4,text,-3\n",  # by name, in another order
-        "\ufeffa;b\r\n1,5;2\r\n\r\n-3;+4\r\n",
-        '"a"\t"b"\n " 1.5" \t2\n-3\t4',
-        "a|b\n1.5|2.\n-3|4\n",
-        ' a   b \n1.5\t"2." \n\n -3  4\r\n',
+        *("1.5", "1.5,", ",", " ", "1.5,2x", "1.5;2", "1.5,word", '"1.5","2"', "\0", "1.5,\0002", "\xff,\xfe"),
+        *("nan,2", "1.5,-inf", "1.5,1e999", "1.5,1.7e308", f"1.5,{long}", long, "x" * (1 << 20), "," * (1 << 20)),
     ):
-        done = run(made, text)
-        assert (done.stdout, done.stderr) == (plain.stdout, b""), text
+        for end in ("", "\n", "\r\n", "\n1.5,2\n"):
+            done = run(made, f"a,b\n{text}{end}".encode("latin-1"))
+            assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (65, b"", 1), text[:40]
+            assert done.stderr.startswith(b"row 0: "), done.stderr
 
 
-def test_targets_and_ids_anywhere_in_the_file(folder):
-    for names, rows, flags in (
-        ("", [f"{k % 3},{k / 7},{(k * 5) % 11}" for k in range(60)], ["--target", 0]),
-        ("", [f"{k / 7},{k % 3},{(k * 5) % 11},x{k}" for k in range(60)], ["--target", "1", "--drop", "3"]),
-        ("a,n,y,b\n", [f"{k / 7},x{k},{k % 3},{(k * 5) % 11}" for k in range(60)], ["--target", "y", "--id", "n"]),
-        ("", [f"{k / 7},x{k % 3},{k % 2},{k * 2}" for k in range(60)], ["--target", "-2", "--task", "regression"]),
-    ):
-        (folder / "old.csv").write_text(names + "\n".join(rows))
-        trained(folder, folder / "old.csv", *flags)
-        check_program(folder, folder / "old.csv")
-
-
-def test_a_separator_of_ones_own(folder):
-    rows = "".join(f"{k / 7}:{(k * 5) % 11}:{k % 2}\n" for k in range(60))
-    (folder / "old.csv").write_text(f"a:b:goal\n{rows}")
-    trained(folder, folder / "old.csv", "--separator", ":")
-    check_program(folder, folder / "old.csv")
-
-
-def test_rows_without_names(folder):
-    made = simple(folder, names="")
-    plain = run(made, "1.5,2\n-3,4\n")
-    assert plain.returncode == 0, plain.stderr
-    for text in ("1.5,2,True\n-3,4,False\n", "first,second\n1.5,2\n-3,4\n"):
-        assert run(made, text).stdout == plain.stdout
+# ---------------------------------------------------------------- words
 
 
 def test_quotes_and_hostile_names(folder):
     words = ['a,"b"', "x */ y", "??/", "tab\\there", "Zürich", "1.50", "two\nlines"]
-    names = ['"so, ""said"""', "/* */ ??/", "goal"]
-    answers = ['yes, ""sure""', "no\\"]
+    names = ['"so, ""said"""', '"/* */ ??/ #include ""example_values.h"""', "goal"]
+    given = ['yes, ""sure""', "no\\"]
     quoted = [word.replace('"', '""') for word in words]
-    rows = [f'"{quoted[k % 7]}",{k % 5},"{answers[k % 7 > 2]}"' for k in range(120)]
+    rows = [f'"{quoted[k % 7]}",{k % 5},"{given[k % 7 > 2]}"' for k in range(120)]
     (folder / "old.csv").write_text("\n".join([",".join(names), *rows]) + "\n", encoding="utf-8")
     trained(folder, folder / "old.csv", "--categories", "0")
     check_program(folder, folder / "old.csv")
@@ -106,18 +93,73 @@ def test_quotes_and_hostile_names(folder):
     check_program(folder, folder / "latin.csv")
 
 
-DATES = ["2024-02-29", "2023/12/31 23:59", "2024-01-01T00:00:00Z", "2024-06-01 12:30:45.25+02:00",
-         "1969-12-31T23:59-0130", '"2024-03-01 01:02 +03"', "NA", ""]  # fmt: skip
-NO_DATES = ["2023-02-29", "2024-13-01", "yesterday", "2024-01-01T25:00", "2024-01-01x"]
+# ---------------------------------------------------------------- hostile rows
+
+NUMBERS = [*(sign * size for sign in (1, -1) for size in (
+    0.0, 5e-324, 1e-30, 0.5, 1, 255.5, 2**31, 2**63, 1e15, 3.4e38, 3.5e38, 1.7e308, np.inf)), np.nan]  # fmt: skip
+WORDS = [b"", b"NA", b"?", b"never seen", b"RED", b"re", b"redd", b"red\n", b"so, s", b"\xc3", b"\xc3\x9c", b"\xff\xfe",
+         b"-", b".", b"-.", b"0.", b"-0.0", b"1.5000", b"00.10", b"1." + b"0" * 9999, b"a" * 100_000, b"yes", b"yES",
+         b"place 0", b"place", b"%s%n", b"\x01\x7f", b"1e999"]  # fmt: skip
 
 
-def test_dates_as_files_have_them(tables, folder):
-    old, new = tables("two")
-    trained(folder, old, "--drop", "place")
-    head = old.read_text(encoding="utf-8").splitlines()[0]
-    new.write_text("\n".join([head, *(f"1,red,x,0,{when},yes,1e6,1,good" for when in DATES)]))
-    check_program(folder, new)
-    for when in NO_DATES:
-        done = run(folder / "predict", f"{head}\n1,red,x,0,{when},yes,1e6,1,good\n")
-        assert done.returncode == 65
-        assert f'row 2, column when: found "{when}", expected a date' in done.stderr.decode()
+def hostile(rows: list[list]) -> list[list]:
+    """Rows of which one value, or all, are hostile: words and numbers in columns of either kind."""
+    found = [[one if i == place else old for i, old in enumerate(rows[k % len(rows)])]
+             for k, one in enumerate([*WORDS, *NUMBERS]) for place in range(len(rows[0]))]  # fmt: skip
+    return [*found, *([one] * len(rows[0]) for one in [*WORDS, *NUMBERS])]
+
+
+def check_hostile(folder, net, rows: list[list]) -> dict:
+    """Each row is predicted by finite numbers or refused; sanitizers have nothing to say."""
+    made = program(folder / "m.c", *SANITIZED)
+    codes, found = answers(made, net, hostile(rows))
+    assert {-1, 0} & set(codes) and all(-1 <= code <= net.inputs for code in codes)
+    good = np.array(codes) == 0
+    numbers = np.array([values for values in found.values() if not isinstance(values[0], str)])
+    assert np.isfinite(numbers[:, good]).all()
+    for cut in (fields(rows)[:-1], fields(rows[:1])[:5], b"w", b"d", b""):  # no terminator where one must be
+        assert run(made, cut).returncode == 0
+    return {"codes": codes, **found}
+
+
+@pytest.mark.parametrize("target, flags", [
+    ("two", ["--networks", "2", "--validation", "0.2", "--calibrate", "temperature", "--number_embedding", "waves3"]),
+    ("three", ["--layers", "auto,7:gelu,5:silu,3:softmax", "--number_embedding", "pieces4"]),
+    ("number", ["--dtype", "float64", "--clip"]),
+])  # fmt: skip
+def test_hostile_rows_of_tables(target, flags, tables, folder):
+    old, _ = tables(target)
+    trained(folder, old, *flags)
+    net = nn.Network.load(folder / "m.bin")
+    kinds = [encoder.reads for encoder in net.encoding.encoders]
+    raw = [read_raw(old)[name][:3] for name in net.encoding.names]
+    rows = [[column[k].encode() if kind == "text" else float(k) for kind, column in zip(kinds, raw)] for k in range(3)]
+    found = check_hostile(folder, net, rows)
+    asked = hostile(rows)
+    for code, row in zip(found["codes"], asked):
+        infinite = [place for place, one in enumerate(row) if isinstance(one, float) and np.isinf(one)]
+        assert not infinite or code == infinite[0] + 1 or 0 < code < infinite[0] + 1
+
+
+@pytest.mark.parametrize("spec, dtype, task", [
+    ("4,3:tanh,2", "float32", "regression"),
+    ("3,5:selu,1:sigmoid", "float64", "binary"),
+    ("2x5x5,conv3k3p1:softplus,maxpool2,pad1,avgpool2,2:softmax", "float32", "multiclass"),
+])  # fmt: skip
+def test_hostile_rows_of_numbers(spec, dtype, task, folder):
+    net = network(spec, dtype=dtype, task=task)
+    fill(net, 1)
+    nn.export(net, folder / "m.c")
+    check_hostile(folder, net, [[0.25 * k for k in range(net.inputs)]])
+
+
+def test_hostile_numbers_of_classes_have_no_name(folder):
+    nn.export(network("2,1:sigmoid", dtype="float64", task="binary"), folder / "m.c")
+    (folder / "names.c").write_text(
+        '#include "m.c"\n#include <limits.h>\nint main(void)\n{\n    const nn_real none[NN_OUTPUTS] = {NAN};\n'
+        "    const int odd = nn_class_name(-1) || nn_class_name(NN_CLASSES) || nn_class_name(INT_MIN);\n"
+        "    return odd || nn_class_name(INT_MAX) || !nn_class_name(nn_class(none))\n"
+        '        || nn_code(INT_MIN, "") != -1 || nn_code(INT_MAX, "") != -1;\n}\n'
+    )
+    made = compiled(folder / "names.c", *SANITIZED, compiler=("gcc", *C99), output="names")
+    assert run(made, "").returncode == 0

@@ -119,6 +119,7 @@ def stand_ins(folder, datasets) -> Path:
         (folder / linked).symlink_to(REPOSITORY / linked)
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()
+    (folder / "predict.c").write_text(next(block.text for block in BLOCKS if block.language == "c"))
     rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
     (folder / "CC.csv").write_text("".join(rows))
     (folder / "new.csv").write_text("".join(rows[:1] + rows[-500:]))

@@ -1,4 +1,4 @@
-"""Models exported to C: compiled, called through ctypes, and run as programs, by qemu-user too; beside --predict."""
+"""Models exported to C: compiled, called through ctypes and by a program (by qemu-user, too); beside --predict."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nn
+from nn.files.export.columns import prediction_names
 from support.command_line import ONE, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
 
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 C99 = ["-std=c99", "-ffp-contract=off"]
+SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+DRIVER = Path(__file__).with_name("c_driver.c")
 SINGLE = 1e-6  # float32: sums are doubles in both, in another order in backend omp; of the whole vector
 COMPILERS = {  # name -> how it compiles a file as the C that it may be
     "gcc": ["gcc", "-std=c99"],
@@ -62,8 +66,10 @@ def compiled(source, *flags: str, compiler=("gcc", *C99), output: str = "") -> P
 
 
 def program(source, *flags: str, **options) -> Path:
-    """Compile a C file as the program that reads CSV."""
-    return compiled(source, "-DNN_MAIN", *flags, **{"output": "predict", **options})
+    """Compile a C file with c_driver.c, which predicts the rows of `fields`."""
+    copy = Path(source).with_name("driver.c")
+    copy.write_text(DRIVER.read_text().replace('"m.c"', f'"{Path(source).name}"'))
+    return compiled(copy, *flags, **{"output": "predict", **options})
 
 
 def run(command, text: str | bytes) -> subprocess.CompletedProcess:
@@ -103,11 +109,12 @@ class Library:
         """Return nn_code."""
         return self._library.nn_code(column, word.encode())
 
-    def label(self, out: np.ndarray) -> str:
-        """Return the name of the class that a prediction stands for."""
+    def label(self, out: np.ndarray) -> str | None:
+        """Return the name of the class that a prediction stands for, if it does."""
         name = self._library.nn_class_name
         name.restype = ctypes.c_char_p
-        return name(self._library.nn_class(ctypes.c_void_p(out.ctypes.data))).decode()
+        found = name(self._library.nn_class(ctypes.c_void_p(out.ctypes.data)))
+        return found and found.decode()
 
 
 # ---------------------------------------------------------------- beside --predict
@@ -126,24 +133,68 @@ def predicted(folder, new, *flags) -> dict:
     return read_raw(folder / "p.csv")
 
 
-def columns_of(output: bytes) -> dict:
-    """What the program says, by column."""
-    head, *rows = csv.reader(io.StringIO(output.decode(), newline=""))
-    return dict(zip(head, zip(*rows)))
+def seconds(text: str) -> float:
+    """The seconds of an ISO date since 1970, nan of what is none."""
+    try:
+        return (np.datetime64(text) - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    except ValueError:
+        return np.nan
+
+
+def number(text: str) -> float:
+    """A number, nan of what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+READERS = {"number": number, "date": seconds}  # of an encoder's `reads`; other columns are words
+
+
+def fields(rows: list) -> bytes:
+    """Rows as c_driver.c takes them: words are bytes, the others numbers."""
+    return b"".join(
+        (b"w" + one if isinstance(one, bytes) else b"d%r" % float(one)) + b"\0" for row in rows for one in row
+    )
+
+
+def rows_of(net, path) -> list[list]:
+    """The rows of a CSV file in the order of a network's inputs, as bytes, whatever their encoding, and numbers."""
+    rows = list(filter(None, csv.reader(io.StringIO(Path(path).read_bytes().decode("latin-1"), newline=""))))
+    places = net.encoding.places
+    if net.encoding.names:
+        head = rows.pop(0)
+        places = [head.index(name.encode().decode("latin-1")) for name in net.encoding.names]
+    readers = [READERS.get(encoder.reads, lambda word: word.encode("latin-1")) for encoder in net.encoding.encoders]
+    return [[read(row[place].strip()) for read, place in zip(readers, places)] for row in rows]
+
+
+def answers(command, net, rows: list) -> tuple[list[int], dict]:
+    """What the program says of rows: what nn_predict_double returns, and the columns of --predict."""
+    done = run(command, fields(rows))
+    assert (done.returncode, done.stderr) == (0, b"")
+    codes, classes, *outputs = np.array(done.stdout.split(b"\0")[:-1]).reshape(len(rows), -1).T.tolist()
+    names = prediction_names(net)
+    columns = [np.array(column, float).tolist() for column in outputs]
+    if names[0] == "predicted" and net.task != "regression":
+        columns = [[name.decode() for name in classes], *columns]
+    return list(map(int, codes)), dict(zip(names, columns, strict=True))
 
 
 def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
-    """All columns of the program are those of --predict."""
+    """All columns of the program are those of --predict; tolerance 0: bit by bit."""
     assert list(found) == [name for name in wanted if name in found]
     for name, values in found.items():
-        if name == "row" or (name == "predicted" and len(found) > 2):
-            assert values == wanted[name]
+        if isinstance(values[0], str):
+            assert values == list(wanted[name])
         else:
-            assert relative_distance(np.array(values, float), np.array(wanted[name], float)) <= tolerance, name
+            assert relative_distance(np.array(values), np.array(wanted[name], float)) <= tolerance, name
 
 
-def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", **options) -> None:
-    """The program gives for the file `new` what --predict gives."""
-    done = run(program(folder / "m.c", **options), Path(new).read_bytes())
-    assert done.returncode == 0, done.stderr
-    check_agreement(columns_of(done.stdout), predicted(folder, new, "--backend", backend), tolerance)
+def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", runner: tuple = (), **options) -> None:
+    """The C file gives for the rows of the file `new` what --predict gives."""
+    net = nn.Network.load(folder / "m.bin")
+    codes, found = answers([*runner, program(folder / "m.c", **options)], net, rows_of(net, new))
+    assert not any(codes)
+    check_agreement(found, predicted(folder, new, "--backend", backend), tolerance)

@@ -69,13 +69,15 @@ def vocabularies(encodings: list[Encoding], names: list[str], path) -> list[Voca
 
 def add_vocabularies(constants: Constants, found: list[Vocabulary | None], names: list[str]) -> None:
     """Add the words of each column, and what finds them by a column's place."""
-    rows = []
-    for place, vocabulary in enumerate(found):
+    rows, kept = [], {}
+    for place, vocabulary in enumerate(found or [None]):
         if vocabulary is None:
-            rows.append("{NULL, 0, 0},")
+            rows.append(["NULL", "0", "0"])
             continue
-        words = constants.words(f"words_{place}", vocabulary.forms or [b""], f"{names[place]}")
-        rows.append(f"{{{words}, {len(vocabulary.forms)}, {int(vocabulary.any_case)}}},")
+        forms = tuple(vocabulary.forms or [b""])
+        if forms not in kept:
+            kept[forms] = constants.words(f"words_{place}", list(forms), names[place])
+        rows.append([kept[forms], str(len(vocabulary.forms)), str(int(vocabulary.any_case))])
     constants.structs("vocabulary", "vocabularies", rows)
 
 
@@ -104,10 +106,10 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
 
 
 class Inputs:
-    """Writes the inputs of networks. features: what their structs have fields for."""
+    """Writes the inputs of networks."""
 
-    def __init__(self, constants: Constants, found: list[Vocabulary | None], features: set[str]):
-        self._constants, self._vocabularies, self._features = constants, found, features
+    def __init__(self, constants: Constants, found: list[Vocabulary | None]):
+        self._constants, self._vocabularies = constants, found
 
     def add(self, name: str, encoding: Encoding, weight: np.ndarray | None) -> int:
         """Add an array of inputs; return how many they are. weight: of the embedding layer. name: before all names."""
@@ -122,32 +124,20 @@ class Inputs:
             elif column.waves:
                 learned = weight[wave : wave + column.waves]
                 wave += column.waves
-            fields = self._fields(name, kind, place, column, encoding.encoders[place], learned)
-            rows.append(f"{{{', '.join(fields)}}},")
+            rows.append(self._fields(name, kind, place, column, encoding.encoders[place], learned))
         self._constants.structs("row_input", f"{name}inputs", rows)
         return len(rows)
 
     def _fields(self, name: str, kind: str, place: int, column: InputColumn, encoder, learned) -> list[str]:
-        fields, features = [kind, str(place)], self._features
-        if "ROUNDING" in features:
-            fields.append(str(int(encoder.reads == "number")))
-        if features & {"NUMBERS", "TRUTH"}:
-            fields += numbers(np.array(_scaling(kind, encoder, column)))
-        if "PIECES" in features:
-            edges = self._array(f"{name}edges_{place}", column.edges)
-            fields += [edges, str(column.pieces)]
-        if "WAVES" in features:
-            fields += [self._array(f"{name}frequencies_{place}", learned if column.waves else ()), str(column.waves)]
-        if "WORDS" in features:
-            fields.append(self._slots(place, encoder) if encoder.reads == "text" else "NULL")
-        if features & {"ONEHOT", "EMBEDDING"}:
-            fields += [str(column.values), str(column.width)]
-        if "EMBEDDING" in features:
-            fields.append(self._table(name, place, column, learned))
-        return fields
-
-    def _array(self, name: str, values) -> str:
-        return self._constants.array(name, values) if len(values) else "NULL"
+        array = self._constants.array_or_null
+        counts = place, int(encoder.reads == "date"), column.pieces, column.waves, column.values, column.width
+        return [
+            *(kind, *map(str, counts), *numbers(np.array(_scaling(kind, encoder, column)))),
+            array(f"{name}edges_{place}", column.edges if column.pieces else ()),
+            array(f"{name}frequencies_{place}", learned if column.waves else ()),
+            self._slots(place, encoder) if encoder.reads == "text" else "NULL",
+            self._table(name, place, column, learned),
+        ]
 
     def _slots(self, place: int, encoder) -> str:
         slots = self._vocabularies[place].slots(encoder)

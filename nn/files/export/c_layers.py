@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import Layer
-from .c_text import Constants, comment
+from .c_text import Constants, braces, comment
 
 _KINDS = {
     "dense": "DENSE",
@@ -34,17 +34,16 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     return found
 
 
-def add_layers(constants: Constants, name: str, layers: list[Layer], parameters: dict, with_images: bool) -> int:
+def add_layers(constants: Constants, name: str, layers: list[Layer], parameters: dict) -> int:
     """Add an array of layers, and their weights; return how many they are. name: in front of all names."""
     rows = []
     for kind, function, number, layer in computing(layers):
-        fields = [kind, function, str(layer.inputs), str(layer.outputs)]
-        if with_images:
-            fields += [_braces(layer.in_shape), _braces(layer.out_shape)]
-            fields += map(str, (layer.kernel, layer.stride, layer.pad_top, layer.pad_left))
         has_weights = layer.weight_shape is not None
-        fields += _parameters(constants, name, number, layer, parameters) if has_weights else ["NULL", "NULL"]
-        rows.append(f"{{{', '.join(fields)}}},")
+        rows.append([
+            *(kind, function, layer.inputs, layer.outputs, braces(layer.in_shape), braces(layer.out_shape)),
+            *(layer.kernel, layer.stride, layer.pad_top, layer.pad_left),
+            *(_parameters(constants, name, number, layer, parameters) if has_weights else ("NULL", "NULL")),
+        ])  # fmt: skip
     constants.structs("layer", f"{name}layers", rows)
     return len(rows)
 
@@ -59,10 +58,6 @@ def _parameters(constants: Constants, name: str, number: int, layer: Layer, para
         constants.array(f"{name}weight_{number}", weight, remark=remark),
         constants.array(f"{name}bias_{number}", bias),
     ]
-
-
-def _braces(shape) -> str:
-    return f"{{{', '.join(map(str, shape))}}}"
 
 
 def widths(layers: list[Layer]) -> tuple[int, int]:

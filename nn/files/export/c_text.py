@@ -1,26 +1,25 @@
-"""C as text: numbers and words as constants, and a template of which only the needed parts are kept."""
+"""C as text: numbers, words and structs as constants."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 _WIDTH = 118
-_SIZES = {"double": 8, "int": 4, "pointer": 8}  # bytes
+_SIZES = {"double": 8, "pointer": 8, "layer": 72, "row_input": 88, "vocabulary": 16, "network": 88}  # bytes
 
 
 class Constants:
-    """Arrays of constants; equal ones are kept once.
+    """Arrays of constants; equal ones of numbers are kept once.
 
-    dtype: the NumPy type of nn_real. sizes: bytes of the types that the file defines. bytes: of all arrays so far,
-    where pointers have 8.
+    dtype: the NumPy type of nn_real. sizes: bytes of types whose size the network decides. bytes: of all arrays so
+    far, where pointers have 8.
     """
 
     def __init__(self, dtype: str, sizes: dict[str, int]):
         self.dtype, self.bytes, self._sizes = np.dtype(dtype), 0, _SIZES | sizes
+        self._sizes["nn_real"] = self.dtype.itemsize
         self._parts: list[str] = []
         self._names: dict[tuple, str] = {}
 
@@ -34,21 +33,20 @@ class Constants:
             self._add(ctype, name, _lines(numbers(array)), array.size, remark)
         return self._names[key]
 
-    def words(self, name: str, words: list[bytes], remark: str = "") -> str:
-        """Return the name of an array of texts: `name`, or that of an equal one."""
-        key = "words", *words
-        if key not in self._names:
-            self._names[key] = name = self._unused(name)
-            self.bytes += sum(len(word) + 1 + _SIZES["pointer"] for word in words)
-            self._add("char *const", name, _lines(map(quoted, words)), len(words), remark)
-        return self._names[key]
+    def array_or_null(self, name: str, values, ctype: str = "nn_real") -> str:
+        """Return the name of an array, NULL if it is empty."""
+        return self.array(name, values, ctype) if len(values) else "NULL"
 
-    def structs(self, ctype: str, name: str, rows: list[str], remark: str = "") -> str:
-        """Add an array of structs, a line each, and return its name."""
-        self._add(ctype, name, (f"    {row}\n" for row in rows), len(rows), remark)
-        fields = sum(row.partition("/*")[0].count(",") for row in rows)
-        self.bytes += 8 * fields
+    def words(self, name: str, words: list[bytes], remark: str = "") -> str:
+        """Add an array of texts and return its name."""
+        self.bytes += sum(len(word) + 1 + _SIZES["pointer"] for word in words)
+        self._add("char *const", name, _lines(map(quoted, words)), len(words), remark)
         return name
+
+    def structs(self, ctype: str, name: str, rows: list[list[str]]) -> None:
+        """Add an array of structs, a line of fields for each."""
+        self._add(ctype, name, (f"    {braces(row)},\n" for row in rows), len(rows))
+        self.bytes += len(rows) * self._sizes[ctype]
 
     def line(self, text: str) -> None:
         """Add a line that defines something else."""
@@ -66,7 +64,7 @@ class Constants:
             name, number = f"{first}_{number}", number + 1
         return name
 
-    def _add(self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str) -> None:
+    def _add(self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str = "") -> None:
         heading = f"/* {remark} */\n" if remark else ""
         self._parts += [f"\n{heading}static const {ctype} {name}[{size}] = {{\n", *lines, "};\n"]
 
@@ -76,6 +74,11 @@ def numbers(array: np.ndarray) -> list[str]:
     if array.dtype == np.float32:
         return [f"{text}f" for text in array.astype(str).tolist()]
     return list(map(repr, array.tolist()))
+
+
+def braces(items: Iterable) -> str:
+    """Return an initializer of C."""
+    return f"{{{', '.join(map(str, items))}}}"
 
 
 def quoted(word: bytes) -> str:
@@ -105,55 +108,3 @@ def _lines(items: Iterable[str]) -> Iterator[str]:
             line = "   "
         line += f" {item},"
     yield f"{line}\n"
-
-
-# ---------------------------------------------------------------- templates
-
-
-def template(name: str, features: Collection[str]) -> str:
-    """Return a C file beside this module without the parts that depend on HAS_ names that are not among `features`."""
-    kept, conditions = [], []  # None: a condition of the C file itself
-    for line in _with_included(name):
-        word, _, rest = line.partition(" ")
-        if word in ("#if", "#ifdef", "#ifndef"):
-            conditions.append(_holds(rest, features) if "HAS_" in rest else None)
-            if conditions[-1] is not None:
-                continue
-        elif word in ("#else", "#endif") and conditions[-1] is not None:
-            last = conditions.pop()
-            if word == "#else":
-                conditions.append(not last)
-            continue
-        elif word == "#endif":
-            conditions.pop()
-            if False not in conditions:
-                kept.append(line)
-            continue
-        if False not in conditions:
-            kept.append(line)
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept) + "\n")
-
-
-def _with_included(name: str) -> Iterator[str]:
-    """Yield the lines of a C file beside this module; #include "layers.c" stands for the lines of that file."""
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
-        word, _, included = line.partition(" ")
-        if word == "#include" and included.startswith('"'):
-            yield from _with_included(included.strip('"'))
-        else:
-            yield line
-
-
-def _holds(condition: str, features: Collection[str]) -> bool:
-    """Return whether a condition of names, !, && and || is true."""
-
-    def is_true(word: str) -> bool:
-        word = word.strip()
-        return (word.lstrip("!").removeprefix("HAS_") in features) != word.startswith("!")
-
-    return any(all(map(is_true, part.split("&&"))) for part in condition.split("||"))
-
-
-def filled(text: str, parts: dict[str, str]) -> str:
-    """Return a template with its places, /*@name*/, filled."""
-    return re.sub(r"/\*@(\w+)\*/", lambda found: parts[found[1]], text)

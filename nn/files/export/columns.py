@@ -76,14 +76,6 @@ def units(net) -> tuple[np.ndarray, np.ndarray] | None:
     return shift, np.where(np.isinf(scale), 0.0, scale)
 
 
-def bounds(net) -> tuple[np.ndarray, np.ndarray]:
-    """Return (low, high) that a network's predictions stay within, in the targets' own units."""
-    most = np.full(net.outputs, np.finfo(np.float64).max)
-    if net.target_scaling is None or not len(net.target_scaling.low):
-        return -most, most
-    return net.target_scaling.low, net.target_scaling.high
-
-
 def spellings(word: str) -> list[str]:
     """Return a word in every mixture of small and capital letters."""
     return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
