@@ -79,6 +79,18 @@ thread_team nn_this_team(thread_barrier *barrier)
 #endif
 }
 
+static int computing;                   /* threads of this process that compute */
+
+int nn_begin(int threads, int yields)
+{
+    if (yields)
+        threads = (int)max_i64(1, threads - __atomic_load_n(&computing, __ATOMIC_RELAXED));
+    __atomic_fetch_add(&computing, threads, __ATOMIC_RELAXED);
+    return threads;
+}
+
+void nn_end(int threads) { __atomic_fetch_sub(&computing, threads, __ATOMIC_RELAXED); }
+
 static inline void relax(void)
 {
 #if defined(__x86_64__)

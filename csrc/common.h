@@ -64,9 +64,13 @@ static inline void philox(uint32_t out[4], uint32_t seed, uint32_t c0, uint32_t 
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
+/* Begins a computation on up to `threads` threads; returns how many it takes, for nn_end. One that `yields` takes those
+ * that others leave. */
+int nn_begin(int threads, int yields);
+void nn_end(int threads);
+
 double nn_seconds(void);                /* a clock that only goes forward */
 void *nn_alloc(int64_t bytes);          /* aligned, zeroed; NULL when memory runs out */
-void nn_free(void *pointer);
 void *nn_borrow(int64_t bytes);         /* aligned, holding anything; NULL when memory runs out */
 void nn_give_back(void *borrowed);
 #endif

@@ -145,7 +145,8 @@ struct nn_net {
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the five below */
     int64_t kept_size, gradients_size;  /* of layers that always keep their gradients; of those allocated */
-    real *parameters, *gradients, *moment1, *moment2;   /* the first with a value more, the second with two: ranks.c */
+    real *parameters, *gradients, *moment1, *moment2;   /* the first with a value more, the second with two: ranks.c.
+                                                         * Parameters are the caller's: net_use */
     real *kept;                         /* a copy of the parameters; NULL: none was asked for */
     real *dx;                           /* gradient of x, only while asked for */
     int64_t bytes;

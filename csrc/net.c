@@ -67,12 +67,10 @@ nn_net *FN(net_new)(const nn_layer *specs, int count, nn_loss loss, int64_t n, i
         l->inputs = values(specs[i].in), l->outputs = values(specs[i].out);
     }
     lay_out_parameters(net);
-    net->parameters = nn_alloc((net->engine_size + 1) * (int64_t)sizeof(real));
-    if (!net->parameters || FN(net_reserve)(net, max_i64(n, 1))) {
+    if (FN(net_reserve)(net, max_i64(n, 1))) {
         FN(net_free)(net);
         return NULL;
     }
-    point_layers(net);
     return net;
 }
 
@@ -82,9 +80,22 @@ void FN(net_free)(nn_net *net)
         return;
     if (net->layers)
         release_buffers(net);
-    nn_free(net->parameters), nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2);
-    nn_free(net->kept);
+    nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2), nn_free(net->kept);
     nn_free(net->layers), nn_free(net);
+}
+
+real *FN(net_vector)(const nn_net *net)
+{
+    real *vector = nn_alloc((net->engine_size + 1) * (int64_t)sizeof(real));
+    if (vector && net->parameters)
+        memcpy(vector, net->parameters, (size_t)net->engine_size * sizeof(real));
+    return vector;
+}
+
+void FN(net_use)(nn_net *net, real *parameters)
+{
+    net->parameters = parameters;
+    point_layers(net);
 }
 
 int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }

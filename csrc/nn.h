@@ -136,6 +136,7 @@ typedef struct nn_pack nn_pack;
 const char *nn_isa(void);
 /* 1 where the extension was built with OpenMP. */
 int nn_has_openmp(void);
+void nn_free(void *pointer);
 
 /* ---- random numbers (random.c) ---------------------------------------------------------------------------------- */
 
@@ -168,9 +169,16 @@ void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width);
 
 /* ---- networks (net.c, buffers.c, threads.c, train.c, test.c) ---------------------------------------------------- */
 
-/* A network of `count` layers with room for batches of `batch` rows; parameters all 0. NULL when memory runs out. */
+/* A network of `count` layers with room for batches of `batch` rows, which lacks parameters. NULL when memory runs out.
+ * One thread at a time computes with it, on up to `threads` threads. */
 nn_net *FN(net_new)(const nn_layer *layers, int count, nn_loss loss, int64_t batch, int threads);
 void FN(net_free)(nn_net *net);
+/* A vector for parameters as the core keeps them: a copy of the network's, 0 where it lacks them; for nn_free. NULL when
+ * memory runs out. */
+real *FN(net_vector)(const nn_net *net);
+/* Compute from now on with these parameters, of net_vector on this network or another of the same layers. They stay the
+ * caller's; networks may share those that none of them changes. */
+void FN(net_use)(nn_net *net, real *parameters);
 /* Allocate for batches of up to `batch` rows. 0, or -1 when memory runs out (the network is as before). */
 int FN(net_reserve)(nn_net *net, int64_t batch);
 /* Bytes the network holds: parameters, optimiser state, one batch's activations and gradients, workspace. */

@@ -45,17 +45,6 @@ static void give_back_member(nn_net *net, member *m)
 
 /* ---- memory ---- */
 
-/* A worker for networks of these layers, on one thread. -1 when memory runs out. */
-static int make_worker(worker *w, const nn_layer *layers, int count, nn_loss loss)
-{
-    w->net = FN(net_new)(layers, count, loss, 1, 1);
-    if (!w->net)
-        return -1;
-    nn_free(w->net->parameters);
-    w->net->parameters = NULL;
-    return 0;
-}
-
 nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int members, int threads)
 {
     nn_pack *pack = nn_alloc(sizeof *pack);
@@ -66,11 +55,9 @@ nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int membe
     pack->workers = nn_alloc(pack->threads * (int64_t)sizeof *pack->workers);
     int failed = !pack->own || !pack->workers;
     for (int t = 0; !failed && t < pack->threads; t++)
-        failed = make_worker(&pack->workers[t], layers, count, loss);
-    for (int m = 0; !failed && m < members; m++) {
-        pack->own[m].parameters = nn_alloc((pack->workers[0].net->engine_size + 1) * (int64_t)sizeof(real));
-        failed = !pack->own[m].parameters;
-    }
+        failed = !(pack->workers[t].net = FN(net_new)(layers, count, loss, 1, 1));
+    for (int m = 0; !failed && m < members; m++)
+        failed = !(pack->own[m].parameters = FN(net_vector)(pack->workers[0].net));
     if (!failed)
         return pack;
     FN(pack_free)(pack);
@@ -184,8 +171,8 @@ static void loss_job(const worker *w, nn_job *job)
 
 static void run_jobs(nn_pack *pack, nn_job *jobs, int count, void (*run)(const worker *, nn_job *))
 {
-    int next = 0;
-    #pragma omp parallel num_threads((int)min_i64(pack->threads, count))
+    int next = 0, threads = nn_begin((int)min_i64(pack->threads, count), 0);
+    #pragma omp parallel num_threads(threads)
     {
         const worker *w = &pack->workers[nn_this_team(NULL).id];
         for (int j; (j = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < count;) {
@@ -195,6 +182,7 @@ static void run_jobs(nn_pack *pack, nn_job *jobs, int count, void (*run)(const w
             give_back_member(w->net, own);
         }
     }
+    nn_end(threads);
 }
 
 void FN(pack_epoch)(nn_pack *pack, nn_job *jobs, int count) { run_jobs(pack, jobs, count, epoch_job); }

@@ -102,9 +102,8 @@ static void predict_rows(const prediction *p, nn_net *own, int64_t at, batch *b)
 }
 
 /* Each thread takes the next rows through all layers, in its part of the buffers: no thread waits for another. */
-static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n)
+static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n, int threads)
 {
-    int threads = forward_threads(net, min_i64(n, net->batch));
     const prediction p = plan_prediction(net, out, data, rows, threads);
     rows_left shares[threads];
     for (int t = 0; t < threads; t++)
@@ -127,12 +126,14 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
 {
     const layer *output = last_layer(net);
     int64_t outputs = output->outputs, together = min_i64(n, net->batch);
-    if (rows_stand_alone(net) && together >= LEAST_ALONE * forward_threads(net, together)) {
-        predict_alone(net, out, data, rows, n);
+    int threads = nn_begin(forward_threads(net, together), 1);
+    if (rows_stand_alone(net) && together >= LEAST_ALONE * threads) {
+        predict_alone(net, out, data, rows, n, threads);
+        nn_end(threads);
         return;
     }
     thread_barrier barrier = {0};
-    #pragma omp parallel num_threads(forward_threads(net, together))
+    #pragma omp parallel num_threads(threads)
     {
         thread_team here = nn_this_team(&barrier);
         for (int64_t done = 0; done < n; done += net->batch) {
@@ -146,6 +147,7 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
             barrier_wait(here);
         }
     }
+    nn_end(threads);
 }
 
 double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64_t n)
@@ -153,9 +155,10 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
     layer *output = last_layer(net);
     nn_activation activation = output->spec.activation;
     double loss = 0, weight = weight_of(data, rows, n);
+    int threads = nn_begin(forward_threads(net, min_i64(n, net->batch)), 1);
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
     thread_barrier barrier = {0};
-    #pragma omp parallel num_threads(forward_threads(net, min_i64(n, net->batch)))
+    #pragma omp parallel num_threads(threads)
     {
         thread_team here = nn_this_team(&barrier);
         for (int64_t done = 0; done < n; done += net->batch) {
@@ -170,6 +173,7 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
             barrier_wait(here);
         }
     }
+    nn_end(threads);
     output->spec.activation = activation;
     return weight > 0 ? loss / weight : 0;
 }

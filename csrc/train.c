@@ -208,9 +208,9 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     if (prepare_epoch(&e))
         return -1;
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
+    int threads = nn_begin(FN(net_threads)(net, largest_share(net, min_i64(training->batch, n))), 0);
     thread_barrier barrier = {0};
-    #pragma omp parallel num_threads(FN(net_threads)(net, largest_share(net, min_i64(training->batch, n)))) \
-        firstprivate(stop)
+    #pragma omp parallel num_threads(threads) firstprivate(stop)
     {
         thread_team here = nn_this_team(&barrier);
         uint64_t mode = flush_subnormals();
@@ -232,6 +232,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
         }
         restore_mode(mode);
     }
+    nn_end(threads);
     output->spec.activation = e.activation;
     nn_free(e.losses.mine);
     return e.failed ? -2 : 0;
@@ -266,8 +267,9 @@ int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const re
     if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
         return -1;
     output->spec.activation = NN_LINEAR;
+    int threads = nn_begin(FN(net_threads)(net, n), 1);
     thread_barrier barrier = {0};
-    #pragma omp parallel num_threads(FN(net_threads)(net, n))
+    #pragma omp parallel num_threads(threads)
     {
         thread_team here = nn_this_team(&barrier);
         batch b = {
@@ -279,6 +281,7 @@ int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const re
         loss_of_batch(net, &data, NULL, &b, activation);
         backpropagate(net, &b, dx ? net->dx : NULL);
     }
+    nn_end(threads);
     output->spec.activation = activation;
     for (int64_t r = 0; r < n; r++)
         sum += net->buffers.row_loss[r];

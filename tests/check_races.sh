@@ -47,7 +47,7 @@ CC="$build/compile" NN_BUILD_ISA=${NN_BUILD_ISA:-avx2} \
     NN_CFLAGS="${flags[*]} -fsanitize=thread -Wno-maybe-uninitialized" python setup.py -q build_ext --inplace
 [ $# -gt 0 ] || set -- tests/test_promises.py tests/test_layers.py tests/test_gradients.py tests/test_activations.py \
     tests/test_embedding.py tests/test_weights.py tests/test_pack.py tests/test_vary.py tests/test_intervals.py \
-    tests/test_reference.py tests/test_csv_pieces.py
+    tests/test_reference.py tests/test_csv_pieces.py tests/test_threads.py
 watched python -m pytest -q -n 2 --dist worksteal -p no:cacheprovider --timeout 3000 \
     -m "not timing and not long" -k "not lesser" "$@"
 ! found || { cat race.*; exit 1; }

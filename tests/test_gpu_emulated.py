@@ -1,5 +1,7 @@
 """Kernels of the GPU on the processor (support/emulated_gpu.py): packs have the bits of the network alone."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from support.command_line import write_two_classes
@@ -281,6 +283,20 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_networ
         engine.set("parameters", start_of(engine, job.member))
         assert np.array_equal(predicted, engine.predict(data[job.member], job.rows))
         assert loss == engine.loss(data[job.member], job.rows)
+
+
+def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(gpu):
+    engine, data = prepared()
+    starts, expected = [start_of(engine, k) for k in range(4)], []
+    for start in starts:
+        engine.set("parameters", start)
+        expected.append(engine.predict(data[0]))
+    calls = [*starts, *[None] * 4] * 3
+    with ThreadPoolExecutor(len(calls)) as pool:
+        found = list(pool.map(lambda vector: engine.predict(data[0], vector=vector), calls))
+    for own, wanted in zip(found, [*expected, *[expected[-1]] * 4] * 3, strict=True):
+        assert np.array_equal(own, wanted)
+    assert np.array_equal(engine.get("parameters"), starts[-1])
 
 
 WAVES = (

@@ -239,7 +239,7 @@ class FakeEngine:
     def set(self, what, vector):
         self.vector = vector
 
-    def predict(self, data, rows=None):
+    def predict(self, data, rows=None, vector=None):
         return data if rows is None else data[rows]
 
     def row_losses(self, data, rows):

@@ -431,11 +431,13 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
     product head = split_k(&p, parts, 0), tail = split_k(&p, parts, parts - 1);
     int64_t stride = max_i64(multiply_scratch(&head), multiply_scratch(&tail));
     stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    threads = (int)max_i64(1, min_i64(threads, worth));
+    threads = nn_begin((int)max_i64(1, min_i64(threads, worth)), 1);
     int64_t common = (multiply_shared(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     p.shared_scratch = nn_borrow(common + stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
-    if (!p.shared_scratch)
+    if (!p.shared_scratch) {
+        nn_end(threads);
         return -1;
+    }
     char *scratch = (char *)p.shared_scratch + common;
     thread_barrier barrier = {0};
     #pragma omp parallel num_threads(threads)
@@ -447,6 +449,7 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
             multiply_long(&p, parts, here, (real *)(scratch + stride * threads), scratch + here.id * stride);
         barrier_wait(here);             /* spins: a thread that waits at the region's end sleeps, and wakes too late */
     }
+    nn_end(threads);
     nn_give_back(p.shared_scratch);
     return 0;
 }

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from .turns import Turns
 
 LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
+MOST_SPARE = 8  # networks of the core that wait for predictions beside others
 
 
 def share_cores(rank_group: RankGroup, threads: int | None) -> int:
@@ -47,8 +51,22 @@ class CpuData:
     rows: int
 
 
+@dataclass(slots=True)
+class CoreNet:
+    """A network of the core: buffers for one computation at a time, and the parameters that it computes with."""
+
+    net: Any
+    rows: int = 1  # that the buffers have room for
+    parameters: Any = None
+    lent: Any = None  # memory for parameters that are not the engine's
+
+
 class CpuEngine:
-    """A network in the C core; the interface is engine.py. loss: a name of LOSSES, or `reference`."""
+    """A network in the C core; the interface is engine.py. loss: a name of LOSSES, or `reference`.
+
+    What trains, or predicts while nobody else computes, has the engine's own network of the core; predictions beside it
+    have others, of one thread each. Parameters are replaced, never changed, so that all of them see whole ones.
+    """
 
     rank_group = cluster.ALONE
 
@@ -77,10 +95,8 @@ class CpuEngine:
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
         self._plan = self._specs(layers), len(layers), self._constant(loss)
-        net = self._call("net_new", *self._plan, 1, self.threads)
-        if net == self.ffi.NULL:
-            raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
-        self._net, self._room = self.ffi.gc(net, self._function("net_free")), 1
+        self._own, self._spare, self._turn = self._new_net(self.threads), [], Lock()
+        self._parameters = self._new_vector(self._own.net)
         self._layers, self._profile = len(layers), None
         self._layer_names = [layer.item or layer.kind for layer in layers]
         self._block_rows = self._rows_of_a_block(layers)
@@ -100,7 +116,66 @@ class CpuEngine:
 
         self._ranks = mpi.ranks(self.ffi, self.dtype.name, distribute, self.rank_group)
         self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
-        self._call("net_ranks", self._net, self._ranks)
+        self._call("net_ranks", self._own.net, self._ranks)
+
+    def _new_net(self, threads: int) -> CoreNet:
+        return CoreNet(self._owned(self._call("net_new", *self._plan, 1, threads), self._function("net_free")))
+
+    def _new_vector(self, net):
+        """Return a copy of a network's parameters as the core keeps them."""
+        return self._owned(self._call("net_vector", net), self.lib.nn_free)
+
+    def _owned(self, made, free):
+        if made == self.ffi.NULL:
+            raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
+        return self.ffi.gc(made, free)
+
+    def _use(self, own: CoreNet, parameters) -> None:
+        if own.parameters is not parameters:
+            self._call("net_use", own.net, parameters)
+            own.parameters = parameters
+
+    @contextmanager
+    def _alone(self, changes: bool = False) -> Iterator[Any]:
+        """Yield the engine's own network of the core, when nobody else computes with it.
+
+        changes: it has a copy of the parameters then, which are the engine's after the block.
+        """
+        with self._turn:
+            own = self._own
+            self._use(own, self._parameters)
+            if changes:
+                self._use(own, self._new_vector(own.net))
+            try:
+                yield own.net
+            finally:
+                self._parameters = own.parameters
+
+    def _forward(self, name: str, rows: int, vector: np.ndarray | None, *arguments):
+        """Return what a function of the core gives, in batches of up to `rows` rows, with the engine's parameters or
+        those of a vector. It waits for nobody."""
+        is_own = self._turn.acquire(False)
+        try:
+            own = self._own if is_own else self._spare.pop()
+        except IndexError:
+            own = self._new_net(1)
+        try:
+            self._use(own, self._parameters)
+            if vector is not None:
+                own.lent = own.lent or self._new_vector(own.net)
+                self._use(own, own.lent)
+                self._copy("net_set", own.net, "parameters", self._pointer(vector, (self.size,)))
+            if rows > own.rows:
+                if self._call("net_reserve", own.net, rows):
+                    raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
+                own.rows = rows
+            return self._call(name, own.net, *arguments)
+        finally:
+            if is_own:
+                self._turn.release()
+            elif len(self._spare) < MOST_SPARE:
+                own.parameters = None
+                self._spare.append(own)
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
@@ -156,20 +231,20 @@ class CpuEngine:
 
     def threads_for(self, rows: int) -> int:
         """Return the threads that a batch of `rows` rows uses."""
-        return self._call("net_threads", self._net, rows)
+        return self._call("net_threads", self._own.net, rows)
 
     def routes(self, rows: int) -> list[str]:
         """See Engine.routes; net_route in nn.h names the kernels."""
         text = self.ffi.new("char[]", 256)
         lines = []
         for layer, name in enumerate(self._layer_names):
-            self._call("net_route", self._net, rows, layer, text, len(text))
+            self._call("net_route", self._own.net, rows, layer, text, len(text))
             lines.append(f"layer {layer} {name}: {self.ffi.string(text).decode()}")
         return lines
 
     def bytes(self) -> int:
         """Return the memory that the network takes beside the data set."""
-        return self._call("net_bytes", self._net)
+        return self._call("net_bytes", self._own.net)
 
     def pack(self, count: int, rows: int) -> Pack:
         """Return networks side by side, each on one thread; where one alone gains more threads, they take turns."""
@@ -177,32 +252,28 @@ class CpuEngine:
             return Turns(self, count)
         return CpuPack(self, count)
 
-    def reserve(self, rows: int) -> None:
-        """Make room for batches of that many rows. NnError when memory runs out."""
-        if rows > self._room:
-            if self._call("net_reserve", self._net, rows):
-                raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
-            self._room = rows
-
     def set(self, what: str, vector: np.ndarray) -> None:
         """Copy a vector in; what: parameters, kept, moment1, moment2 (nothing where another rank has the moments)."""
         if not what.startswith("moment") or self._has_moments:
-            self._copy("net_set", what, self._pointer(vector, (self.size,)))
+            with self._alone(changes=what == "parameters") as net:
+                self._copy("net_set", net, what, self._pointer(vector, (self.size,)))
 
     def get(self, what: str) -> np.ndarray:
         """Copy a parameter vector out."""
         vector = np.empty(self.size, self.dtype)
-        self._copy("net_get", what, self._pointer(vector, writable=True))
+        with self._alone() as net:
+            self._copy("net_get", net, what, self._pointer(vector, writable=True))
         return vector
 
-    def _copy(self, name: str, what: str, values) -> None:
-        if self._call(name, self._net, self._constant(what), values):
+    def _copy(self, name: str, net, what: str, values) -> None:
+        if self._call(name, net, self._constant(what), values):
             raise NnError(f"out of memory for {what} of {self.size} parameters; use fewer or smaller layers")
 
     def keep(self) -> None:
         """Keep a copy of the parameters; see Engine.keep."""
-        if self._call("net_keep", self._net):
-            raise NnError(f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers")
+        with self._alone() as net:
+            if self._call("net_keep", net):
+                raise NnError(f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers")
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CpuData:
         """Return the rows as the core reads them; see Engine.load."""
@@ -249,15 +320,9 @@ class CpuEngine:
         """Train on data's rows order[progress.row:]; see Engine.epoch."""
         if len(order) and not 0 <= order.min() <= order.max() < data.rows:
             raise ValueError("row order out of range")
-        failed = self._call(
-            "net_epoch",
-            self._net,
-            data.struct,
-            self._pointer(order, dtype=np.int64),
-            len(order),
-            self.ffi.new("nn_training *", self._training(settings)),
-            progress,
-        )
+        rows, training = self._pointer(order, dtype=np.int64), self.ffi.new("nn_training *", self._training(settings))
+        with self._alone(changes=True) as net:
+            failed = self._call("net_epoch", net, data.struct, rows, len(order), training, progress)
         if failed == -1:
             raise NnError(f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number")
         if failed:
@@ -272,7 +337,7 @@ class CpuEngine:
         self._stamps = np.zeros((batches, 7 + 3 * self._layers))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
         self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "stamps": stamps})
-        self._call("net_profile", self._net, self._profile)
+        self._call("net_profile", self._own.net, self._profile)
 
     def recorded(self) -> list[list[TimedStep]]:
         """Return the steps of each batch since `record`, in the order of time; they fill the batch."""
@@ -307,13 +372,12 @@ class CpuEngine:
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Return (mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
         rows = len(x)
-        self.reserve(rows)
         grads, dx = np.empty(self.size, self.dtype), np.empty((rows, self.inputs), self.dtype)
         loss = self.ffi.new("double *")
-        failed = self._call(
-            "net_gradients", self._net, loss, self._pointer(grads), self._pointer(dx),
-            self._pointer(x, (rows, self.inputs)), self._pointer(y, (rows, self.outputs)), rows, seed, step,
-        )  # fmt: skip
+        given = self._pointer(x, (rows, self.inputs)), self._pointer(y, (rows, self.outputs))
+        with self._alone() as net:
+            into = loss, self._pointer(grads), self._pointer(dx)
+            failed = self._call("net_gradients", net, *into, *given, rows, seed, step)
         if failed:
             raise NnError(f"out of memory for the gradients of {rows} rows; use fewer rows")
         return loss[0], grads, dx
@@ -325,19 +389,17 @@ class CpuEngine:
             raise ValueError("row out of range")
         return self._pointer(rows, dtype=np.int64), len(rows)
 
-    def predict(self, data: CpuData, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of data's rows, all of them by default."""
+    def predict(self, data: CpuData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+        """Return outputs (rows, outputs) of data's rows, all of them by default; see Engine.predict."""
         indices, count = self._rows(data, rows)
-        out = np.empty((count, self.outputs), self.dtype)
-        if count > self._room:
-            self.reserve(min(count, self._block_rows))
-        self._call("net_predict", self._net, self._pointer(out), data.struct, indices, count)
+        out, most = np.empty((count, self.outputs), self.dtype), min(count, self._block_rows)
+        self._forward("net_predict", most, vector, self._pointer(out), data.struct, indices, count)
         return out
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
         """Return the weighted mean loss of data's rows."""
-        self.reserve(min(max(len(rows), 1), self._block_rows))
-        return self._call("net_loss", self._net, data.struct, self._rows(data, rows)[0], len(rows))
+        indices, most = self._rows(data, rows)[0], min(len(rows), self._block_rows)
+        return self._forward("net_loss", most, None, data.struct, indices, len(rows))
 
 
 class CpuPack:

@@ -107,6 +107,8 @@ class Engine(Protocol):
     """A network on a device. An engine is made for a list of layers, a loss and a dtype (backends.create).
 
     Methods that compute raise NnError where memory runs out, and ValueError for arrays of another shape or type.
+    Threads may predict beside each other, and beside one that sets the parameters or trains an epoch: they see all
+    parameters of before, or all of after.
     All ranks of `rank_group` call epoch and gradients alike, with the rows of whole batches.
     """
 
@@ -193,8 +195,11 @@ class Engine(Protocol):
 
     # ---- forward passes
 
-    def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of the rows with these indices, by default all of `data`."""
+    def predict(self, data: Any, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+        """Return outputs (rows, outputs) of the rows with these indices, by default all of `data`.
+
+        vector: parameters (size,) in the place of the engine's, which stay as they are.
+        """
 
     def loss(self, data: Any, rows: np.ndarray) -> float:
         """Return the mean loss of the rows with these indices, weighted; 0 where all weights are 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -24,6 +25,8 @@ from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
 from .model import FACTS
 from .settings import check_name, check_output, check_settings, device_numbers, loss_for, task_of
+
+_making = threading.RLock()  # an engine
 
 
 class Network:
@@ -170,7 +173,7 @@ class Network:
         """
         if not members or len(members) != len(weights) or not all(0 < weight < math.inf for weight in weights):
             raise ValueError(f"{len(members)} members with weights {list(weights)}: expected as many, above 0")
-        self._members, self.member_weights = list(members), [float(weight) for weight in weights]
+        self.member_weights, self._members = [float(weight) for weight in weights], list(members)
         first = members[0]
         if first.layers != self.layers:
             self._written, self.layers, self.vector = first._written, first.layers, first.vector.copy()
@@ -209,9 +212,9 @@ class Network:
 
     def compute_with(self, engine) -> None:
         """Compute with a given engine, which takes the parameters; None: with one of its own, from the next use on."""
-        self._engine = engine
         if engine is not None:
             engine.set("parameters", self.vector)
+        self._engine = engine
 
     def describe(self, **facts) -> None:
         """Set what the network knows of its data and training: the names of FACTS. Raises TypeError for another."""
@@ -340,18 +343,22 @@ class Network:
     @property
     def engine(self):
         """Return the engine of this network, a backends.engine.Engine; made when it is first needed."""
-        if self._engine is None:
-            loss = "reference" if self.reference else self.loss
-            self._engine = backends.create(
-                self.backend, self.layers, loss, self.dtype, self.threads,
-                distribute=self.distribute, **self._gpu_options(),
-            )  # fmt: skip
-            self._engine.set("parameters", self.vector)
-        return self._engine
+        if (engine := self._engine) is None:
+            with _making:
+                engine = self._engine or self._new_engine()
+        return engine
+
+    def _new_engine(self):
+        loss = "reference" if self.reference else self.loss
+        engine = backends.create(
+            self.backend, self.layers, loss, self.dtype, self.threads,
+            distribute=self.distribute, **self._gpu_options(),
+        )  # fmt: skip
+        self.compute_with(engine)
+        return engine
 
     def take_parameters(self) -> None:
         """Bring the parameters back from the engine, after it has trained them."""
-        self.vector = None  # the old ones may be the only room there is
         self.vector = self.engine.get("parameters")
 
     # ---- computing

@@ -54,9 +54,7 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         reads = (member.scaling, member.encoding)
         if read_by is None or any(a is not b for a, b in zip(reads, read_by, strict=True)):
             data, read_by = engine.load(engine_rows(member, x)), reads
-        engine.set("parameters", member.vector)
-        yield _in_units(member, engine.predict(data))
-    engine.set("parameters", net.vector)
+        yield _in_units(member, engine.predict(data, vector=member.vector))
 
 
 def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:

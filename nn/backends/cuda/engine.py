@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from contextlib import contextmanager
 
@@ -67,6 +68,7 @@ class CudaEngine:
         self._chunks: dict[Purpose, int] = {}
         self._library = None
         self._to_record, self._recorder = 0, None
+        self._turn = threading.RLock()
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
             self.stream = cupy().cuda.Stream(non_blocking=True)
@@ -75,8 +77,8 @@ class CudaEngine:
 
     @contextmanager
     def here(self, what: str, remedy: str = "use a smaller --batch_number"):
-        """Enter this engine's GPU and stream; CuPy's errors become NnError."""
-        with gpu_errors(what, remedy), cupy().cuda.Device(self.device), self.stream:
+        """Enter this engine's GPU and stream, one thread at a time; CuPy's errors become NnError."""
+        with gpu_errors(what, remedy), self._turn, cupy().cuda.Device(self.device), self.stream:
             yield
 
     # ---- facts of the engine
@@ -430,15 +432,22 @@ class CudaEngine:
                 runner.run(0, -(-segment.rows // batch))
                 yield array.get()
 
-    def predict(self, data: CudaData, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of the rows with these indices, by default all."""
+    def predict(self, data: CudaData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+        """Return outputs (rows, outputs) of the rows with these indices, by default all; see Engine.predict."""
 
         def make(count):
             out = cupy().empty((count, self.outputs), self.dtype)
             return out, {"out": out.data.ptr}
 
         with self.here("a forward pass", "use a smaller network"):
-            blocks = list(self._forward("predict", data, rows, make))
+            own = None if vector is None else self.vector("parameters").copy()
+            try:
+                if own is not None:
+                    self.set("parameters", vector)
+                blocks = list(self._forward("predict", data, rows, make))
+            finally:
+                if own is not None:
+                    cupy().copyto(self.vector("parameters"), own)
         return np.concatenate(blocks) if blocks else np.empty((0, self.outputs), self.dtype)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:

@@ -171,6 +171,7 @@ class Group:
         self.gpus, self.distribute = gpus, distribute or "mirrored"
         communicators = _kept[gpus].pop() if _kept.get(gpus) else [None] * len(gpus)
         self._rank_groups, self._communicators = thread_groups(len(gpus)), communicators
+        self._turn = threading.Lock()
         self._threads = [ThreadPoolExecutor(1, f"gpu{number}") for number in gpus]
         members = [
             Member(rank_group, self.distribute, device, communicators, rank_group.rank)
@@ -190,10 +191,11 @@ class Group:
     def _all(self, call) -> list:
         """Return call(rank, engine) of all members, each on its own thread. Raise the first error after all have ended:
         the others follow from it."""
-        futures = [
-            thread.submit(call, rank, engine)
-            for rank, (thread, engine) in enumerate(zip(self._threads, self.engines, strict=True))
-        ]
+        with self._turn:  # members meet in calls, which each thread has in the same order
+            futures = [
+                thread.submit(call, rank, engine)
+                for rank, (thread, engine) in enumerate(zip(self._threads, self.engines, strict=True))
+            ]
         done, others = wait(futures, return_when=FIRST_EXCEPTION)
         error = next((future.exception() for future in done if future.exception()), None)
         if error is not None:
@@ -311,9 +313,9 @@ class Group:
             return own(0, self.engines[0])
         return np.concatenate(self._all(own))
 
-    def predict(self, data: GroupData, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of the rows with these indices, by default all."""
-        return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which))
+    def predict(self, data: GroupData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+        """Return outputs (rows, outputs) of the rows with these indices, by default all; see Engine.predict."""
+        return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which, vector))
 
     def loss(self, data: GroupData, rows: np.ndarray) -> float:
         """Return the mean loss of the rows with these indices, weighted; see Engine.loss."""

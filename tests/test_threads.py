@@ -1,0 +1,200 @@
+"""One network used by several threads of Python: the numbers of one use at a time."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from support.networks import BACKENDS
+
+import nn
+from nn import backends
+from nn.nn import Network
+from nn.watch.callbacks import Callback
+
+THREADS = 8
+LAYERS = [
+    "8,16,3",
+    "12,160,160,4",  # on several threads alone
+    "12,40:gelu,dropout0.5,3:softmax",
+    "2x12x12,conv8k3,maxpool2,20,3",
+    "1x9x9,conv3k2s2,pad1,avgpool2s1,3:linear",
+]
+
+
+def in_threads(call, items) -> list:
+    """Return the call's result for each item, each in a thread of its own; all begin at the same time."""
+    begin = threading.Barrier(len(items))
+
+    def one(item):
+        begin.wait()
+        return call(item)
+
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(one, items))
+
+
+def rows_for(net, seed: int = 0, most: int = 400) -> list[np.ndarray]:
+    """Rows for each thread, of counts that differ."""
+    rng, shape = np.random.default_rng(seed), net.schema.inputs
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    return [rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype) for k in range(THREADS)]
+
+
+def check(call, items, rounds: int = 20) -> None:
+    """Compare what threads get at the same time with what one gets, one item after the other."""
+    expected = [call(item) for item in items]
+    for _ in range(rounds):
+        for own, wanted in zip(in_threads(call, items), expected, strict=True):
+            np.testing.assert_equal(own, wanted)
+
+
+def two_classes(rows: int, inputs: int = 12, task: str = "binary") -> nn.Dataset:
+    x = np.random.default_rng(1).normal(size=(rows, inputs)).astype(np.float32)
+    y = (x[:, 0] * x[:, 1] > 0).astype(int)
+    return nn.Dataset(x, y, task, ["0", "1"])
+
+
+# ---------------------------------------------------------------- predictions beside predictions
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("layers", LAYERS)
+def test_threads_predict_with_one_network_as_one_thread_does(layers, backend):
+    net = Network(layers, "regression", backend=backend, threads=3)
+    check(net.predict, rows_for(net, most=400 if backend == "omp" else 60))
+
+
+@pytest.mark.parametrize("vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"])
+def test_threads_predict_with_a_network_of_several_as_one_thread_does(vary):
+    ds = two_classes(300)
+    net = Network("12,20,1", "binary", backend="omp", threads=2)
+    nn.train(net, ds, networks=4, epochs=2, vary=vary)
+    check(net.predict, rows_for(net))
+    check(net.deviation, rows_for(net))
+    check(lambda number: net.members[number % 4].predict(ds.x), range(THREADS))
+
+
+def test_threads_predict_with_an_estimator_as_one_thread_does():
+    pytest.importorskip("sklearn")
+    ds = two_classes(300)
+    made = nn.NetworkClassifier("12,80,80,1", epochs=2).fit(ds.x, ds.y)
+    check(made.predict_proba, rows_for(made.network_, most=20_000))
+    check(made.predict, rows_for(made.network_))
+
+
+def test_threads_test_one_network_as_one_thread_does():
+    ds = two_classes(500)
+    net = Network("12,160,160,1", "binary", backend="omp", threads=2)
+    check(lambda _: nn.test(net, ds), range(THREADS))
+
+
+def test_threads_that_need_the_engine_first_share_one(monkeypatch):
+    made, create = [], backends.create
+
+    def slowly(*arguments, **options):
+        made.append(arguments)
+        time.sleep(0.1)
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(backends, "create", slowly)
+    net, alike = (Network("12,20,1", "binary", backend="omp") for _ in range(2))
+    items = rows_for(net)
+    for own, x in zip(in_threads(net.predict, items), items, strict=True):
+        assert np.array_equal(own, alike.predict(x))
+    assert len(made) == 2  # of each network
+
+
+# ---------------------------------------------------------------- predictions beside what changes parameters
+
+
+class States(Callback):
+    """What a network predicts at the end of each epoch, and before the first."""
+
+    def __init__(self, net, x):
+        self.predicted = lambda: net.predict(x).tobytes()
+        self.seen = [self.predicted()]
+
+    def epoch(self, *_) -> None:
+        self.seen.append(self.predicted())
+
+
+@pytest.mark.parametrize("settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(backend, settings):
+    ds = two_classes(2000 if backend == "omp" else 500)
+    x, ends = ds.x[:100], []
+    for beside in (0, 4):
+        net = Network("12,60,60,1", "binary", backend=backend, threads=2, seed=3)
+        states, found, is_over = States(net, x), set(), threading.Event()
+
+        def watch(states=states, found=found, is_over=is_over):
+            while not is_over.is_set():
+                found.add(states.predicted())
+
+        with ThreadPoolExecutor(max(1, beside)) as pool:
+            watching = [pool.submit(watch) for _ in range(beside)]
+            try:
+                nn.train(net, ds, epochs=6, scaling="none", callback=states, **settings)
+            finally:
+                is_over.set()
+            for one in watching:
+                one.result()
+        assert found <= {*states.seen, states.predicted()}
+        ends.append((net.vector.tobytes(), states.seen, net.history))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_prediction_sees_all_parameters_that_are_set_or_none(backend):
+    net = Network("12,60,60,1", "binary", backend=backend, threads=2)
+    x, values = two_classes(100).x, [net.parameters(), net.sibling(1).parameters()]
+    whole, is_over = set(), threading.Event()
+    for value in values:
+        net.set_parameters(value)
+        whole.add(net.predict(x).tobytes())
+
+    def change(_):
+        for k in range(200):
+            net.set_parameters(values[k % 2])
+        is_over.set()
+
+    def watch(_):
+        found = set()
+        while not is_over.is_set():
+            found.add(net.predict(x).tobytes())
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        watching = [pool.submit(watch, None) for _ in range(3)]
+        pool.submit(change, None).result()
+        assert all(one.result() <= whole for one in watching)
+
+
+# ---------------------------------------------------------------- time
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    "layers, rows, times",
+    [("30,60,10,1", 10_000, 30), ("64,512,512,10", 2000, 4), ("1x28x28,conv8k3,maxpool2,64,10", 256, 8)],
+)
+def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(layers, rows, times):
+    net = Network(layers)
+    x = rows_for(net, most=rows * THREADS // (THREADS - 1))[-1]
+
+    def predict(_):
+        for _ in range(times):
+            net.predict(x)
+
+    def seconds(call) -> float:
+        began = time.perf_counter()
+        call()
+        return time.perf_counter() - began
+
+    ratios = []
+    for _ in range(5):
+        one = seconds(lambda: [predict(k) for k in range(THREADS)])
+        ratios.append(seconds(lambda: in_threads(predict, range(THREADS))) / one)
+    assert min(ratios) < 1.1
