@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -83,8 +84,13 @@ static int computing;                   /* threads of this process that compute 
 
 int nn_begin(int threads, int yields)
 {
+    static _Thread_local pid_t home;    /* the process in which this thread first had a team */
     if (yields)
         threads = (int)max_i64(1, threads - __atomic_load_n(&computing, __ATOMIC_RELAXED));
+    if (threads > 1 && !home)
+        home = getpid();
+    if (threads > 1 && home != getpid())
+        threads = 1;                    /* forked: OpenMP would wait for the team, which has stayed in the parent */
     __atomic_fetch_add(&computing, threads, __ATOMIC_RELAXED);
     return threads;
 }

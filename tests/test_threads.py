@@ -1,16 +1,22 @@
-"""One network used by several threads of Python: the numbers of one use at a time."""
+"""One network used by several threads of Python, and in processes that are forked: the numbers of one use at a time."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support.command_line import environment
 from support.networks import BACKENDS
 
 import nn
 from nn import backends
+from nn.backends.cuda import device
 from nn.nn import Network
+from nn.utils import UsageError
 from nn.watch.callbacks import Callback
 
 THREADS = 8
@@ -198,3 +204,104 @@ def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(laye
         one = seconds(lambda: [predict(k) for k in range(THREADS)])
         ratios.append(seconds(lambda: in_threads(predict, range(THREADS))) / one)
     assert min(ratios) < 1.1
+
+
+# ---------------------------------------------------------------- processes that are forked
+
+FORK = """
+import multiprocessing, os, signal, sys, threading, time
+import numpy as np
+import nn
+from nn.watch.callbacks import Callback
+
+x = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
+ds = nn.Dataset(x, (x[:, 0] > 0).astype(int), "binary", ["0", "1"])
+net = nn.Network("64,512,512,1", "binary", backend="omp", threads=2)
+
+def trained(**settings):
+    own = nn.Network("64,512,512,1", "binary", backend="omp", threads=2, seed=4)
+    nn.train(own, ds, epochs=1, batch_size=500, **settings)
+    return own.predict(x)
+
+def in_child(call):
+    "Return whether the call gives the same in a child, which is killed where it waits for ever."
+    expected = call()
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        code = 2
+        try:
+            code = 0 if np.array_equal(call(), expected) else 1
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+CHILDREN = {
+    "predicts": "print(in_child(lambda: net.predict(x)))",
+    "tests": "print(in_child(lambda: nn.test(net, ds)))",
+    "trains": "print(in_child(trained))",
+    "trains several": "print(in_child(lambda: trained(networks=3)))",
+    "multiplies": "print(in_child(lambda: nn.matmul(x[:512].T, x[:512], threads=2)))",
+    "has gradients": "print(in_child(lambda: net.gradients(x, ds.y)[1]['layer1.weight']))",
+    "forks": "print(in_child(lambda: in_child(lambda: net.predict(x))))",
+    "is of multiprocessing": """
+expected = net.predict(x)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(0 if all(np.array_equal(own, expected) for own in pool.map(net.predict, [x] * 4)) else 1)
+""",
+    "is forked beside a training": """
+seen, epochs = [], threading.Event()
+class Seen(Callback):
+    def epoch(self, *_):
+        seen.append(net.predict(x))
+        epochs.set()
+training = threading.Thread(target=lambda: nn.train(net, ds, epochs=20, callback=Seen(), scaling="none"))
+training.start()
+epochs.wait()
+time.sleep(0.01)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    code = 2
+    try:
+        first = net.predict(x)
+        nn.train(net, ds, epochs=1, scaling="none")
+        code = 0 if any(np.array_equal(first, one) for one in seen) else 1
+    finally:
+        os._exit(code)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+training.join()
+""",
+    "reads Parquet": """
+import pyarrow, pyarrow.parquet
+table = pyarrow.table({"a": x[:, 0], "b": x[:, 1], "y": ds.y})
+pyarrow.parquet.write_table(table, "rows.parquet", row_group_size=100)
+print(in_child(lambda: nn.load("rows.parquet").x))
+""",
+    "multiplies by NumPy": "print(in_child(lambda: x.T @ x))",
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("child", CHILDREN)
+def test_a_forked_process_computes_the_same(child, tmp_path):
+    if child == "reads Parquet":
+        pytest.importorskip("pyarrow")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK + CHILDREN[child]],
+        capture_output=True, text=True, env=environment(OPENBLAS_NUM_THREADS="2"), cwd=tmp_path, timeout=200,
+    )  # fmt: skip
+    assert (done.stdout.split(), done.stderr, done.returncode) == (["0"], "", 0)
+
+
+def test_cuda_in_a_forked_process_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr(device, "_process", -1, raising=False)
+    monkeypatch.setattr(device, "cupy", lambda: None)
+    monkeypatch.setattr(device, "missing", lambda *_: None)
+    words = "--backend cuda: CUDA does not work in a process that was forked from one that has used it; start processes"
+    with pytest.raises(UsageError, match=words) as caught:
+        _ = Network("3,4,1", backend="cuda").engine
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match=words), device.gpu_errors("a network", "use a smaller one"):
+        raise AssertionError("the GPU is used")
+    assert Network("50,3200,1600,1").backend == "omp"

@@ -20,6 +20,7 @@ def choose(layers, rows: int) -> tuple[str, str]:
         return "omp", times
     try:
         device.cupy()
+        device.check_process()
     except UsageError as error:
         return "omp", str(error)
     return "cuda", times

@@ -95,7 +95,7 @@ class CpuEngine:
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
         self._plan = self._specs(layers), len(layers), self._constant(loss)
-        self._own, self._spare, self._turn = self._new_net(self.threads), [], Lock()
+        self._own, self._spare, self._turn, self._process = self._new_net(self.threads), [], Lock(), os.getpid()
         self._parameters = self._new_vector(self._own.net)
         self._layers, self._profile = len(layers), None
         self._layer_names = [layer.item or layer.kind for layer in layers]
@@ -141,6 +141,10 @@ class CpuEngine:
 
         changes: it has a copy of the parameters then, which are the engine's after the block.
         """
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            if self._turn.locked():  # by a thread that is not there in a process that was forked
+                self._own, self._turn = self._new_net(self.threads), Lock()
         with self._turn:
             own = self._own
             self._use(own, self._parameters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -27,6 +28,8 @@ from .model import FACTS
 from .settings import check_name, check_output, check_settings, device_numbers, loss_for, task_of
 
 _making = threading.RLock()  # an engine
+if hasattr(os, "register_at_fork"):  # not Windows
+    os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release)
 
 
 class Network:

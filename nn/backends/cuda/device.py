@@ -16,6 +16,7 @@ from ...utils import NnError, UsageError, packages_of
 
 CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of nn/utils/packages.py
 OLDEST = 12
+_process: int | None = None  # that has used CUDA: this one, or one that it was forked from
 
 
 # ---------------------------------------------------------------- finding a GPU
@@ -103,7 +104,16 @@ def cupy():
         ) from error
     if not count:
         raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")
+    global _process
+    _process = os.getpid()
     return module
+
+
+def check_process() -> None:
+    """Raise UsageError in a process that was forked from one that has used CUDA."""
+    if _process not in (None, os.getpid()):
+        why = "CUDA does not work in a process that was forked from one that has used it"
+        raise UsageError(f"--backend cuda: {why}; start processes by spawn, or use --backend omp")
 
 
 def _line(error: BaseException) -> str:
@@ -114,6 +124,7 @@ def _line(error: BaseException) -> str:
 
 def device_count() -> int:
     """Return how many GPUs this process may use."""
+    check_process()
     return cupy().cuda.runtime.getDeviceCount()
 
 
@@ -176,6 +187,7 @@ def _library_paths(name: str, package: str) -> list[str]:
 def gpu_errors(what: str, remedy: str):
     """Turn CuPy's errors inside into NnError: memory runs out while making `what`; the remedy is what to do then."""
     module = cupy()
+    check_process()
     try:
         yield
     except module.cuda.memory.OutOfMemoryError as error:

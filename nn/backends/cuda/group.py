@@ -191,6 +191,7 @@ class Group:
     def _all(self, call) -> list:
         """Return call(rank, engine) of all members, each on its own thread. Raise the first error after all have ended:
         the others follow from it."""
+        device.check_process()
         with self._turn:  # members meet in calls, which each thread has in the same order
             futures = [
                 thread.submit(call, rank, engine)
