@@ -59,6 +59,8 @@ def test_training_tells_its_figures_as_one_json_object(two):
         "epochs",
         "loss",
         "val_loss",
+        "learned",
+        "baseline",
         "seconds",
         "us_per_batch",
         "model",

@@ -78,7 +78,7 @@ import hashlib, nn
 from nn import cluster
 ds = nn.load("two.csv")
 net = nn.Network("2,16,1", task=ds.task, distribute="mirrored", backend="omp")
-result = nn.train(net, ds, epochs=3, networks=4, split_seed=7)
+result = nn.train(net, ds, epochs=3, learning_rate=0.1, networks=4, split_seed=7)
 rank_group = cluster.current()
 own = [hashlib.sha256(b"".join(a.tobytes() for a in m.parameters().values())).hexdigest() for m in net.members]
 assert result["ranks"] == rank_group.size == 3 and rank_group.gather(own) == [own] * 3 and len({*own}) == 4
@@ -95,7 +95,7 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
     ds = nn.load("two.csv")
     for number, member in enumerate(nn.Network.load("m.bin").members):
         alone = nn.Network("2,16,1", task=ds.task, seed=number)
-        nn.train(alone, ds, epochs=3, split_seed=7)
+        nn.train(alone, ds, epochs=3, learning_rate=0.1, split_seed=7)
         own, expected = member.parameters(), alone.parameters()
         assert all(np.array_equal(own[name], expected[name]) for name in expected)
 

@@ -16,6 +16,7 @@
     vary.py        Variation: how the settings of each are drawn; trials.py: the settings of each
     halving.py     SuccessiveHalving: the worse networks are given up early; selection.py: those that go together
     folds.py       figures of a cross-validation
+    learned.py     learned: whether the loss is better than that of the class shares or the mean; the warning if not
     effort.py      Effort: network, length of training and members chosen for a table, by cross-validations
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 

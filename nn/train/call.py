@@ -15,6 +15,7 @@ from ..nn import Network
 from ..nn_aux import DEFAULTS, OF_FOLD, TASKS
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
+from .learned import tell
 from .loop import Training, prepared
 from .options import Options, options_of
 from .pack import PackTraining
@@ -136,6 +137,7 @@ def train(
     else:
         ds, window = prepared(net, ds, options)
         result = Training(net, ds, options, *beside, window).run()
+    tell(result)
     failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
         raise SideFileError(failures, result)

@@ -21,12 +21,13 @@ from ..data.stream import StreamedDataset
 from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import EFFORTS, OF_FOLD
+from ..nn_aux import EFFORTS, OF_FOLD, TASKS
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import CandidateCallback
 from .decision import check_decision, decide_by, rules_in
 from .folds import out_of_fold
+from .learned import baseline_of, learned, targets_of, tell
 from .options import Options, options_of
 from .pack_members import lasting, mean_losses
 from .rows import encode
@@ -229,8 +230,9 @@ class Effort:
             self.stopped = stopped
         finally:
             self._callback.end()
-        counts = self._choose()
-        return self._combined(counts, figures)
+        net, result = self._combined(self._choose(), figures)
+        tell(result)
+        return net, result
 
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
@@ -266,6 +268,7 @@ class Effort:
         rows, _, scores = out_of_fold(net, self._ds)
         ds = self._ds.of_rows(rows)
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
+        found = figures_of(net, ds, net.calibrated(scores))
         described = [(counts[number], self.tried[number][0]) for number in chosen]
         return net, {
             **result,
@@ -280,9 +283,16 @@ class Effort:
             "effort": self._effort,
             "chosen": [self.flags(candidate, count) for count, candidate in described],
             "tried": len(self.tried),
-            "out_of_fold": figures_of(net, ds, net.calibrated(scores)),
+            "out_of_fold": found,
+            **self._learned(net, ds, found),
             "seconds": sum(own["seconds"] for own in figures),
         }
+
+    def _learned(self, net: Network, ds: Dataset, out_of_fold: dict) -> dict:
+        """Return whether the networks tell more of these rows than class shares or the mean do, and that loss."""
+        loss = out_of_fold["mse" if ds.task == "regression" else "log_loss"]
+        targets = targets_of(ds.y, ds.weights, outputs=net.outputs)
+        return learned([(loss, baseline_of(TASKS[ds.task][1], targets, targets))])
 
     def _config(self, candidate: Candidate) -> dict:
         """Return what the network's settings have beside those of its first candidate: what was given, and under

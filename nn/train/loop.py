@@ -32,6 +32,7 @@ from ..watch.callbacks import Callback
 from .asks import Ask, answer_all
 from .decision import check_decision, decide_on
 from .judging import Judge
+from .learned import Baseline, learned
 from .options import Options, is_decided_later, learning_rates
 from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, refuse_gaps, split_seed, window_of
 
@@ -97,6 +98,7 @@ class Training:
         self._before_refit = before_refit
         self._validation = validation
         self.rows = self._rows_of(net, False)
+        self._baseline = self.rows.baseline
         if is_decided_later(options):
             check_decision(net, options, self.rows.decisive()[2])
         if self.monitor:
@@ -286,6 +288,14 @@ class Training:
         else:
             values = (self.chosen("val_losses") or self.chosen("losses"))[-1:]
         return values[0] if values and math.isfinite(values[0]) else None
+
+    def outcome(self) -> tuple[float, Baseline | None]:
+        """Return (loss of the network as it is kept, before a refit, baseline), of rows apart from training if any."""
+        val_losses, best = self.chosen("val_losses"), self._best_epoch()
+        if val_losses:
+            return val_losses[best - 1 if best else -1], self._baseline
+        # the original divides the loss by all rows, also where it left some out
+        return self.at.losses[-1] * (self.rows.count / self._epoch_rows()), self._baseline
 
     def _begin_refit(self) -> None:
         """Train once more, on validation rows too: from the first parameters, or from a checkpoint of the refit.
@@ -487,6 +497,7 @@ class Training:
             "classes": net.classes,
             "epochs": self.options.epochs,
             **self.losses(),
+            **learned([self.outcome()]),
             **self._chosen_epoch(),
             "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..nn import Network
 from .halving import SuccessiveHalving
+from .learned import learned
 from .loop import NotFinite, Training
 from .trials import Trials
 
@@ -79,6 +80,7 @@ class PackMembers:
             "networks": len(weights),
             "parameters": sum(self.networks[number].parameter_count for number in weights),
             **self.losses(),
+            **learned([left[number].outcome() for number in weights], list(weights.values())),
             "members": members,
             **({"trials": self._tried(figures)} if self.trials.config else {}),
             "seconds": seconds,

@@ -25,6 +25,7 @@ from ..files.checkpoint import Position
 from ..nn import Network
 from ..nn_aux import ACTIVATIONS, DEFAULTS, OF_FOLD, number_embedding_value
 from ..utils import DataError, UsageError, log
+from .learned import Baseline, baseline_of, targets_of
 from .options import Options, is_decided_later, without_validation
 from .pack_windows import RankWindows
 from .validation import LOSS, JudgedRows, truth_of
@@ -81,17 +82,27 @@ class TrainingRows:
             windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
             self.windows = windows_of(windows) if windows_of else windows
         else:
-            self._load(convert(ds))
+            targets = self._load(convert(ds))
         if self._file:
             self._file_arrays = convert(self._file)
             self._file_loaded = engine.load(*self._file_arrays)
+        self.baseline = None if window else self._baseline(*targets)
 
-    def _load(self, arrays: tuple[np.ndarray, ...]) -> None:
-        """Let the engine load all rows. Raises DataError if all training rows, or all judged ones, have weight 0."""
+    def _load(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """Let the engine load all rows; return (targets), and weights if there are any. Raises DataError if all
+        training rows, or all judged ones, have weight 0."""
         self.weights = arrays[2] if len(arrays) > 2 else None
         check_any_weight(self.weights, self._training, "training")
         check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
         self.loaded = self._engine.load(*arrays)
+        return arrays[1:]
+
+    def _baseline(self, *arrays: np.ndarray) -> Baseline:
+        """Return the baseline of the rows that judge, or else train; arrays: as _load returns them."""
+        training, judged = ([array[rows] for array in arrays] for rows in (self._training, self._judged))
+        judged = self._file_arrays[1:] if self._file else judged if len(self._judged) else training
+        each = [targets_of(*own, outputs=self._net.outputs) for own in (training, judged)]
+        return baseline_of(self._net.loss, *each)
 
     def _validation_file(self, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
         """Return the data set that --validation names; None where it is a share, or there is none."""

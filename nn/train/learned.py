@@ -1,0 +1,104 @@
+"""The losses of outputs that are the same for every row, which tell whether a training learned anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import cluster
+from ..test import remarks
+
+HALVINGS = 60  # of the range of the targets, in which the best output by mae or huber lies
+_LEAST_SHARE = float(np.finfo(np.float32).eps)  # of a class: as for the log loss, 0 is no probability
+
+
+def _cross_entropy(share: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -y * np.log(np.clip(share, _LEAST_SHARE, 1.0))
+
+
+_ROW_LOSSES: dict[str, Callable] = {  # by the names of LOSSES: of each row, from an output and targets (rows, outputs)
+    "mse": lambda a, y: ((a - y) ** 2).mean(axis=1),
+    "mae": lambda a, y: np.abs(a - y).mean(axis=1),
+    "huber": lambda a, y: np.where(np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5).mean(axis=1),
+    "bce": lambda a, y: (_cross_entropy(a, y) + _cross_entropy(1 - a, 1 - y)).mean(axis=1),
+    "ce": lambda a, y: _cross_entropy(a, y).sum(axis=1),
+}
+_SLOPES: dict[str, Callable] = {  # of losses whose best output is not the mean: by the distance to a target
+    "mae": np.sign,
+    "huber": lambda distance: np.clip(distance, -1, 1),
+}
+
+
+class Targets(NamedTuple):
+    """Targets of rows: values (n, outputs), and how many rows, or which weight, has each of them (n,)."""
+
+    values: np.ndarray
+    counts: np.ndarray
+
+
+class Baseline(NamedTuple):
+    """Losses, for the rows that judge a network, of outputs that are the same for every row.
+
+    told: of class shares or the mean of the training rows (of the output that is best there). least: of the output that
+    is best for the rows that judge, which a network that gives the same output for all cannot get below.
+    """
+
+    told: float
+    least: float
+
+
+def targets_of(y: np.ndarray, weights: np.ndarray | None = None, *, outputs: int) -> Targets:
+    """Return the targets of rows as an engine takes them, (rows, outputs) or classes (rows,), which are counted."""
+    counts = np.ones(len(y)) if weights is None else weights.astype(np.float64)
+    if y.ndim == 1 and outputs > 1:
+        return Targets(np.eye(outputs), np.bincount(y, counts, outputs))
+    return Targets(y.reshape(len(y), -1).astype(np.float64), counts)
+
+
+def baseline_of(loss: str, training: Targets, judged: Targets) -> Baseline:
+    """Return the baseline by a loss, a name of LOSSES."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is undefined
+        outputs = [best_output(loss, targets) for targets in (training, judged)]
+        each = [np.average(_ROW_LOSSES[loss](out, judged.values), weights=judged.counts) for out in outputs]
+    return Baseline(*map(float, each))
+
+
+def best_output(loss: str, targets: Targets) -> np.ndarray:
+    """Return the output (outputs,) with the least loss: the class shares or the mean, of mae the median."""
+    values, counts = targets
+    if loss not in _SLOPES:
+        return counts @ values / counts.sum()
+    low, high = values.min(axis=0), values.max(axis=0)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_above = counts @ _SLOPES[loss](middle - values) > 0
+        low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+    return (low + high) / 2
+
+
+def learned(outcomes: Sequence[tuple[float | None, Baseline | None]], weights: Sequence[float] = (1.0,)) -> dict:
+    """Return the figures `learned` and `baseline` of networks with these (loss, baseline); None where undefined."""
+    each = [(loss, *found) for loss, found in outcomes if loss is not None and found is not None]
+    if len(each) < len(outcomes) or not np.isfinite(each).all():
+        return {"learned": None, "baseline": None}
+    loss, told, least = np.average(each, axis=0, weights=weights).tolist()
+    return {"learned": loss < least, "baseline": told}
+
+
+def tell(figures: dict) -> None:
+    """Warn, on rank 0, of a training that learned nothing, with the likely cause and what to do."""
+    if figures["learned"] is not False or cluster.current().rank:
+        return
+    kind = "held-out" if figures["val_loss"] else "training"
+    kind = "validation" if "monitor" in figures else "out-of-fold" if "folds" in figures else kind
+    cause = "its training got nowhere: try another --learning_rate or --seed, more --epochs or --activation silu"
+    if "effort" in figures:
+        kind, cause = "out-of-fold", "its columns tell too little of the target: try others, or more rows"
+    elif figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
+        cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
+        cause = f"what it learned is true of its training rows alone: try {cures}"
+    same = "the mean" if figures["classes"] is None else "the class shares"
+    told = f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
+    remarks.warning("the network learned nothing: %s; %s", told, cause)

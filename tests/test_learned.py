@@ -1,0 +1,245 @@
+"""`learned` and `baseline`: whether a training did better than answering every row alike, and the warning if not."""
+
+import numpy as np
+import pytest
+from support.command_line import ONE, succeed
+
+import nn
+from nn.data.splits import split_rows
+from nn.nn_aux import LOSSES
+from nn.train import learned
+from nn.train.effort import Effort
+
+OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 2}
+WAYS = {
+    "held out": {},
+    "all rows": {"holdout": 0.0},
+    "validation": {"validation": 0.25},
+    "refit": {"validation": 0.25, "refit": True},
+    "several": {"networks": 3},
+    "folds": {"folds": 3},
+    "judged by folds": {"folds": 3, "validation": "fold", "patience": 4},
+    "chosen": {"networks": 4, "keep": 2, "validation": 0.25},
+}
+
+
+def data(task, rows=240, noise=0.1, seed=0, **more):
+    """Rows that tell their targets; noise=None: that tell nothing of them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 4)).astype(np.float32)
+    score = x[:, 0] - x[:, 1] + rng.normal(size=rows) * (noise or 0.0)
+    score = rng.permutation(score) if noise is None else score
+    if task == "regression":
+        return nn.Dataset(x, np.stack([5 * score + 40, score], 1).astype(np.float32), task, **more)
+    y = np.digitize(score, [0.7] if task == "binary" else [-0.5, 1.0]).astype(np.int32)
+    return nn.Dataset(x, y, task, ["a", "b", "c"][: OUTPUTS[task] + (task == "binary")], **more)
+
+
+def trained(ds, loss=None, output="", **flags):
+    net = nn.Network(f"4,12,{OUTPUTS[ds.task]}{output}", ds.task, loss=loss, seed=3, backend="omp")
+    return nn.train(net, ds, **{"learning_rate": 0.02, **flags})
+
+
+def warnings_in(caplog):
+    return [text for text in caplog.messages if "learned nothing" in text]
+
+
+# ---------------------------------------------------------------- what is told
+
+
+@pytest.mark.parametrize("task", OUTPUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_network_that_has_learned_says_so(task, way, caplog):
+    result = trained(data(task), **WAYS[way])
+    last = (result["val_loss"] or result["loss"])[-1]
+    assert result["learned"] is True and last < result["baseline"] and not warnings_in(caplog)
+
+
+@pytest.mark.parametrize("task", OUTPUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_network_that_does_not_move_has_learned_nothing(task, way, caplog):
+    result = trained(data(task), learning_rate=1e-9, **WAYS[way])
+    assert result["learned"] is False
+    (text,) = warnings_in(caplog)
+    kinds = {"held out": "held-out", "several": "held-out", "all rows": "training", "folds": "out-of-fold"}
+    assert f"its {kinds.get(way, 'validation')} loss is no better" in text and "--learning_rate" in text
+    assert f"that of {'the mean' if task == 'regression' else 'the class shares'}, {result['baseline']:.4g}" in text
+
+
+@pytest.mark.parametrize("task", OUTPUTS)
+def test_what_is_true_of_the_training_rows_alone_is_nothing_learned(task, caplog):
+    result = trained(data(task, 120, noise=None), epochs=100)
+    assert result["learned"] is False and result["loss"][-1] < result["baseline"] < result["val_loss"][-1]
+    (text,) = warnings_in(caplog)
+    assert "true of its training rows alone" in text and "--validation" in text
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, seed):
+    """By luck it may be nearer to the mean of the held-out rows than the mean of the training rows is."""
+    ds = data(task, noise=1.0, seed=seed)
+    net = nn.Network(f"4,6,6,{OUTPUTS[task]}", task, seed=seed, backend="omp")
+    dead = {name: -np.abs(value) - 1 for name, value in net.parameters().items() if name.startswith("layer1")}
+    net.set_parameters(dead)
+    result = nn.train(net, ds, learning_rate=0.02)
+    assert np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4) and result["learned"] is False
+
+
+# ---------------------------------------------------------------- the baseline
+
+
+def loss_of(name, output, y, weights):
+    """Return the loss of the same output for all rows, one row after the other."""
+    total = 0.0
+    for target, weight in zip(y, weights, strict=True):
+        distance = np.abs(output - target)
+        total += (
+            weight
+            * {
+                "mse": lambda d=distance: np.mean(d**2),
+                "mae": lambda d=distance: np.mean(d),
+                "huber": lambda d=distance: np.mean([v * v / 2 if v <= 1 else v - 0.5 for v in d]),
+                "bce": lambda d=distance: -np.mean(np.log(1 - d)),  # 1 - |a - y|: the probability of what is true
+                "ce": lambda t=target: -np.log(output[np.argmax(t)]),
+            }[name]()
+        )
+    return total / sum(weights)
+
+
+CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
+         ("regression", "huber", ""), ("multiclass", "bce", ":sigmoid"), ("binary", "mse", ":linear")]  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("task", "loss", "output"), CASES)
+def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(task, loss, output, weighted):
+    weights = np.random.default_rng(1).integers(0, 4, 240) if weighted else np.ones(240, int)
+    ds = data(task, **({"weights": weights} if weighted else {}))
+    flags = {"class_weight": ",".join("123"[: len(ds.classes)])} if weighted and ds.classes else {}
+    result = trained(ds, loss, output, epochs=1, **flags)
+    split = split_rows(ds, 0.2, 0.0, 3)
+    if task == "regression":
+        y = (ds.y - ds.y[split.training].mean(axis=0)) / ds.y[split.training].std(axis=0)
+    else:
+        y = np.eye(len(ds.classes))[ds.y] if task == "multiclass" else ds.y[:, None].astype(float)
+        weights = weights * ((1 + ds.y) if weighted else 1)
+    rows = np.repeat(y[split.training], weights[split.training].astype(int), axis=0)
+    best = rows.mean(axis=0)
+    if loss in ("mae", "huber"):
+        best = learned.best_output(loss, learned.Targets(y[split.training], weights[split.training]))
+    expected = loss_of(loss, best, y[split.holdout], weights[split.holdout])
+    assert result["baseline"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_every_loss_has_a_baseline():
+    assert {*learned._ROW_LOSSES} == {*LOSSES} and {*learned._SLOPES} <= {*LOSSES}
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
+def test_the_best_output_is_better_than_those_around_it(loss):
+    rng = np.random.default_rng(0)
+    targets = learned.Targets(rng.gamma(1.0, 2.0, (51, 2)), rng.random(51))
+    best = learned.best_output(loss, targets)
+    least = learned.baseline_of(loss, targets, targets).least
+    for step in (-0.01, 0.01):
+        assert loss_of(loss, best + step, *targets) > least == pytest.approx(loss_of(loss, best, *targets))
+
+
+def test_a_class_that_training_lacks_has_a_finite_baseline():
+    training = learned.targets_of(np.array([0, 1, 1]), outputs=3)
+    judged = learned.targets_of(np.array([2]), outputs=3)
+    told, least = learned.baseline_of("ce", training, judged)
+    assert told == pytest.approx(-np.log(np.finfo(np.float32).eps)) and least == pytest.approx(0)
+
+
+def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline():
+    ds, other = data("binary"), data("binary", 90, seed=1)
+    result = trained(ds, validation=other, holdout=0.0)
+    share = ds.y.mean()
+    expected = -np.mean(np.where(other.y == 1, np.log(share), np.log(1 - share)))
+    assert result["baseline"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_refit_keeps_the_baseline_of_the_run_that_was_judged():
+    for task in OUTPUTS:
+        plain, refitted = (trained(data(task), validation=0.25, refit=refit) for refit in (False, True))
+        assert plain["baseline"] == refitted["baseline"] and plain["learned"] == refitted["learned"]
+
+
+def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
+    ds = data("binary", noise=1.0, seed=1)
+    result = trained(ds, validation=0.25, epochs=200, learning_rate=0.05, weight_decay=0.0)
+    best = result["val_loss"][result["best_epoch"] - 1]
+    assert best < result["baseline"] < result["val_loss"][-1], "the data should be such that training overfits"
+    assert result["learned"] is True and not warnings_in(caplog)
+
+
+@pytest.mark.parametrize("task", OUTPUTS)
+def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, caplog):
+    name = "mse" if task == "regression" else "log_loss"
+    for noise, has_learned in ((0.1, True), (None, False)):
+        ds = data(task, noise=noise)
+        given = {} if noise else {"learning_rate": 1e-9}
+        effort = Effort(ds, "quick", given, lambda layers, ds=ds: nn.Network.for_data(ds, layers))
+        _, result = effort.run(nn.train)
+        if task == "regression":
+            expected = ds.y.var(axis=0, dtype=np.float64).mean()
+        else:
+            shares = np.bincount(ds.y) / ds.rows
+            expected = -(shares * np.log(shares)).sum()
+        assert result["baseline"] == pytest.approx(expected, rel=1e-6)
+        assert result["learned"] is has_learned is (result["out_of_fold"][name] < result["baseline"])
+        assert len(warnings_in(caplog)) == (not has_learned)
+    assert "its out-of-fold loss" in warnings_in(caplog)[0] and "columns" in warnings_in(caplog)[0]
+
+
+def test_figures_that_are_not_finite_are_undefined():
+    targets = learned.Targets(np.array([[-1e300], [1e300]]), np.ones(2))
+    baseline = learned.baseline_of("mse", targets, targets)
+    undefined = {"learned": None, "baseline": None}
+    assert learned.learned([(1.0, baseline)]) == learned.learned([(None, (1.0, 1.0))]) == undefined
+    assert learned.learned([(1.0, None)]) == undefined
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def noise(folder):
+    """Write a table whose columns tell nothing of the target."""
+    rng = np.random.default_rng(0)
+    lines = [f"{a:.5f},{b:.5f},{'pq'[int(c)]}" for a, b, c in zip(*rng.normal(size=(2, 60)), rng.random(60) < 0.3)]
+    (folder / "noise.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    return ["--dataset", "noise.csv", "--model", "m.bin"]
+
+
+@pytest.mark.parametrize("flags", [["--networks", 1], ["--networks", 3], ["--effort", "standard"], ["--folds", 3]])
+def test_the_command_line_warns_once(noise, flags):
+    command = ["--train", *noise, "--learning_rate", 1e-9, "--epochs", 2, *flags]
+    result = succeed(*command)
+    assert sum("nn: warning: the network learned nothing" in line for line in result.err.splitlines()) == 1
+    told = succeed(*command, "--json")
+    assert told.json["learned"] is False and told.json["baseline"] > 0
+    assert "learned nothing" in told.err and "learned nothing" not in succeed(*command, "-q").err
+
+
+def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
+    """The original divides the loss of an epoch by all rows, also by those that it leaves out."""
+    lines = (folder / "noise.csv").read_text().splitlines()[1:]
+    (folder / "noise.csv").write_text("\n".join(line.translate(str.maketrans("pq", "01")) for line in lines) + "\n")
+    flags = ["--reference", "--batch_number", 40, "--learning_rate", 1e-9, "--epochs", 1]
+    result = succeed("--train", *noise, *flags, "--layers", "2,3,1", "--json")
+    y = np.array([float(line[-1]) for line in (folder / "noise.csv").read_text().splitlines()])
+    assert result.json["baseline"] == pytest.approx(y.var()) and result.json["learned"] is False
+
+
+def test_on_windows_of_rows_nothing_is_told(noise):
+    result = succeed("--train", *noise, "--window", 32, "--epochs", 2, "--learning_rate", 1e-9, "--json")
+    assert result.json["learned"] is result.json["baseline"] is None and "learned nothing" not in result.err
+
+
+def test_a_training_that_goes_on_from_a_checkpoint_tells_the_same(noise):
+    command = [*ONE, *noise, "--epochs", 4, "--checkpoint", "c.ck", "--checkpoint_every", 1, "--json"]
+    first, again = succeed(*command).json, succeed(*command, "--resume", "c.ck").json
+    assert (first["learned"], first["baseline"]) == (again["learned"], again["baseline"])
