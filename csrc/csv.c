@@ -10,4 +10,3 @@
 #include "csv/dates.c"
 #include "csv/words.c"
 #include "csv/rows.c"
-#include "csv/facts.c"

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,9 +41,8 @@ from .core.metrics import (
     total,
 )
 from .data.dataset import name_of
-from .data.frame_table import open_frame
+from .data.frames import open_frame
 from .data.model_data import load_for
-from .data.stream import StreamedDataset
 from .data.written import WrittenNumbers
 from .nn_aux import check_is_number
 from .utils import DataError, NnError, RowError, UsageError, listed, log
@@ -73,8 +71,7 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
       multiclass  rows accuracy macro confusion per_class log_loss brier
       regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
-    ds: a Dataset, a data frame with the targets among its columns, or a StreamedDataset, which is read while it is
-    used. Where its rows have weights, a row of weight 2
+    ds: a Dataset, or a data frame with the targets among its columns. Where its rows have weights, a row of weight 2
     counts as two rows in everything but `rows`, and a further key `weighted` is true.
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
@@ -84,10 +81,6 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     """
     if open_frame(ds) is not None:
         ds = load_for(net, ds)
-    if isinstance(ds, StreamedDataset):
-        if intervals:
-            raise UsageError("--intervals needs all rows in memory; leave out --memory and --window")
-        return test_blocks(net, ds.read(ds.everything, 0, ds.rows), threshold=threshold)
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
     return figures_of(net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals)
@@ -120,33 +113,6 @@ def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, i
             name: None if name in report and report[name] is None else ends for name, ends in drawn().items()
         }
     return report
-
-
-def test_blocks(net, blocks: Iterable, *, threshold: float | None = None) -> dict:
-    """Return the figures of `test` for rows that come in blocks (Datasets).
-
-    Of a block only truth, scores and weights are kept, and for several classes only their sums.
-    """
-    threshold, sums, kept, ds, rows = _checked_threshold(net, threshold), None, [], None, 0
-    for ds in blocks:
-        truth, scores, weights = judged(net, ds, scores_of(net, ds, rows))
-        rows += len(truth)
-        if net.task == "multiclass":
-            block = class_sums(truth, scores, weights)
-            sums = block if sums is None else sums.plus(block)
-        else:
-            kept.append((truth, scores, ds.persistence(), weights))
-    if ds is None:
-        raise DataError("no rows to test, expected at least one")
-    if net.task == "multiclass":
-        return _of_sums(sums, net.classes or ds.classes)
-    truth, scores, persistence, weights = (
-        None if part[0] is None else np.concatenate(part) for part in zip(*kept, strict=True)
-    )
-    kept.clear()
-    if net.task == "regression":
-        return regression_report(truth, scores, ds.targets, persistence, weights)
-    return binary_report(truth, scores[:, 0], threshold, weights)
 
 
 def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -197,35 +163,6 @@ def _rows(rows: int, weighted: bool) -> dict:
     return {"rows": rows, "weighted": True} if weighted else {"rows": rows}
 
 
-class ClassSums(NamedTuple):
-    """Sums that the figures for several classes are made of; the sums of two parts of the rows add up.
-
-    confusion: see confusion_matrix; log_loss, brier: sums over the rows, NaN where scores are no probabilities.
-    """
-
-    rows: int
-    weighted: bool
-    confusion: np.ndarray
-    log_loss: float
-    brier: float
-
-    def plus(self, other: ClassSums) -> ClassSums:
-        """Return the sums of both."""
-        a, b = self, other
-        sums = (a.confusion + b.confusion, a.log_loss + b.log_loss, a.brier + b.brier)
-        return ClassSums(a.rows + b.rows, a.weighted or b.weighted, *sums)
-
-
-def class_sums(truth: np.ndarray, scores: np.ndarray, weights=None) -> ClassSums:
-    """Return the sums of truth (rows,), class indices, scores (rows, classes) and weights (rows,)."""
-    weights = checked_weights(weights, len(truth))
-    confusion = confusion_matrix(truth, decide(scores), scores.shape[1], weights)
-    sums = [math.nan, math.nan]
-    if are_probabilities(scores):
-        sums = [total(each(truth, scores), weights) for each in (row_log_losses, row_brier_scores)]
-    return ClassSums(len(truth), weights is not None, confusion, *sums)
-
-
 def multiclass_report(
     truth: np.ndarray, scores: np.ndarray, classes: Sequence[str] | None = None, weights=None
 ) -> dict:
@@ -234,25 +171,21 @@ def multiclass_report(
     classes: their names; without one for each output they are named by number. `macro` is the plain mean over
     all classes of the network, whether the data hold them or not.
     """
-    return _of_sums(class_sums(truth, scores, weights), classes)
-
-
-def _of_sums(sums: ClassSums, classes: Sequence[str] | None) -> dict:
-    confusion = sums.confusion
+    weights = checked_weights(weights, len(truth))
+    confusion = confusion_matrix(truth, decide(scores), scores.shape[1], weights)
     outputs, whole = len(confusion), confusion.sum().item()
     names = [str(name) for name in (classes if classes and len(classes) == outputs else range(outputs))]
-    per_class = class_rates(confusion, names)
-    are_known = not math.isnan(sums.log_loss)
+    per_class, are_known = class_rates(confusion, names), are_probabilities(scores)
     _warn_zero_classes(confusion, names)
     _warn_no_probabilities(are_known)
     return {
-        **_rows(sums.rows, sums.weighted),
+        **_rows(len(truth), weights is not None),
         "accuracy": ratio(confusion.trace().item(), whole),
         "macro": {rate: macro(per_class, rate) for rate in ("precision", "recall", "f1")},
         "confusion": confusion.tolist(),
         "per_class": per_class,
-        "log_loss": sums.log_loss / whole if are_known else None,
-        "brier": sums.brier / whole if are_known else None,
+        "log_loss": total(row_log_losses(truth, scores), weights) / whole if are_known else None,
+        "brier": total(row_brier_scores(truth, scores), weights) / whole if are_known else None,
     }
 
 

@@ -34,4 +34,4 @@ LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compiler" -print-file
     --dist worksteal -m "not timing and not long" -k "$chosen" \
     tests/test_reference.py tests/test_promises.py tests/test_layers.py tests/test_gradients.py tests/test_activations.py \
     tests/test_embedding.py tests/test_pack.py tests/test_intervals.py tests/test_ds.py \
-    tests/test_csv.py tests/test_csv_fields.py tests/test_csv_head.py
+    tests/test_csv.py tests/test_csv_source.py tests/test_csv_fields.py tests/test_csv_head.py

@@ -39,6 +39,7 @@ from support.networks import require  # noqa: E402
 from support.streams import write_table_files  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
+from nn.data import records  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -68,6 +69,14 @@ def backend(request) -> str:
     """Each backend that this machine can run."""
     require(request.param)
     return request.param
+
+
+@pytest.fixture
+def mapped(monkeypatch) -> None:
+    """Let all rows lie in mapped files, as rows do that do not fit the memory."""
+    monkeypatch.setattr(records, "LEAST_BYTES_MAPPED", 0)
+    monkeypatch.setattr(records, "LEAST_BYTES", 0)
+    monkeypatch.setattr(records, "fits", lambda size: False)
 
 
 @pytest.fixture

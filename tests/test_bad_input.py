@@ -241,7 +241,6 @@ def test_a_data_set_that_is_not_there(folder):
         ("a,b,Class\n", ["header"]),
         ("a,b,Class\n1,2,0\n3,4\n5,6,1\n", ["row 3", "2 columns", "expected 3"]),
         ("a,b,Class\n1,2,0\n3,4,1,7\n5,6,1\n", ["row 3", "4 columns", "expected 3"]),
-        ("a,b,Class\n" + 20 * "1,2,0\n" + "3,four,1\n", ["row 22", "column b", "four"]),
         ("a,b,Class\n1,2,0\ninf,4,1\n", ["row 3", "column a", "inf"]),
         ("a,b,Class\n1,2,0\n3,1e999,1\n", ["row 3", "column b", "1e999"]),
         ("a,b,Class\n1,2,0\n3,4,\n", ["column Class", "only class 0"]),
@@ -254,6 +253,13 @@ def test_a_data_set_that_is_not_there(folder):
 def test_a_data_set_that_cannot_be_trained_on(folder, text, words):
     (folder / "bad.csv").write_text(text)
     fails(folder, 65, "bad.csv", *words, command="--train --dataset bad.csv --model new.bin")
+
+
+def test_a_word_among_numbers_where_none_may_be(folder):
+    (folder / "bad.csv").write_text("a,b,Class\n" + 20 * "1,2,0\n" + "3,four,1\n")
+    words = "bad.csv", "row 22", "column b", "four"
+    fails(folder, 65, *words, command="--train --dataset bad.csv --model new.bin --strict")
+    fails(folder, 65, *words, command="--train --dataset bad.csv --model new.bin --layers 2,1 --reference")
 
 
 def test_a_cut_gz_file(folder):

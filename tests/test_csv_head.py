@@ -1,12 +1,10 @@
 """The head of a CSV file: separator, decimal comma, header."""
 
 import pytest
-from support.tables import NUMBERS, counts, facts_of, head_of
+from support.tables import fields_of, head_of, read_csv
 
 from nn.data.csv_head import read_head
-from nn.data.csv_table import CsvFiles
-from nn.data.field_types import TargetNumber
-from nn.data.table_files import Fields
+from nn.data.csv_table import CsvSource
 from nn.ds import load
 from nn.utils import DataError, UsageError
 
@@ -21,15 +19,15 @@ from nn.utils import DataError, UsageError
 ])  # fmt: skip
 def test_the_separator_is_found_out(write, text, separator, columns):
     head = head_of(write(text))
-    assert (head.separator, head.columns) == (separator, columns)
+    assert (head.separator, head.width) == (separator, columns)
 
 
 def test_a_separator_that_is_given_is_taken_or_refused(write):
     path = write("1;2,5;x\n3;4,5;y\n", "semicolons.csv")
     assert head_of(path, separator=",", header="no").first_row == ["1;2", "5;x"]
-    assert head_of(write("1:2:3\n4:5:6\n"), separator=":").columns == 3
-    assert head_of(write("1 2\n3 4\n"), separator=" ").columns == 2
-    assert head_of(write("1\t2\n3\t4\n"), separator="tab").columns == 2
+    assert head_of(write("1:2:3\n4:5:6\n"), separator=":").width == 3
+    assert head_of(write("1 2\n3 4\n"), separator=" ").width == 2
+    assert head_of(write("1\t2\n3\t4\n"), separator="tab").width == 2
     with pytest.raises(DataError, match=r'"\|" never occurs between fields, .* says; leave it out, or use ";"'):
         head_of(path, separator="|")
     for separator in ("", ",,", "a", '"'):
@@ -41,20 +39,28 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
     assert head_of(write("a;b\n" + "1;2\n" * 20_000 + "1,5;2\n")).point == ","
     path = write("a;b\n1,5;0\n2;1\n2.5;1\n")
     expected = 'row 4, column a: found "2.5", expected a decimal comma as in the other numbers; write all numbers one'
-    for read in (facts_of, lambda path: load(path)):
+    for reads in ([None, None], ["number", "number"]):
         with pytest.raises(DataError) as caught:
-            read(path)
+            read_csv(path, reads=reads)
         assert expected in str(caught.value)
     with pytest.raises(DataError, match='row 3, column a: found "1,5", expected a decimal point'):
-        facts_of(write("a;b\n1.5;0\n1,5;1\n"))
-    facts = facts_of(write("a;b;c\n1,5;2024.01.05;u\n2,25;1.2.3;v\n"))
-    assert [counts(column) for column in facts] == [(0, 2, 0, 0, 0), (0, 0, 0, 0, 2), (0, 0, 0, 0, 2)]
+        read_csv(write("a;b\n1.5;0\n1,5;1\n"))
+    table = read_csv(write("a;b;c\n1,5;2024.01.05;u\n2,25;1.2.3;v\n"))
+    assert [column.reads for column in table.columns.values()] == ["number", "text", "text"]
+    assert table.columns[0].values.tolist() == [1.5, 2.25]
+
+
+def test_a_decimal_comma_that_comes_late_is_one_too(write):
+    rows = "a;b\n" + "1;word\n" * 200_000
+    table = read_csv(write(rows + "1,5;word\n"))
+    assert (table.columns[0].values[-1], table.columns[0].odd) == (1.5, {})
+    with pytest.raises(DataError, match='row 200003, column a: found "2.5", expected a decimal comma'):
+        read_csv(write(rows + "1,5;word\n2.5;word\n"))
 
 
 def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
-    files = CsvFiles([str(write('a\tb\n"x, y"\t1\nz, w\t2\n'))], "")
-    table, _ = files.read(Fields([1], [], NUMBERS, TargetNumber(None, ""), texts=[0]))
-    assert table.words == [["x, y", "z, w"]]
+    table = read_csv(write('a\tb\n"x, y"\t1\nz, w\t2\n'))
+    assert fields_of(table.columns[0]) == ["x, y", "z, w"]
 
 
 @pytest.mark.parametrize("text, has_header", [
@@ -114,9 +120,40 @@ def test_headers_of_real_tables(shared):
     assert {head.separator for head in found.values()} == {","}
 
 
-def test_line_ends_of_old_are_named(write):
-    with pytest.raises(DataError, match="lines end in CR alone, expected LF or CR LF; convert"):
-        load(write("a,b\r1,2\r3,4\r"))
+@pytest.mark.parametrize("rows", [3, 100_000])
+def test_lines_may_end_in_cr_alone(write, rows):
+    table = read_csv(write("a,b\r" + "1,x y\r" * rows + "oops,z"), reads=["number", "text"])
+    assert len(table) == rows + 1 and fields_of(table.columns[1])[-2:] == ["x y", "z"]
+    assert table.row(table.columns[0].odd["oops"].first) == f"row {rows + 2}"
+
+
+UNITS = ["time,temp,room", "s,\u00b0C,", *(f"{i},{i}.5,{'ab'[i % 2]}" for i in range(30)), "30,n.a.,a"]
+
+
+def test_a_second_header_of_units_is_left_out_and_said(write, caplog):
+    path = write("\n".join(UNITS))
+    table = read_csv(path)
+    assert caplog.messages == [f"{path}, row 2: texts above numbers, as units are; it is left out"]
+    assert table.columns[0].values.tolist() == [*range(31)] and table.row(0) == "row 3"
+    assert table.columns[2].words == ["a", "b"] and [*table.columns[1].odd] == ["n.a."]
+
+
+@pytest.mark.parametrize("row", [",,", "0,x,a", "?,n.a.,", "n.a.,n.a.,a", "a,,b", "1,2"])
+def test_other_rows_below_a_header_are_data(write, row):
+    if row == "1,2":
+        with pytest.raises(DataError, match="row 2: 2 columns, expected 3"):
+            read_csv(write("\n".join([UNITS[0], row, *UNITS[2:]])))
+        return
+    assert len(read_csv(write("\n".join([UNITS[0], row, *UNITS[2:]])))) == 32
+
+
+def test_the_default_target_is_the_last_column_with_a_name_or_a_value(write):
+    def target(text):
+        path = str(write(text))
+        return CsvSource([path], path).default_target
+
+    assert target("x,y,\n" + "1,a,\n" * 9) == target("1,a,\n" * 9) == 1
+    assert target("x,y,z\n" + "1,a,\n" * 9) == target("1,a,\n" * 8 + "1,a,5\n") == 2
 
 
 def test_comments_above_a_table_are_none_of_its_rows(write):
@@ -255,7 +292,7 @@ def test_what_stands_above_a_table_is_left_out_and_said(write, caplog, above, li
 
 def test_a_row_below_a_title_is_named_by_its_line(write):
     with pytest.raises(DataError, match='row 6, column a: found "x"'):
-        load(write("\n".join(["Title", "", *TABLE[:3], "x,1,1", *TABLE[4:]])))
+        load(write("\n".join(["Title", "", *TABLE[:3], "x,1,1", *TABLE[4:]])), strict=True)
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from support.effort import EFFORT
+from support.tables import fields_of, read_csv
 
 import nn
-from nn.data.csv_table import CsvFiles
-from nn.data.field_types import Number, TargetNumber
-from nn.data.table_files import Fields, ReadOptions
 
 SEED = int(os.environ.get("NN_SEED", 0 if EFFORT == 1 else random.SystemRandom().randrange(1 << 32)))
 TABLES = 40 * EFFORT
-NUMBER = Number("float64", "float64")
 LETTERS = string.ascii_letters + string.digits + "äß€ .-+_/()'"
 
 
@@ -48,12 +45,10 @@ def word(rng, extra="") -> str:
 
 
 def read(path, texts, separator=","):
-    options = ReadOptions(separator, "yes")
-    files = CsvFiles([str(path)], str(path), options)
-    fields = Fields([0], [1], NUMBER, TargetNumber(None, ""), texts=list(range(2, 2 + texts)))
-    table, _ = files.read(fields)
-    codes = table.codes.T if texts else []
-    return table, [[known[code] for code in column] for known, column in zip(table.words, codes)]
+    reads = ["number", "number", *["text"] * texts]
+    options = {"separator": separator, "header": "yes"}
+    table = read_csv(path, reads=reads, options=options, missing=frozenset(), exact=frozenset({1}), dtype="float64")
+    return table, [fields_of(table.columns[place]) for place in range(2, 2 + texts)]
 
 
 def test_numbers_are_those_of_python(tmp_path):
@@ -64,8 +59,8 @@ def test_numbers_are_those_of_python(tmp_path):
         path.write_text("a,y\n" + "".join(f"{a},{y}\n" for a, y in rows))
         table, _ = read(path, 0)
         expected = np.array(rows).astype(object)
-        np.testing.assert_array_equal(table.inputs[:, 0], [float(a) for a in expected[:, 0]], f"NN_SEED={seed}")
-        np.testing.assert_array_equal(table.targets[:, 0], [float(y) for y in expected[:, 1]], f"NN_SEED={seed}")
+        np.testing.assert_array_equal(table.numbers[:, 0], [float(a) for a in expected[:, 0]], f"NN_SEED={seed}")
+        np.testing.assert_array_equal(table.columns[1].values, [float(y) for y in expected[:, 1]], f"NN_SEED={seed}")
 
 
 def drawn_table(rng, separator: str, path, extra: str):
@@ -88,7 +83,7 @@ def test_fields_are_those_of_pandas_and_of_python(tmp_path):
         again = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline=""), delimiter=separator))
         for place, name in enumerate("tu"):
             assert words[place] == frame[name].tolist() == [row[2 + place] for row in again[1:]], f"NN_SEED={seed}"
-        assert table.inputs[:, 0].tolist() == frame["a"].tolist() == [int(row[0]) for row in rows], f"NN_SEED={seed}"
+        assert table.numbers[:, 0].tolist() == frame["a"].tolist() == [int(row[0]) for row in rows], f"NN_SEED={seed}"
 
 
 def test_tables_are_those_of_pyarrow(tmp_path):
@@ -107,4 +102,5 @@ def test_tables_are_those_of_pyarrow(tmp_path):
         flags = {"target": "y", "categories": "t,u", "task": "regression"}
         ours, theirs = (nn.load(str(tmp_path / name), **flags) for name in ("a.csv", "a.parquet"))
         assert ours.sha256 == theirs.sha256 and ours.columns == theirs.columns, f"NN_SEED={seed}"
-        np.testing.assert_array_equal(ours.x.codes, theirs.x.codes, f"NN_SEED={seed}")
+        for one, other in zip(ours.x.values, theirs.x.values, strict=True):
+            np.testing.assert_array_equal(one, other, f"NN_SEED={seed}")

@@ -33,7 +33,7 @@ from support.command_line import (
 from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
 from nn.layers import LAYER_KINDS
-from nn.terminal.flags import FLAGS
+from nn.terminal.flags import FLAGS, GONE
 from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
 
 GUIDES = [
@@ -220,7 +220,7 @@ def test_files_that_are_named_exist(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_flags_that_are_named_exist(path):
-    known = {flag.name for flag in FLAGS} | {"batch_size", "help", "version"} | OTHERS_FLAGS
+    known = {flag.name for flag in FLAGS} | {"batch_size", "help", "version"} | OTHERS_FLAGS | set(GONE)
     for code in re.findall(r"`([^`]+)`", prose(path)):
         if not re.match(r"nn |--", code):
             continue

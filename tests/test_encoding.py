@@ -1,12 +1,16 @@
 """Columns of a table: what each is taken for, what becomes of it, and what the model keeps of that."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from nn.data import column_types
-from nn.data.encoders import ONE_HOT, RARE, CategoryEncoder, DateEncoder, NumberEncoder
+from nn.data.column import Column
+from nn.data.encoders import CategoryEncoder, DateEncoder, NumberEncoder
 from nn.data.encoding import Encoding, TableStatistics
-from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
+from nn.data.kinds import Choice, Kind, kind_of
+from nn.data.schema import Decision, decide
+from nn.data.statistics import ONE_HOT, RARE, SAMPLE, DateStatistics, NumberStatistics, TextStatistics
 from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES, is_number_embedding, number_embedding_value
@@ -15,32 +19,33 @@ from nn.utils import DataError
 NAN = np.nan
 
 
+def columns_of(**columns) -> list[Column]:
+    """Columns: arrays of numbers, lists of texts (None: a gap), or datetime64 arrays."""
+    return [_column_of(values) for values in columns.values()]
+
+
+def _column_of(values) -> Column:
+    if isinstance(values, list) and any(isinstance(value, str) for value in values):
+        words = list(dict.fromkeys(value for value in values if value is not None))
+        return Column("text", np.array([words.index(v) if v is not None else -1 for v in values], np.int32), words)
+    if np.asarray(values).dtype.kind == "M":
+        seconds = np.asarray(values).astype("datetime64[s]")
+        return Column("date", np.where(np.isnat(seconds), NAN, seconds.astype(np.int64)))
+    return Column("number", np.asarray(values, np.float32))
+
+
 def rows_of(**columns) -> TableRows:
-    """TableRows of columns by name: arrays of numbers, lists of texts (None: a gap), or datetime64 arrays."""
-    kinds, numbers, codes, words, dates = [], [], [], [], []
-    for values in columns.values():
-        if isinstance(values, list) and any(isinstance(value, str) for value in values):
-            kinds.append("text")
-            words.append(list(dict.fromkeys(value for value in values if value is not None)))
-            codes.append([-1 if value is None else words[-1].index(value) for value in values])
-        elif np.asarray(values).dtype.kind == "M":
-            kinds.append("date")
-            seconds = np.asarray(values).astype("datetime64[s]")
-            dates.append(np.where(np.isnat(seconds), NAN, seconds.astype(np.int64)))
-        else:
-            kinds.append("number")
-            numbers.append(np.asarray(values, np.float32))
-    count = len(next(iter(columns.values())))
+    return TableRows.of_columns(columns_of(**columns))
 
-    def stack(group, dtype):
-        return np.array(group, dtype).T.reshape(count, len(group))
 
-    return TableRows(tuple(kinds), stack(numbers, np.float32), stack(codes, np.int32), words, stack(dates, np.float64))
+def kinds_of(rows: TableRows) -> list[Kind]:
+    columns = [Column(kind, rows.column(i), rows.words_of(i)) for i, kind in enumerate(rows.kinds)]
+    return [kind_of(column, None, f"column {i}") for i, column in enumerate(columns)]
 
 
 def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
     rows = rows_of(**columns)
-    return Encoding.fit(TableStatistics.of(rows), scaling, names=list(columns)), rows
+    return Encoding.fit(TableStatistics(rows), kinds_of(rows), scaling, names=list(columns)), rows
 
 
 def test_numbers_without_gaps_are_standardised():
@@ -64,17 +69,14 @@ def test_a_gap_that_training_did_not_have_is_the_median():
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("blocks", [1, 3, 7])
-def test_statistics_do_not_depend_on_where_blocks_begin(blocks):
+def test_the_median_of_many_numbers_is_that_of_a_sample():
     values = np.random.default_rng(1).normal(size=3 * SAMPLE + 11)
     values[::10] = NAN
-    whole, parts = NumberStatistics(), NumberStatistics()
-    whole.add(values)
-    for block in np.array_split(values, blocks):
-        parts.add(block)
-    assert (whole.gaps, whole.median) == (parts.gaps, parts.median)
-    assert abs(whole.median - np.nanmedian(values)) < 0.01
-    np.testing.assert_allclose(whole.moments.deviation, parts.moments.deviation, rtol=1e-12)
+    found = NumberStatistics(values)
+    known = values[~np.isnan(values)]
+    assert found.gaps == len(values) - len(known) and found.median == np.median(known[::4])
+    assert abs(found.median - np.median(known)) < 0.01
+    np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
 
 
 # ---- what else numbers become
@@ -93,7 +95,9 @@ def numbers(seed=0, count=900) -> dict:
 def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     """The encoders of columns by name, as --number_embedding asks for them."""
     embedding = None if text is None else number_embedding_value(text)
-    encoding = Encoding.fit(TableStatistics.of(rows_of(**columns)), "standardization", embedding, names=list(columns))
+    rows = rows_of(**columns)
+    asked = "standardization", embedding
+    encoding = Encoding.fit(TableStatistics(rows), kinds_of(rows), *asked, names=list(columns))
     return dict(zip(columns, encoding.encoders, strict=True))
 
 
@@ -160,7 +164,8 @@ def test_other_number_embeddings_are_refused(text):
 
 def test_waves_come_back_from_their_description_which_is_as_before_without_any():
     rows = rows_of(a=np.arange(9.0), b=np.arange(9.0) % 2)
-    encoding = Encoding.fit(TableStatistics.of(rows), "standardization", number_embedding_value("waves7:0.5"))
+    waves = number_embedding_value("waves7:0.5")
+    encoding = Encoding.fit(TableStatistics(rows), kinds_of(rows), "standardization", waves)
     described = encoding.to_dict()
     assert described["columns"][0] | {"waves": 7, "deviation": 0.5} == described["columns"][0]
     assert set(described["columns"][1]) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
@@ -200,7 +205,8 @@ def test_yes_no_words_are_0_and_1_in_any_case():
 
 def test_yes_no_words_that_are_called_categories_are_categories():
     rows = rows_of(a=["yes", "no"] * RARE)
-    encoding = Encoding.fit(TableStatistics.of(rows), "none", text_kinds={0: "category"})
+    kind = kind_of(Column("text", rows.column(0), rows.words_of(0)), Choice("category"), "column a")
+    encoding = Encoding.fit(TableStatistics(rows), [kind], "none")
     assert encoding.encoders[0].kind == "category"
 
 
@@ -284,8 +290,7 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
 
 def test_hours_of_one_day_have_no_year_and_no_week():
     hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
-    found = DateStatistics()
-    found.add(hours.astype(np.int64).astype(np.float64))
+    found = DateStatistics(hours.astype(np.int64).astype(np.float64))
     assert DateEncoder.fit(found).cycles == ["day"]
 
 
@@ -320,34 +325,34 @@ def test_frequent_gaps_and_unseen_values_are_told():
     assert "column b" in encoding.remarks(strange)[1]
 
 
+# ---------------------------------------------------------------- columns that tell nothing
+
+
+def decided(choices=None, has_names=True, **columns) -> Decision:
+    """What the schema says of columns, which a person may have said the kind of (choices, by name)."""
+    names = list(columns)
+    source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
+    chosen = {names.index(name): Choice(kind) for name, kind in (choices or {}).items()}
+    return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)
+
+
+def reasons(**columns) -> dict[str, str]:
+    """Why columns are left out, beside one that stays."""
+    columns["other"] = np.resize([0.5, 1.5], len(next(iter(columns.values()))))
+    return {list(columns)[place]: why for place, why in decided(**columns).left_out.items()}
+
+
 @pytest.mark.parametrize(
     "name, is_id",
     [
         ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
-        ("", True), ("Unnamed: 0", True), ("order no", True), ("paid", False), ("humid", False), ("number", False),
-        ("casino", False), ("age", False), ("grid", False), ("rownames", True), ("row.names", True), ("pid", True),
-        ("kid", False), ("bid", False), ("case", True), ("cases", False), ("Obs", True), ("arrow", False),
+        ("", True), ("order no", True), ("paid", False), ("humid", False), ("number", False), ("casino", False),
+        ("age", False), ("grid", False), ("rownames", True), ("kid", False), ("cases", False), ("arrow", False),
     ],
 )  # fmt: skip
 def test_names_of_ids(name, is_id):
-    assert column_types.is_id_name(name) == is_id
-
-
-@pytest.mark.parametrize(
-    "name, is_time",
-    [
-        ("year", True), ("t", True), ("Time", True), ("day_of_year", True), ("SeasonStart", True), ("age", True),
-        ("ordinal_date", True), ("page", False), ("Monday", False), ("average", False), ("timeline", False),
-        ("rank", False), ("", False), ("monthsSince2000", True), ("weekend", False), ("dayCare", True),
-    ],
-)  # fmt: skip
-def test_names_of_times(name, is_time):
-    assert column_types.is_time_name(name) == is_time
-
-
-def reasons(names, **columns):
-    rows = rows_of(**columns)
-    return {names[i]: why for i, why in column_types.left_out(rows, names, set()).items()}
+    numbers = np.random.default_rng(0).permutation(200)
+    assert reasons(**{name: numbers}) == ({name: "an id"} if is_id else {})
 
 
 def test_columns_that_tell_nothing_are_left_out_with_the_reason():
@@ -356,11 +361,11 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason():
     columns = {
         "row": np.arange(count), "user_id": random.permutation(count) * 3, "amount": random.permutation(count) * 3,
         "one": np.ones(count), "name": [f"n{i}" for i in range(count)], "land": ["x", "y"] * (count // 2),
-        "same": ["x"] * count,
+        "same": ["x"] * count, "none": np.full(count, NAN),
     }  # fmt: skip
-    assert reasons(list(columns), **columns) == {
+    assert reasons(**columns) == {
         "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
-        "same": "one value only",
+        "same": "one value only", "none": "gaps only",
     }  # fmt: skip
 
 
@@ -374,75 +379,41 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason():
     ],
 )  # fmt: skip
 def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(counts, reason):
-    rows = rows_of(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
-    assert column_types.left_out(rows, ["a"], set()) == ({0: reason} if reason else {})
-
-
-def test_a_counter_that_is_called_a_time_is_one_and_an_id_may_come_again_where_nearly_all_are_rare():
-    columns = {"year": np.arange(1900, 2100), "id": np.arange(200) // 2, "shop_id": np.arange(200) % 20}
-    assert reasons(list(columns), **columns) == {"id": "an id"}
+    words = [f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
+    assert reasons(a=words) == ({"a": reason} if reason else {})
 
 
 @pytest.mark.parametrize(
     "name, numbers, reason",
     [
-        ("EmployeeNumber", range(1, 2001), "an id"), ("X1", range(100_000, 102_000), "an id"),
-        ("EmployeeNumber", range(0, 6000, 3), None), ("amount", range(1, 1_000_000), None),
-        ("rank", range(1, 2001), None), ("Draft order", range(1, 2001), None), ("day", range(1, 2001), None),
-        ("depth", np.arange(0, 200, 0.1), None), ("x", range(-1000, 1000), None),
-        ("call", range(2**24, 2**24 + 2000), None),  # float32 has every other one only
+        ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
+        ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
+        ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
     ],
 )  # fmt: skip
-def test_whole_numbers_that_never_repeat_among_many_neighbours_are_ids(name, numbers, reason):
-    """1,400 numbers of a range without repetition, in no order; drawn from a million, hardly any two are neighbours."""
-    values = np.random.default_rng(0).choice(np.asarray(numbers, np.float32), 1400, replace=False)
-    expected = {0: reason} if reason else {}
-    assert column_types.left_out(rows_of(a=values), [name], set()) == expected
-    assert column_types.left_out(values[:, None], [name], set()) == expected
-    assert column_types.left_out(np.append(values, values[0])[:, None], [name], set()) == {}
-    assert column_types.left_out(values[:99, None], [name], set()) == {}
-
-
-@pytest.mark.parametrize(
-    "name, values, is_code",
-    [
-        ("shop_id", range(20), True), ("ZipCode", range(20), True), ("code", range(3), True), ("code", range(2), False),
-        ("shop", range(20), False), ("shop_id", [0.5, 1, 2], False), ("shop_id", [-1, 1, 2], False),
-        ("code", range(150), False), ("code", [NAN, 1, 2, 3], True), ("index", range(20), False),
-    ],
-)  # fmt: skip
-def test_whole_numbers_that_are_called_ids_or_codes_and_come_again_are_names_of_something(name, values, is_code):
-    values = np.resize(np.array(values, float), 200)
-    assert column_types.number_codes(rows_of(a=values), [name], set()) == [0] * is_code
-    assert column_types.number_codes(rows_of(a=values), [name], {0}) == []
-    assert column_types.number_codes(values[:, None], [name], set()) == [0] * is_code
+def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(name, numbers, reason):
+    assert reasons(**{name: np.array(numbers, float)}) == ({name: reason} if reason else {})
 
 
 def test_where_all_columns_tell_nothing_counters_with_a_name_stay():
-    assert column_types.better_than_nothing({0: "an id", 1: "counts the rows"}, ["rownames", "rank"]) == {1}
-    assert column_types.better_than_nothing({0: "an id", 1: "one value only"}, ["rownames", "x"]) == {0}
-    assert column_types.better_than_nothing({0: "counts the rows"}, None) == {0}
+    count, ids = np.arange(200), np.random.default_rng(0).permutation(200)
+    assert decided(rownames=ids, rank=count).left_out == {0: "an id"}
+    assert decided(rownames=ids, x=np.ones(200)).left_out == {1: "one value only"}
+    assert decided(has_names=False, a=count).left_out == {}
 
 
-def test_a_column_whose_kind_was_said_stays():
-    rows = rows_of(row=np.arange(200))
-    assert column_types.left_out(rows, ["row"], {0}) == {}
-
-
-def test_rows_of_parts_that_count_texts_differently_are_joined():
-    whole = TableRows.joined([rows_of(a=["x", None, "y"]), rows_of(a=["y", "z"])])
-    assert [whole.words[0][code] if code >= 0 else None for code in whole.codes[:, 0]] == ["x", None, "y", "y", "z"]
+def test_a_column_whose_kind_was_said_stays_but_one_of_gaps():
+    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
+    assert decided(choices={"row": "number", "none": "number"}, **rows).left_out == {1: "gaps only"}
 
 
 def test_categories_of_many_rows_have_wider_codes():
-    found = TextStatistics()
     words = [f"w{i}" for i in range(300)]
-    found.add(np.repeat(np.arange(300), RARE), words)
+    found = TextStatistics(np.repeat(np.arange(300), RARE), words)
     encoder = CategoryEncoder.fit(found)
     assert encoder.encode(np.arange(300), words)[0].dtype == np.uint16
 
 
 def test_a_constant_column_of_numbers_becomes_0():
-    found = NumberStatistics()
-    found.add(np.full(5, 7.0))
-    assert NumberEncoder.fit(found, "standardization").encode(np.array([7.0, 9.0]))[0].tolist() == [0, 0]
+    found = NumberStatistics(np.full(5, 7.0))
+    assert NumberEncoder.fit(found).encode(np.array([7.0, 9.0]))[0].tolist() == [0, 0]

@@ -13,6 +13,7 @@ from support.command_line import ONE, environment, succeed
 import nn
 from nn import backends, nn_aux
 from nn.data import scaling
+from nn.data.dataset import Choices
 from nn.terminal import flags
 from nn.train.options import Options
 
@@ -113,7 +114,15 @@ OF_SEVERAL = {"networks", "vary", "keep", "folds"}  # how many trainings there a
 
 @pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.keyword_of], ids=lambda flag: flag.name)
 def test_a_flag_is_a_keyword_of_what_takes_it(flag):
-    assert flag.name in inspect.signature(TAKES[flag.keyword_of]).parameters
+    keywords = {*inspect.signature(TAKES[flag.keyword_of]).parameters}
+    if flag.keyword_of == "load":
+        keywords |= {choice.name for choice in fields(Choices)}
+    assert flag.name in keywords
+
+
+def test_load_takes_no_choice_that_is_none(two):
+    with pytest.raises(TypeError, match="colour"):
+        nn.load("two.csv", colour="a")
 
 
 def test_what_train_takes_is_an_option_of_a_training():

@@ -374,7 +374,6 @@ def test_folds_on_the_command_line(write, folder):
     [
         (["--model", "x.m"], ".m file"),
         (["--profile"], "--profile"),
-        (["--window", 10], "in memory"),
         (["--networks", 2], "--networks"),
     ],
 )
@@ -388,12 +387,12 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
     path = folder / "people.csv"
     path.write_text(as_csv(people()))
     call = ["--train", "--dataset", path, "--layers", "auto,8,1", "--folds", FOLDS, "--epochs", 2, "-q", *more]
-    for name, limits in {"whole": [], "limited": ["--memory", "1G"], "window": ["--window", 10**6]}.items():
+    for name, limits in {"whole": [], "limited": ["--memory", "1G"], "little": ["--memory", "80M"]}.items():
         succeed(*call, *limits, "--model", folder / f"{name}.bin", "-o", folder / f"{name}.csv")
         for end in (".bin", ".csv"):
             assert (folder / f"{name}{end}").read_bytes() == (folder / f"whole{end}").read_bytes()
-    result = run(*call, "--memory", "90M")
-    assert result.code == 2 and "--memory 90M: too little for --folds 3, which needs all rows in memory" in result.err
+    result = run(*call, "--memory", "60M")
+    assert result.code == 2 and "--memory 60M: too little for any of 3 networks" in result.err
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
 
 

@@ -5,13 +5,10 @@ import gzip
 import io
 import json
 import lzma
-import time
 import zipfile
 
 import pytest
 from support.command_line import ONE, run, succeed
-
-from nn.data.foreign_formats import foreign_format
 
 ROWS = [{"a": i % 7, "b": i / 3, "y": i % 2} for i in range(60)]
 CSV = "\n".join(["a,b,y", *(",".join(map(str, row.values())) for row in ROWS)]) + "\n"
@@ -31,7 +28,6 @@ def libsvm(rows=ROWS) -> str:
 FILES = {  # what a file holds -> (how the message calls it, what the cure says)
     "rows.json": (json.dumps(ROWS), "JSON", "json.load"),
     "columns.json": (json.dumps({"a": [1, 2], "y": [0, 1]}, indent=1), "JSON", "json.load"),
-    "lines.json": ("\n".join(map(json.dumps, ROWS)), "JSON", "json.load"),
     "lists.json": (json.dumps([[1, 2], [3, 4]]), "JSON", "json.load"),
     "packed.json.gz": (gzip.compress(json.dumps(ROWS).encode()), "JSON", "json.load"),
     "page.html": ("\ufeff<!DOCTYPE html><html><body><table><tr><td>1</td></tr></table>", "XML or HTML", "read_html"),
@@ -57,7 +53,7 @@ def test_a_file_of_another_format_is_one_line_with_a_cure(folder, name):
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     failed = run(*ONE, "--dataset", name, "--model", "m.bin")
     (line,) = failed.err.splitlines()
-    assert failed.code == 65 and line.startswith(f"nn: {name}: {called}, expected CSV, ") and cure in line
+    assert failed.code == 65 and line.startswith(f"nn: {name}: {called}, expected JSON lines, CSV, ") and cure in line
 
 
 def test_the_cures_in_python_work(folder):
@@ -83,15 +79,3 @@ def test_text_that_looks_a_little_like_one_is_a_table(folder, header, row):
     (folder / "t.csv").write_text("\n".join([header, *rows]))
     told = succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
     assert "t.csv: 60 rows" in told.err
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("text", [b"a", b"\0", b" ", b"\n", b"%\n", b"1 ", b"1 1:1 ", b"1 1:1\n", b"."])
-def test_no_beginning_of_a_file_takes_long_to_tell(text):
-    """22 ms once, in which a whole table can be read: looking for the last line began anew at every byte."""
-    beginning, times = (text * 4096)[:4096], []
-    for _ in range(5):
-        began = time.perf_counter()
-        foreign_format(beginning)
-        times.append(time.perf_counter() - began)
-    assert min(times) < 4e-3

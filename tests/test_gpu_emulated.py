@@ -4,13 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from support.command_line import write_two_classes
 from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.networks import StopsAfter, fill, network
 
 import nn
-from nn import backends
 from nn.backends.cuda import abi, device, epoch, small
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
@@ -20,8 +18,6 @@ from nn.backends.cuda.program import Program
 from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
-from nn.data import memory as budget
-from nn.data import stream
 from nn.layers import InputColumn
 from nn.nn_aux import moment_names
 from nn.utils import NnError
@@ -371,51 +367,3 @@ def test_a_gpu_that_fails_ends_the_training_of_all(gpu, monkeypatch):
     monkeypatch.setattr(CudaPack, "epoch", fails)
     with pytest.raises(NnError, match="this GPU is no more"):
         nn.train(nn.Network("6,9,1", "binary", backend="cuda", gpus=2), ds, epochs=2, networks=4)
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        {"validation": 0.3, "monitor": "roc_auc", "patience": 1, "refit": True},
-        {"vary": "hidden=4|6-3,epochs=1|2"},
-        {"keep": 1, "validation": 0.3, "networks": 4},
-    ],
-    ids=str,
-)
-def test_several_gpus_read_windows_of_rows_for_their_own_networks(flags, gpu, write, tmp_path, monkeypatch):
-    monkeypatch.setattr(stream, "BLOCK_ROWS", 12)
-    gpu.cuda.runtime.getDeviceCount = lambda: 3
-    path, models, told = write_two_classes(write("", "two.csv"), 120), [], []
-    for gpus in ((), (0, 2)):
-        shares = {name: flags[name] for name in ("validation",) if name in flags}
-        net = nn.Network("2,9,1", "binary", backend="cuda", gpus=gpus)
-        ds = nn.load(path, window=32, **shares)
-        told.append(nn.train(net, ds, batch_number=16, **{"epochs": 2, "networks": 3, **flags}))
-        net.export(tmp_path / "m.bin")
-        models.append((tmp_path / "m.bin").read_bytes())
-    assert models[0] == models[1]
-    assert told[0]["loss"] == told[1]["loss"]
-    assert "keep" in flags or [member.gpus for member in net.members] == [(0,), (2,), (0,)]
-
-
-def test_a_limit_of_the_memory_is_for_the_windows_of_all_gpus(gpu, write, tmp_path, monkeypatch):
-    """The more read, the smaller are their windows; the model is that of the window that is told."""
-    monkeypatch.setattr(stream, "BLOCK_ROWS", 12)
-    monkeypatch.setattr(budget, "READING_BYTES", 0)
-    gpu.cuda.runtime.getDeviceCount = lambda: 3
-    path, windows = write_two_classes(write("", "two.csv"), 120), []
-
-    def trained(gpus, networks=3, **limits):
-        net = nn.Network("2,9,1", "binary", backend="cuda", gpus=gpus)
-        nn.train(net, nn.load(path, **limits), epochs=2, batch_number=16, networks=networks)
-        net.export(tmp_path / "m.bin")
-        return net.config["window"], (tmp_path / "m.bin").read_bytes()
-
-    memory = backends.TRAITS["cuda"].base_bytes + 17_500
-    for gpus in ((), (0, 2), (0, 1, 2)):
-        window, model = trained(gpus, memory=memory)
-        windows.append(window)
-        assert trained((), window=window)[1] == model
-    assert windows[0] > windows[1] > windows[2] >= 16
-    assert trained((0, 1, 2), networks=2, memory=memory)[0] >= windows[1]

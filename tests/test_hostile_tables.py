@@ -1,7 +1,9 @@
 """Files that no person writes: numbers at the ends of float64, small files that would fill the memory, odd headers."""
 
 import contextlib
+import errno
 import gzip
+import os
 import sqlite3
 import struct
 import subprocess
@@ -13,8 +15,8 @@ import numpy as np
 import pytest
 
 import nn
-from nn.data import source
-from nn.utils import DataError
+from nn.data import records
+from nn.utils import DataError, OutputError
 
 
 def write(path, rows, names="a,b,y"):
@@ -26,11 +28,10 @@ def write(path, rows, names="a,b,y"):
 
 
 @pytest.mark.parametrize("scale, gap", [("e200", ""), ("e-200", ""), ("e200", "?,1,1"), ("e-200", "?,1,1")])
-@pytest.mark.parametrize("window", [None, 32])
-def test_a_column_that_cannot_be_scaled_is_named(tmp_path, scale, gap, window):
+def test_a_column_that_cannot_be_scaled_is_named(tmp_path, scale, gap):
     rows = [f"{a}{scale},{i % 7},{i % 2}" for i, a in enumerate([1, 2, -3, 4, 1] * 20)]
     path = write(tmp_path / "a.csv", rows + [gap] * bool(gap))
-    ds = nn.load(path, dtype="float64", window=window)
+    ds = nn.load(path, dtype="float64")
     with pytest.raises(DataError, match=r"^column a: numbers from -3e.200 to 4e.200, expected differences between"):
         nn.train(nn.Network("2,3,1", ds.task, dtype="float64"), ds, epochs=1)
 
@@ -221,14 +222,21 @@ def packed_arrays(path, rows):
 
 
 @pytest.mark.parametrize("write", [packed_csv, packed_images, packed_arrays])
-def test_a_packed_file_ends_with_a_line_before_the_memory_does(tmp_path, monkeypatch, write):
+def test_a_packed_file_that_does_not_fit_the_memory_is_mapped_or_ends_with_a_line(tmp_path, monkeypatch, write):
     path = write(tmp_path / "a", rows=1_200_000)
-    monkeypatch.setattr(source, "WATCHED_BYTES", 1 << 22)
-    monkeypatch.setattr(source, "memory_left", lambda: 5 << 20)
-    with pytest.raises(DataError, match=r": its rows need at least \d+ MiB more, but only 5 MiB of memory are left;"):
+    expected = nn.load(path)
+    monkeypatch.setattr(records, "LEAST_BYTES_FREE", 0)
+    monkeypatch.setattr(records, "memory_left", lambda: 5 << 20)
+    mapped = nn.load(path)
+    np.testing.assert_array_equal(mapped.x, expected.x)
+    np.testing.assert_array_equal(mapped.y, expected.y)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OutputError, match="its rows do not fit the memory, and cannot be written to .*: No space left"):
         nn.load(path)
-    monkeypatch.setattr(source, "memory_left", lambda: None)
-    assert nn.load(path).rows == 1_200_000
 
 
 def test_the_time_for_a_packed_file_grows_with_what_it_unpacks_to(tmp_path):

@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
-import nn
 from nn.core import bootstrap
 from nn.core.bootstrap import (
     binary_intervals,
@@ -211,13 +210,10 @@ def test_a_test_gives_intervals_when_asked(folder, write):
                        for end in intervals[key]) in table  # fmt: skip
 
 
-def test_intervals_need_all_rows_and_no_reference(folder):
+def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
     write_two_classes(folder / "two.csv")
     succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
-    result = run("--test", "--model", "m.bin", "--dataset", "two.csv", "--intervals", "--memory", "1G")
-    assert result.code == 2 and "--intervals needs all rows in memory; leave out --memory" in result.err
-    result = run("--test", "--model", "m.bin", "--dataset", "two.csv", "--intervals", "--reference")
+    command = ("--test", "--model", "m.bin", "--dataset", "two.csv", "--intervals")
+    assert succeed(*command, "--json", "--memory", "100M").json == succeed(*command, "--json").json
+    result = run(*command, "--reference")
     assert result.code == 2 and "--intervals: --reference has no such thing" in result.err
-    stream = nn.load("two.csv", window=16)
-    with pytest.raises(nn.UsageError, match="--intervals needs all rows in memory"):
-        nn.test(nn.Network.load("m.bin"), stream, intervals=True)

@@ -11,12 +11,9 @@ from support.packs import BEST, LAYERS, SEED, StopSoon, alone, data, network, ve
 import nn
 from nn.core.metrics import METRICS, metric
 from nn.nn import Network
-from nn.train.decision import judged
 from nn.train.halving import SuccessiveHalving, survivors
-from nn.train.pack_limits import check_memory_to_choose
 from nn.train.selection import greedy_selection
 from nn.train.validation import Monitor
-from nn.train.vary import layers_with
 from nn.utils import NnError, Stopped, UsageError
 
 COUNT = 12
@@ -229,96 +226,6 @@ def test_a_network_may_be_chosen_repeatedly():
 def test_what_cannot_be_kept_is_refused(flags, expected):
     with pytest.raises(UsageError, match=expected):
         together(**flags)
-
-
-# ---------------------------------------------------------------- windows of rows
-
-SHARE = 0.25  # of blocks of rows
-OF_WINDOWS = {"epochs": 8, "validation": SHARE, "patience": 3, "monitor": "roc_auc"}
-VARIED = "hidden=2|16,learning_rate=1e-4..1e-1,epochs=3..8,batch_size=20|64"
-
-
-@pytest.fixture
-def streamed(folder):
-    """Make the same table anew, which windows of rows are read of."""
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(4000, 2))
-    labels = (x[:, 0] * x[:, 1] + 0.3 * rng.normal(size=4000) > 0).astype(int)
-    lines = [f"{a:.5f},{b:.5f},{label}" for (a, b), label in zip(x, labels, strict=True)]
-    (folder / "data.csv").write_text("\n".join(["a,b,class", *lines]) + "\n")
-    return lambda: nn.load(folder / "data.csv", window=640, seed=SEED, validation=SHARE)
-
-
-def in_turn(ds, vary=VARIED, keep=2, networks=10, **flags):
-    net = Network("2,8,1", "binary", seed=SEED, backend="omp")
-    return net, nn.train(net, ds, networks=networks, vary=vary, keep=keep, **{**OF_WINDOWS, **flags})
-
-
-def alone_on(ds, trial, **flags):
-    own = {name: value for name, value in trial["settings"].items() if name != "hidden"}
-    net = Network(layers_with("2,8,1", trial["settings"]), "binary", seed=trial["seed"], backend="omp")
-    nn.train(net, ds, split_seed=SEED, **{**OF_WINDOWS, **flags, **own})
-    return net
-
-
-@pytest.mark.parametrize("vary", [VARIED, None])
-def test_on_windows_of_rows_members_are_the_networks_alone_and_the_given_up_the_worst(streamed, vary):
-    net, result = in_turn(streamed(), vary)
-    each = [alone_on(streamed(), trial) for trial in result["trials"]]
-    for member in net.members:
-        own = each[member.seed - SEED]
-        assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
-    ends = [-(-own.config["epochs"] // 2) for own in each]  # 10 networks, of which 2 are kept: 5 are left after half
-    best = [max(own.history["val_metric"][:end]) for own, end in zip(each, ends, strict=True)]
-    left = sorted(sorted(range(10), key=lambda number: (-best[number], number))[:5])
-    assert [trial["seed"] - SEED for trial in result["trials"] if trial["status"] != "given up"] == left
-    for number, trial in enumerate(result["trials"]):
-        whole = len(each[number].history["loss"])
-        assert trial["epochs"] == (whole if number in left else min(ends[number], whole))
-
-
-def test_on_windows_of_rows_the_members_are_those_of_a_greedy_selection(streamed):
-    net, result = in_turn(streamed(), networks=10, keep=3)
-    ds = streamed()
-    rows = ds.gathered(ds.validation)
-    left = [trial for trial in result["trials"] if trial["status"] != "given up"]
-    scores = [alone_on(streamed(), trial).predict(rows.x).astype(np.float64) for trial in left]
-    counts = greedy_selection(scores, 3, Monitor("roc_auc"), lambda mean: metric("roc_auc", "binary", rows.y, mean))
-    assert [trial["weight"] for trial in left] == counts and sum(counts) == sum(net.member_weights)
-
-
-def test_on_windows_of_rows_networks_of_several_layers_decide_by_the_bits_of_their_prediction(streamed):
-    net, _ = in_turn(streamed(), "hidden=2|16|5-3", keep=None, calibrate="temperature", threshold="f1")
-    assert len({member.spec for member in net.members}) > 1 and net.temperature != 1
-    ds = streamed()
-    rows = ds.gathered(ds.validation)
-    truth, scores, weights = judged(net, ds, ds.validation)
-    assert np.array_equal(scores, net.predict(rows.x)) and np.array_equal(truth, rows.y) and weights is None
-
-
-@pytest.mark.parametrize("networks", [9, 16])
-def test_on_windows_of_rows_a_stopped_choice_goes_on_to_the_same(streamed, folder, networks):
-    whole, expected = in_turn(streamed(), networks=networks, epochs=4, vary="hidden=2|16,learning_rate=1e-4..1e-1")
-    whole.export(folder / "whole.bin")
-    ended, stops = None, 0
-    while ended is None:
-        try:
-            given = {"checkpoint": folder / "state.nn", "resume": "auto", "stop": StopSoon(15 + stops % 17)}
-            ended, told = in_turn(streamed(), networks=networks, epochs=4, vary="hidden=2|16,learning_rate=1e-4..1e-1",
-                                  **given)  # fmt: skip
-        except Stopped:
-            stops += 1
-    assert stops > 1 and told["trials"] == expected["trials"]
-    ended.export(folder / "ended.bin")
-    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
-
-
-def test_a_limit_of_the_memory_that_has_no_room_to_choose_is_told(streamed):
-    net, ds = Network("2,8,1", "binary", seed=SEED, backend="omp"), streamed()
-    ds.memory = 100 << 20
-    check_memory_to_choose(net, ds, 50, "--keep 2")
-    with pytest.raises(UsageError, match="too little for --keep 2 of 10000 networks, by 1024 validation rows"):
-        check_memory_to_choose(net, ds, 10_000, "--keep 2")
 
 
 def test_an_estimator_tunes_too():

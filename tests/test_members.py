@@ -100,52 +100,6 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
         assert all(np.array_equal(own[name], expected[name]) for name in expected)
 
 
-# ---------------------------------------------------------------- windows of rows
-
-ROWS = 9000
-STREAMED = ["--train", "--dataset", "rows.csv", "--layers", "auto,8,dropout0.2,1", "--window", 1600, "--quiet"]
-ON_WINDOWS = {
-    "all": ["--drop", "value,weight", "--networks", 3, "--epochs", 2],
-    "early": ["--drop", "value,weight", "--networks", 5, *EARLY, "--learning_rate", 0.02, "--refit", "--threshold",
-              "f1", "--class_weight", "balanced", "--calibrate", "temperature", "--history", "h.csv"],
-    "weights": ["--drop", "value", "--weight", "weight", "--networks", 3, "--epochs", 4, "--validation", 0.2,
-                "--monitor", "pr_auc", "--patience", 1],
-    "values": ["--target", "value", "--drop", "class", "--weight", "weight", "--networks", 3, "--epochs", 3,
-               "--validation", 0.2, "--monitor", "rmse", "--clip"],
-    "vary": ["--drop", "value,weight", "--networks", 5, "--validation", 0.2, "--vary",
-             "hidden=4|9-3,batch_size=30|64,epochs=1..3,number_embedding=linear|pieces4", "--trials", "t.csv"],
-    "keep": ["--drop", "value", "--weight", "weight", "--networks", 9, *EARLY, "--keep", 2, "--trials", "t.csv",
-             "--vary", "hidden=2|9-3,learning_rate=1e-4..1e-1", "--threshold", "f1", "--calibrate", "temperature"],
-}  # fmt: skip
-
-
-def write_rows(path):
-    """A table with gaps, words, weights, a class and a number to predict."""
-    rng = np.random.default_rng(4)
-    number, other, word = rng.normal(size=ROWS), rng.normal(50, 20, ROWS), rng.integers(0, 4, ROWS)
-    gap, weight = rng.random(ROWS) < 0.05, rng.integers(0, 3, ROWS)
-    value = 3 * number * (word > 1) + other / 10 + rng.normal(size=ROWS) / 3
-    lines = ["number,other,word,weight,value,class"]
-    for n, o, w, g, u, v in zip(number, other, word, gap, weight, value, strict=True):
-        lines.append(f"{'' if g else round(n, 3)},{o:.2f},{'abcd'[w]},{u},{v:.3f},{'yes' if v > 6 else 'no'}")
-    path.write_text("\n".join(lines) + "\n")
-
-
-@pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("way", ON_WINDOWS)
-def test_ranks_read_windows_of_rows_for_their_own_networks(mpich, folder, way, size):
-    write_rows(folder / "rows.csv")
-    command = [*STREAMED, "--model", "m.bin", "--json", *ON_WINDOWS[way]]
-    alone = succeed(*command)
-    expected = written(folder)
-    for name in expected:
-        (folder / name).unlink()
-    done = mpich.train(size, *command, *DISTRIBUTE)
-    assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert timeless(json.loads(done.stdout)) == timeless(alone.json)
-    assert written(folder) == expected
-
-
 # ---------------------------------------------------------------- stops
 
 LONG = [*DATA, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
@@ -169,7 +123,7 @@ STOPPED = (
     """
 import signal, nn
 from nn import cluster
-from nn.train.pack_engines import PackEngines, EnginesInTurn
+from nn.train.pack_engines import PackEngines
 from nn.utils import Stopped, StopRequest
 
 def trained(**saving):
@@ -181,35 +135,25 @@ def trained(**saving):
                 saving["stop"].request(signal.SIGUSR1)
                 next(iter(asks.values())).stop()
             return compute(self, what, asks)
-        ENGINES.compute = interrupted
-    nn.train(net, ds, epochs=EPOCHS, batch_number=BATCH, networks=4, validation=0.3, refit=True, **saving)
-    ENGINES.compute = compute
+        PackEngines.compute = interrupted
+    nn.train(net, ds, epochs=5, batch_number=40, networks=4, validation=0.3, refit=True, **saving)
+    PackEngines.compute = compute
     return net
 
-ds, compute = nn.load("two.csv", DATA), ENGINES.compute
+ds, compute = nn.load("two.csv"), PackEngines.compute
 """
     + STOPPED_UNTIL_DONE
 )
 
 
-AT_ONCE = {"ENGINES": "PackEngines", "EPOCHS": "5", "BATCH": "40", "DATA": ""}
-IN_TURN = {"ENGINES": "EnginesInTurn", "EPOCHS": "2", "BATCH": "800", "DATA": "window=1600, validation=0.3"}
-
-
-@pytest.mark.parametrize("how", [AT_ONCE, IN_TURN], ids=["at once", "in turn"])
-def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, folder, how):
-    if how is IN_TURN:
-        write_two_classes(folder / "two.csv", 9000)
-    program = STOPPED
-    for word, text in how.items():
-        program = program.replace(word, text)
-    done = mpi.run(3, program.replace("HOW", "'mirrored'"))
+def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, folder):
+    done = mpi.run(3, STOPPED.replace("HOW", "'mirrored'"))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 10
     ended = (folder / "net.bin").read_bytes()
     assert ended == (folder / "peace.bin").read_bytes()
     (folder / "peace.bin").unlink()
-    alone = mpi.run(1, program.replace("HOW", "None"))
+    alone = mpi.run(1, STOPPED.replace("HOW", "None"))
     assert alone.returncode == 0, alone.stderr
     assert (folder / "peace.bin").read_bytes() == ended
 
@@ -217,17 +161,16 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, fol
 ENDS = """
 import os, signal, sys, time, nn.cli
 from nn import cluster
-from nn.train.pack_engines import EnginesInTurn, PackEngines
+from nn.train.pack_engines import PackEngines
 
-Engines = EnginesInTurn if "--window" in sys.argv else PackEngines
-compute, calls = Engines.compute, []
+compute, calls = PackEngines.compute, []
 def ends(self, what, asks):
     calls.append(what)
     if calls.count("epoch") == 20 and what == "epoch" and cluster.current().rank == RANK:
         time.sleep(0.5)  # the first checkpoint is written meanwhile
         os.kill(os.getpid(), signal.SIGNAL)
     return compute(self, what, asks)
-Engines.compute = ends
+PackEngines.compute = ends
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
@@ -241,9 +184,6 @@ def ended(mpich, size, signal_name, *command):
 MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
 
 
-WINDOWS = [*MORE[: MORE.index("--epochs")], "--epochs", 12, *MORE[MORE.index("--epochs") + 2 :], "--window", 1600]
-
-
 def whole(folder, command):
     """The bytes of a training that nobody stops."""
     succeed(*(word for word in command if word not in ("--checkpoint", "c.ck", "--resume", "auto")))
@@ -252,14 +192,13 @@ def whole(folder, command):
     return content
 
 
-KEEP = [word for word in WINDOWS if word != "--refit"] + ["--keep", 1]
+KEEP = [word for word in MORE if word != "--refit"] + ["--keep", 1]
+LIMITED = [*MORE, "--memory", "100M"]
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (1, 3)], ids=str)
-@pytest.mark.parametrize("command", [MORE, WINDOWS, KEEP], ids=["rows", "windows", "keep"])
+@pytest.mark.parametrize("command", [MORE, LIMITED, KEEP], ids=["rows", "limited", "keep"])
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
-    if "--window" in command:
-        write_two_classes(folder / "two.csv", 9000)
     expected = whole(folder, command)
     assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75 and not (folder / "m.bin").exists()
     assert 0 < position("c.ck")["members"][0]["epoch"] < 60
@@ -268,10 +207,8 @@ def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes)
     assert (folder / "m.bin").read_bytes() == expected
 
 
-@pytest.mark.parametrize("command", [MORE, WINDOWS], ids=["rows", "windows"])
+@pytest.mark.parametrize("command", [MORE, LIMITED], ids=["rows", "limited"])
 def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpi, folder, command):
-    if command is WINDOWS:
-        write_two_classes(folder / "two.csv", 9000)
     expected, began = whole(folder, command), time.monotonic()
     done = ended(mpi, 3, "SIGKILL", *command)
     assert done.returncode != 0 and ours(done.stderr) == [] and time.monotonic() - began < 60

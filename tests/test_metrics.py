@@ -24,7 +24,6 @@ from nn.core.metrics import (
 )
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
-from nn.test import test_blocks as evaluate_blocks
 from nn.utils import DataError, UsageError
 
 # ---------------------------------------------------------------- several classes
@@ -258,9 +257,6 @@ def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
     ds.x[:, 0] = [0, 1, 2, 2]
     report = evaluate(net, ds)
     assert report["weighted"] and report["accuracy"] == 0.6 and report["rows"] == 4
-    parts = [dataset("multiclass", ds.y[part], weights=ds.weights[part]) for part in (slice(0, 1), slice(1, 4))]
-    parts[0].x, parts[1].x = ds.x[:1], ds.x[1:]
-    assert evaluate_blocks(net, parts) == report
 
 
 # ---------------------------------------------------------------- by name

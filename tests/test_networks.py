@@ -221,7 +221,7 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
 
 
-@pytest.mark.parametrize("window", [None, 640])
+@pytest.mark.parametrize("memory", [None, 100 << 20])
 @pytest.mark.parametrize(
     "flags",
     [
@@ -230,12 +230,11 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
         {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True, "threshold": "f1", "calibrate": "temperature"},
     ],
 )
-def test_a_stopped_training_goes_on_to_the_same_model(flags, window, folder):
+def test_a_stopped_training_goes_on_to_the_same_model(flags, memory, folder, mapped):
     path, kept = write_two_classes(folder / "two.csv", 3000), folder / "state.nn"
 
     def trained(**more):
-        given = {"validation": flags["validation"]} if "validation" in flags else {}
-        ds = nn.load(path) if window is None else nn.load(path, window=window, seed=SEED, **given)
+        ds = nn.load(path, memory=memory)
         net = Network(f"{ds.inputs},8,1", "binary", seed=SEED, backend="omp")
         nn.train(net, ds, networks=COUNT, learning_rate=0.05, **flags, **more)
         return net

@@ -86,21 +86,12 @@ def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
 def test_the_bytes_do_not_depend_on_threads_or_memory(table, folder):
     models = {}
     for name, flags in {
-        "one": ("--threads", 1), "three": ("--threads", 3), "memory": ("--memory", "2G"),
+        "one": ("--threads", 1), "three": ("--threads", 3), "memory": ("--memory", "100M"),
         "pack": ("--networks", 1),
     }.items():  # fmt: skip
         succeed(*TRAIN, *WAVES, "--model", "m.bin", *flags)
         models[name] = (folder / "m.bin").read_bytes()
     assert len(set(models.values())) == 1
-
-
-def test_windows_read_such_rows(folder):
-    x, y = jagged(6000)
-    np.savetxt("a.csv", np.column_stack([x, y]), fmt="%g", delimiter=",", header="a,b,y", comments="")
-    succeed(*TRAIN, *WAVES, "--window", 1024, "--model", "m.bin")
-    net = Network.load("m.bin")
-    assert net.layers[0].frequencies == 10 and net.config["window"]
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] > 500
 
 
 def test_each_of_several_networks_and_folds_has_its_own(table, folder):

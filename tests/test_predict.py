@@ -2,13 +2,11 @@
 
 import csv
 import io
-import subprocess
-import sys
 
 import numpy as np
 import pandas
 import pytest
-from support.command_line import ONE, environment, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
 
 import nn
 import nn.data.loading
@@ -16,8 +14,8 @@ import nn.data.loading
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """256 rows a block, the least there is."""
-    monkeypatch.setattr(nn.data.loading, "BLOCK_ROWS", 256)
+    """256 rows a block."""
+    monkeypatch.setattr("nn.commands.predictions.BLOCK_ROWS", 256)
 
 
 def lines(path):
@@ -79,35 +77,6 @@ def test_arrays_are_predicted_too(folder, small_blocks):
     succeed("--predict", "--dataset", "x.npz", "--model", "m.bin", "-o", "p.csv")
     predicted = nn.Network.load("m.bin").predict(x)
     np.testing.assert_array_equal([np.float32(line["predicted"]) for line in lines("p.csv")], predicted[:, 0])
-
-
-PEAK = """
-import resource, sys
-import nn.cli
-code = nn.cli.main(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-sys.exit(code)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
-def test_many_rows_need_no_more_memory_than_a_block(folder):
-    columns, rows = 40, 400_000
-    line = ",".join(str(i % 10) for i in range(columns)) + ",0.5\n"
-    (folder / "few.csv").write_text(line * 500 + line.replace("0.5", "1.5") * 500)
-    with open("many.csv", "w") as file:
-        for _ in range(rows // 1000):
-            file.write(line * 1000)
-    succeed("--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q")
-
-    def peak(dataset):
-        flags = ["--predict", "--dataset", dataset, "--model", "m.bin", "-o", "p.csv", "-q"]
-        command = [sys.executable, "-c", PEAK, *flags]
-        return 1024 * int(subprocess.run(command, check=True, capture_output=True, env=environment()).stdout)
-
-    data_bytes = rows * columns * 4
-    assert peak("many.csv") - peak("few.csv") < data_bytes / 2
-    assert len(lines("p.csv")) == 1000
 
 
 def read_csv(text: str) -> list[dict]:

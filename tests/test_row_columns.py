@@ -100,13 +100,6 @@ def test_times_may_be_dates_as_people_write_them(folder):
         nn.load("sales.csv", time="sold")
 
 
-@pytest.mark.parametrize("flag", ["--group", "--time"])
-def test_splits_by_a_column_need_all_rows(folder, flag):
-    (folder / "sales.csv").write_text(as_csv(sales()))
-    failed = run("--train", "--dataset", "sales.csv", "--model", "m.bin", flag, "sold", "--window", 64)
-    assert failed.code == 2 and f"{flag}: splits need all rows in memory" in failed.err
-
-
 @pytest.mark.parametrize("flag", ["--weight", "--group", "--time", "--categories", "--missing"])
 def test_the_reference_has_no_such_flags(folder, flag):
     (folder / "sales.csv").write_text(as_csv(sales()))

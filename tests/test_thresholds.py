@@ -285,16 +285,6 @@ def test_only_training_rows_choose_the_threshold(two):
     assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
 
 
-def test_streamed_rows_choose_the_same_threshold_as_loaded_ones(two):
-    """Of the same parameters: windows shuffle the rows in another way."""
-    assert train("--threshold", "f1", "--window", 64).code == 0
-    net = nn.Network.load("m.bin")
-    ds = nn.load("two.csv", window=64, holdout=0.2, seed=0)
-    blocks = list(ds.read(ds.training, 0, ds.training.rows))
-    truth, x = (np.concatenate([getattr(block, name) for block in blocks]) for name in "yx")
-    assert net.threshold == best_threshold("f1", truth, net.predict(x)[:, 0])
-
-
 def test_a_threshold_of_a_number_leaves_the_model_as_it_was(two):
     train("--threshold", 0.5)
     first = (two / "m.bin").read_bytes()

@@ -5,13 +5,12 @@ import signal
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed, write_two_classes
+from support.command_line import ONE, run, succeed
 from support.networks import flattened
 
 import nn
 from nn.core.metrics import METRICS, metric, metrics_of
 from nn.data.splits import split_rows
-from nn.data.stream import HELD_OUT, TRAINING, VALIDATION, Shares
 from nn.nn_aux import MONITORS
 from nn.train.validation import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
@@ -177,16 +176,6 @@ def test_rare_classes_are_told_in_one_line(caplog):
     assert said == ["classes with too few rows for validation and held-out rows: c (2), d (1)"]
 
 
-@pytest.mark.parametrize(("holdout", "validation"), [(0.2, 0.0), (0.2, 0.25), (0.0, 0.3), (0.55, 0.5)])
-def test_blocks_of_a_stream_are_divided_by_the_shares(holdout, validation):
-    roles = Shares(holdout, validation, seed=4).roles(0, 2000)
-    assert (roles == HELD_OUT).sum() == round(2000 * holdout)
-    assert (roles == VALIDATION).sum() == pytest.approx(2000 * (1 - holdout) * validation, abs=1)
-    assert np.array_equal(roles[137:461], Shares(holdout, validation, seed=4).roles(137, 461))
-    assert np.array_equal(roles == HELD_OUT, Shares(holdout, 0.0, seed=4).roles(0, 2000) == HELD_OUT)
-    assert set(roles) >= {TRAINING}
-
-
 # ---------------------------------------------------------------- refit
 
 
@@ -289,16 +278,6 @@ def test_a_file_of_validation_rows(folder):
     assert same["val_metric"] == result["val_metric"]
 
 
-def test_windows_have_validation_rows_too(folder):
-    write(folder / "t.csv", rows=30_000)
-    line = ["--train", "--dataset", "t.csv", "--epochs", 3, "--json", "--validation", 0.25, "--window", 4096]
-    result = succeed(*line, "--model", "m.bin", "--monitor", "f1").json
-    assert result["validation"] + result["rows"] + result["holdout"] == 30_000
-    assert result["validation"] == pytest.approx(0.2 * 30_000, rel=0.3) and len(result["val_metric"]) == 3
-    refit = succeed(*line, "--model", "r.bin", "--refit", "--class_weight", "balanced").json
-    assert refit["refit"]["rows"] == refit["rows"] == 30_000 - refit["holdout"]
-
-
 BAD = [
     (["--patience", 3], "--patience 3: needs validation rows; give --validation SHARE or FILE"),
     (["--monitor", "f1"], "--monitor f1: needs validation rows"),
@@ -319,18 +298,11 @@ BAD = [
 ]
 
 
-def test_a_share_of_less_than_a_block_of_streamed_rows_is_explained(folder):
-    write_two_classes(folder / "two.csv", rows=1500)
-    flags = ("--dataset", "two.csv", "--model", "m.bin", "--window", 500, "--holdout", 0, "--validation", 0.1)
-    result = run(*ONE, *flags)
-    assert result.code == 65
-    assert "takes none of the 1500 rows, of which windows take whole blocks of 1024; give a larger share" in result.err
-
-
 @pytest.fixture(scope="module")
 def bad_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     write(folder / "t.csv"), write(folder / "classes.csv", classes=("no", "maybe"))
+    write(folder / "numbers.csv", classes=("0", "1"))
     (folder / "other.csv").write_text((folder / "t.csv").read_text().replace("e,f,class", "e,g,class", 1))
     return folder
 
@@ -338,7 +310,8 @@ def bad_files(tmp_path_factory):
 @pytest.mark.parametrize(("flags", "words"), BAD)
 def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
     monkeypatch.chdir(bad_files)
-    done = run(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--quiet", *flags)
+    data = "numbers.csv" if "--reference" in flags else "t.csv"
+    done = run(*ONE, "--dataset", data, "--model", "m.bin", "--epochs", 2, "--quiet", *flags)
     assert done.code not in (0, 1) and words in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
 

@@ -67,35 +67,6 @@ def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
     assert (folder / "again.bin").read_bytes() == (folder / "people.bin").read_bytes()
 
 
-@pytest.mark.parametrize("window", [640, 1000, 20])
-@pytest.mark.parametrize(
-    "flags",
-    [{}, {"validation": 0.25, "patience": 1, "refit": True}, {"validation": 0.25, "monitor": "roc_auc"}],
-    ids=str,
-)
-def test_members_on_windows_of_rows_are_the_networks_alone(window, flags, folder):
-    """Each window is of whole batches, whose sizes differ."""
-    path = write_two_classes(folder / "two.csv", 3000)
-    vary = VARY["all"].replace("8..64", "8..64" if window > 64 else "15|16|50") + ",number_embedding=linear|pieces3"
-
-    def load():
-        given = {"validation": flags["validation"]} if "validation" in flags else {}
-        return nn.load(path, window=window, seed=SEED, **given)
-
-    net = Network("2,8,1", "binary", seed=SEED, backend="omp")
-    result = nn.train(net, load(), networks=COUNT, vary=vary, **flags)
-    for member, told in zip(net.members, result["members"], strict=True):
-        own = {name: value for name, value in told["settings"].items() if name not in ("hidden", "dropout")}
-        alone = Network(layers_with("2,8,1", told["settings"]), "binary", seed=member.seed, backend="omp")
-        nn.train(alone, load(), split_seed=SEED, **flags, **own)
-        assert np.array_equal(vector(member), vector(alone)) and member.metadata() == alone.metadata()
-    again = nn.load(path, window=net.config["window"], seed=SEED)
-    repeated = Network("2,8,1", "binary", seed=SEED, backend="omp")
-    nn.train(repeated, again, networks=COUNT, vary=vary, **flags)
-    net.export(folder / "net.bin"), repeated.export(folder / "repeated.bin")
-    assert (folder / "net.bin").read_bytes() == (folder / "repeated.bin").read_bytes()
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_bits_do_not_depend_on_threads(threads):
     ds, nets = data("binary"), []
@@ -129,13 +100,9 @@ def test_a_file_holds_members_of_different_layers(folder):
 
 
 @pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}, {}])
-@pytest.mark.parametrize("window", [None, 640])
-def test_a_stopped_training_goes_on_to_the_same_model(flags, window, folder):
-    path = write_two_classes(folder / "two.csv", 3000)
-    shares = {"validation": flags["validation"]} if "validation" in flags else {}
-
+def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
     def together(vary, **flags):
-        ds = data("binary") if window is None else nn.load(path, window=window, seed=SEED, **shares)
+        ds = data("binary")
         net = Network(f"{ds.inputs},12,1", "binary", seed=SEED, backend="omp")
         return net, nn.train(net, ds, networks=COUNT, vary=vary, **{"epochs": 3, **flags})
 

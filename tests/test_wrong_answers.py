@@ -174,7 +174,7 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
         nn.test(net, nn.load(new))
     pd.DataFrame(new).to_csv("new.csv", index=False)
     with pytest.raises(nn.DataError, match="new.csv: the target is b, an input of the network"):
-        nn.test(net, nn.load("new.csv", window=64))
+        nn.test(net, nn.load("new.csv"))
     with pytest.raises(nn.DataError, match="no target, expected one to test by"):
         nn.test(net, nn.load_for(net, new, labelled=False))
     assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
@@ -350,7 +350,7 @@ def layout(request, folder) -> str:
     return request.param
 
 
-@pytest.mark.parametrize("flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2), ("--window", 64)])
+@pytest.mark.parametrize("flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2)])
 def test_the_target_of_two_columns_of_its_name_is_that_of_training(layout, flags):
     found = of_both("--target", layout.index("t"), *flags)
     assert found["y"] == found["f"]

@@ -161,9 +161,9 @@ INLINE const char *number_field(const struct csv *csv, double *value, const char
     return at_field_end(csv, p, end) ? behind_field(csv, p, end) : NULL;
 }
 
-INLINE struct csv_place place_of(const struct csv *csv, const struct field *field, const char *text)
+INLINE int is_number(double *value, const char *start, const char *stop, char point)
 {
-    return (struct csv_place){csv->row_line, field->start - text, field->stop - text, field->quoted, field->doubled, 0};
+    return parse_number(value, start, stop, point) == stop && isfinite(*value);
 }
 
 INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end, struct csv_place *place, int64_t most,
@@ -175,8 +175,11 @@ INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end
         const struct field field = any_field(csv, marks, row, end);
         if (field.open)
             return 0;
-        if (n < most)
-            place[n] = place_of(csv, &field, text);
+        if (n < most) {
+            double value;
+            const int number = is_number(&value, field.start, field.stop, csv->point);
+            place[n] = (struct csv_place){field.start - text, field.stop - text, field.quoted, field.doubled, number};
+        }
         n++;
         row = field.next;
         if (at_line_end(row, end)) {

@@ -1,5 +1,4 @@
-/* Words: for a gap, for yes and no, for a number that is not finite; and the different words of a column, in a hash
-   table. uses: numbers.c, fields.c */
+/* Words: those for a gap, and the different words of a column, in a hash table. uses: numbers.c, fields.c */
 #include "internal.h"
 
 INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *stop)
@@ -13,43 +12,6 @@ INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *st
         if (gaps->ends[i] - from == length && memcmp(gaps->text + from, start, (size_t)length) == 0)
             return 1;
     return 0;
-}
-
-static int is_word(const char *start, const char *stop, const char *word)
-{
-    /* in any case */
-    while (start < stop && *word && (*start | 32) == *word)
-        start++, word++;
-    return start == stop && !*word;
-}
-
-INLINE int is_truth(const char *start, const char *stop)
-{
-    /* yes/no words: those of TRUTHS in nn/data/table_files.py */
-    const int64_t length = stop - start;
-    if (length > 5)
-        return 0;
-    switch (*start | 32) {
-    case 't':
-        return length == 1 || is_word(start, stop, "true");
-    case 'f':
-        return length == 1 || is_word(start, stop, "false");
-    case 'y':
-        return length == 1 || is_word(start, stop, "yes");
-    case 'n':
-        return length == 1 || is_word(start, stop, "no");
-    default:
-        return 0;
-    }
-}
-
-static int is_not_finite(const char *start, const char *stop, char point)
-{
-    double value;
-    if (parse_number(&value, start, stop, point) == stop)
-        return !isfinite(value);
-    start += start < stop && (*start == '-' || *start == '+');
-    return is_word(start, stop, "nan") || is_word(start, stop, "inf") || is_word(start, stop, "infinity");
 }
 
 INLINE uint64_t few_bytes(const char *p, int64_t length, const char *limit)
@@ -127,14 +89,14 @@ static int64_t undouble(char *to, const char *start, const char *stop)
     return p - to;
 }
 
-INLINE int word_index(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
+INLINE int word_index(struct csv_words *words, const struct field *field, const char *limit)
 {
     /* The index of a word, which is put there if it is new; -1 if there may be no room for it. */
     const char *start = field->start;
     int64_t length = field->stop - start;
     const int64_t used = words->count ? words->ends[words->count - 1] : 0;
-    const int has_room = words->count < words->most && words->size - used >= length;
-    if (!words->table || (field->doubled && !has_room))
+    const int has_bytes = words->size - used >= length;
+    if (!words->table || (field->doubled && !has_bytes))
         return -1;
     if (field->doubled) {
         length = undouble(words->text + used, start, field->stop);
@@ -144,27 +106,24 @@ INLINE int word_index(struct csv_words *words, const struct field *field, int64_
     const uint64_t hash = hash_of(start, length, limit), at = find_place(words, hash, start, length, limit);
     if (words->table[at])
         return (int)(words->table[at] & 0xFFFFFFFF) - 1;
-    if (!has_room)
+    if (!has_bytes || words->count == words->most)
         return -1;
     if (!field->doubled)
         memcpy(words->text + used, start, (size_t)length);
     words->ends[words->count] = used + length;
     words->table[at] = entry_of(hash, words->count);
-    words->added_in = row;
-    words->added_at = at;
     return words->count++;
 }
 
-static void forget_words(struct csv *csv)
+static int count_odd(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
 {
-    /* Those that the row has brought: its one word of each column was the last to come, so that no other word lies
-       behind it in the table. */
-    for (int i = 0; i < csv->texts; i++) {
-        struct csv_words *words = &csv->words[i];
-        if (words->count && words->added_in == csv->taken + 1) {
-            words->count--;
-            words->table[words->added_at] = 0;
-            words->added_in = 0;
-        }
-    }
+    /* 0 if there may be no room for the word. A row that is read again, from its front, is counted once. */
+    int index = word_index(words, field, limit);
+    if (index < 0 && (!words->odd || words->count < words->limit))
+        return 0;
+    struct csv_odd *odd = &words->odd[index < 0 ? words->most : index];
+    odd->first = odd->rows ? odd->first : row;
+    odd->rows += odd->last != row;
+    odd->last = row;
+    return 1;
 }

@@ -30,15 +30,15 @@ class BackendTraits:
 
     help: str
     on_host: bool  # networks live in the machine's own memory, and the processor is busy while they compute
-    base_bytes: int  # of the program beside rows and parameters: a measured peak, the same on every machine
+    base_bytes: int  # of the program's own memory beside rows and parameters: a measured peak, the same everywhere
     rate: float  # operations a second to expect at least, rough
     threaded: bool = False  # uses more than one thread of the processor
     times_single_batches: bool = False  # `record` makes training no slower
 
 
 TRAITS = {
-    "seq": BackendTraits("one thread, plain loops: the readable truth", True, 72 << 20, 1e9, times_single_batches=True),
-    "omp": BackendTraits("SIMD and threads on the processor", True, 72 << 20, 1e11, True, times_single_batches=True),
+    "seq": BackendTraits("one thread, plain loops: the readable truth", True, 48 << 20, 1e9, times_single_batches=True),
+    "omp": BackendTraits("SIMD and threads on the processor", True, 48 << 20, 1e11, True, times_single_batches=True),
     "cuda": BackendTraits("an NVIDIA GPU, by our own kernels and cuBLAS", False, 2 << 30, 1e11),
     "cudnn": BackendTraits("an NVIDIA GPU, convolution and pooling by cuDNN", False, 2 << 30, 1e11),
 }

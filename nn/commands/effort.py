@@ -9,7 +9,7 @@ from ..utils import Stopped, StopRequest, UsageError, say
 USUAL = "standard"  # --effort where it is not given
 OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
     "layers", "networks", "folds", "vary", "keep", "trials", "validation", "refit",
-    "checkpoint", "resume", "history", "profile", "trace", "logdir", "window", "reference", "distribute", "gpus",
+    "checkpoint", "resume", "history", "profile", "trace", "logdir", "reference", "distribute", "gpus",
     "output",
 )  # fmt: skip
 OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
@@ -36,7 +36,6 @@ def choose(flags, effort: str, ds, stop: StopRequest, keep):
 
     keep: called with the network at hand when a signal ends the training; returns the error to raise.
     """
-    from ..data.stream import StreamedDataset
     from ..nn import Network
     from ..terminal.candidates import make_candidates_progress
     from ..train import train
@@ -50,8 +49,6 @@ def choose(flags, effort: str, ds, stop: StopRequest, keep):
         if not flags.quiet:
             say(f"one network of the usual layers: {reason}")
         return None
-    if isinstance(ds, StreamedDataset):
-        ds = ds.whole()
     progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
     given = keywords(flags, "train") | given_values(flags, ["activation"])
     if flags.threshold is None:

@@ -16,11 +16,12 @@ from ..test import scores_of
 from ..train.folds import out_of_fold
 from ..utils import stream_or_file
 
+BLOCK_ROWS = 1 << 13  # predicted at a time, and made to text
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
 
 
-def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = None) -> Iterator[list[str]]:
-    """Yield the header, then a line for each row of the blocks, counted from 0 in the first.
+def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Iterator[list[str]]:
+    """Yield the header, then a line for each row, counted from 0.
 
     regression: row, each target in its own units, each truth;
     classes: row, predicted class, score of each class (its probability, if the output layer is a sigmoid or
@@ -29,12 +30,9 @@ def prediction_table(net, blocks: Iterable[Dataset], threshold: float | None = N
     threshold: score from which a row is of class 1, the network's own by default.
     """
     threshold = net.threshold if threshold is None else threshold
-    first = 0
-    for ds in blocks:
-        if first == 0:
-            yield _header(net, ds)
-        yield from zip(*_columns(net, ds, first, threshold), strict=True)
-        first += ds.rows
+    yield _header(net, ds)
+    for first in range(0, ds.rows, BLOCK_ROWS):
+        yield from zip(*_columns(net, ds.of_rows(slice(first, first + BLOCK_ROWS)), first, threshold), strict=True)
 
 
 def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:

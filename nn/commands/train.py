@@ -124,10 +124,9 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
 
 
 def _write_folds(path: str, net, ds) -> None:
-    from ..data.stream import StreamedDataset
     from .predictions import fold_table, write_table
 
-    write_table(path, fold_table(net, ds.whole() if isinstance(ds, StreamedDataset) else ds))
+    write_table(path, fold_table(net, ds))
 
 
 def _write_trials(path: str, result: dict, net) -> None:
@@ -257,10 +256,6 @@ def _load_training_data(flags, layers):
             if given.get(name) is not None:
                 raise UsageError(f"--{name}: --reference has no such thing; leave one out")
         given |= {"dtype": REFERENCE["dtype"], "plain": True}
-    if flags.memory or flags.window:
-        given |= given_values(flags, ("holdout", "seed"))
-        given |= {"seed": flags.split_seed} if flags.split_seed is not None else {}
-        given |= {"validation": flags.validation} if isinstance(flags.validation, float) else {}
     if layers is None:
         return load(flags.dataset, **given)
     if begins_auto(flags.layers):

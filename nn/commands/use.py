@@ -25,20 +25,18 @@ def test_command(flags) -> None:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
 
+    from ..data.memory import check_answers
     from ..data.model_data import holdout_dataset, load_for
     from ..test import test
 
     if not flags.dataset and "folds" in net.config and not net.holdout:
         _tell_test(flags, net, _tested_by_folds(flags, net))
         return
-    if flags.memory:
-        result = _test_streamed(flags, net)
-        _tell_test(flags, net, result)
-        return
     if flags.dataset:
-        ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT))
+        ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), memory=flags.memory)
     else:
-        ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force)
+        ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory)
+    check_answers(net, ds)
     _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
     result = test(net, ds, threshold=flags.threshold, intervals=flags.intervals)
     if flags.verbose and len(net.members) > 1:
@@ -72,30 +70,6 @@ def _tested_by_folds(flags, net) -> dict:
     return result
 
 
-def _test_streamed(flags, net) -> dict:
-    """Return the figures of --test, with the rows streamed from their files."""
-    for flag in ("report", "scaling", "intervals"):
-        if getattr(flags, flag):
-            raise UsageError(f"--{flag} needs all rows in memory; leave out --memory")
-
-    from ..data.memory import check_answers
-    from ..data.model_data import stream_for, stream_holdout
-    from ..test import test_blocks
-
-    if flags.dataset:
-        ds, rows, blocks = stream_for(net, flags.dataset, **given_values(flags, LAYOUT), memory=flags.memory)
-    else:
-        ds, rows, blocks = stream_holdout(
-            net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory
-        )
-    check_answers(net, flags.memory, rows)
-    if not flags.quiet:
-        engine = net.engine
-        about = f"{console.about(ds)}; streamed: {rows} rows"
-        console.say_run(about, engine.describe(), engine.threads, net.dtype, net.seed)
-    return test_blocks(net, blocks, threshold=flags.threshold)
-
-
 def _tell_test(flags, net, result: dict) -> None:
     if flags.json:
         print_json(result)
@@ -113,18 +87,17 @@ def predict_command(flags) -> None:
         check_writable(flags.output, stream=True)
     net = load_network(flags)
 
-    from ..data.model_data import blocks_for, load_for
+    from ..data.model_data import load_for
+    from ..data.source import short_name
     from .predictions import prediction_table, write_table
 
+    ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False, memory=flags.memory)
     if flags.scaling:  # by the whole file's constants
-        blocks = [load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False)]
-        _fit_scaling(flags, net, blocks[0])
-    else:
-        blocks = blocks_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False, memory=flags.memory)
+        _fit_scaling(flags, net, ds)
     if not flags.quiet:
-        about = f"{os.path.basename(flags.dataset)}: predicted by {flags.model}"
+        about = f"{short_name(flags.dataset)}: predicted by {flags.model}"
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
-    lines = prediction_table(net, blocks, flags.threshold)
+    lines = prediction_table(net, ds, flags.threshold)
     write_table(flags.output, lines)
 
 

@@ -17,12 +17,15 @@ from . import extension
 # which stays below these, and the layer in word 3 (csrc/dropout.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
-STREAM_SHUFFLE = 0x53000000  # of all rows, with the epoch in word 3; + 1 + number of the window: of its rows
+STREAM_SHUFFLE = 0x53000000  # of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows
 STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
-STREAM_HOLDOUT = 0x48000000  # of all rows; + 1 + number of the group: of its blocks (data/stream.py)
+STREAM_HOLDOUT = 0x48000000  # of all rows
 STREAM_VARY = 0x54000000  # + place of the setting
 STREAM_VALIDATION = 0x56000000  # the same of the rows that are not held out
+
+SHUFFLED_BYTES = 1 << 30  # of encoded rows that are shuffled all together, by their size alone
+BLOCK_ROWS, BLOCKS = 1024, 64  # of more: rows of a block, and blocks, from anywhere, that are shuffled together
 
 
 def shuffled(n: int, seed: int, stream: int, lane: int = 0):
@@ -30,6 +33,19 @@ def shuffled(n: int, seed: int, stream: int, lane: int = 0):
     ffi, lib = extension("seq")
     order = np.arange(n, dtype=np.int64)
     lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, lane)
+    return order
+
+
+def shuffled_by_blocks(n: int, seed: int, lane: int):
+    """Return a permutation of 0..n-1 (int64) for rows that no memory may hold: it takes the rows of a few blocks at a
+    time, which are drawn from all."""
+    blocks = shuffled(-(-n // BLOCK_ROWS), seed, STREAM_SHUFFLE, lane)
+    order, at = np.empty(n, np.int64), 0
+    for place, first in enumerate(range(0, len(blocks), BLOCKS)):
+        rows = (BLOCK_ROWS * blocks[first : first + BLOCKS, None] + np.arange(BLOCK_ROWS)).reshape(-1)
+        rows = rows[rows < n]
+        order[at : at + len(rows)] = rows[shuffled(len(rows), seed, STREAM_SHUFFLE + 1 + place, lane)]
+        at += len(rows)
     return order
 
 
@@ -44,11 +60,11 @@ def uniform(n: int, seed: int, stream: int):
 class PhiloxOrder:
     """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so that any can be repeated.
 
-    ahead: the next epoch's is drawn by a thread while this one is computed, which costs nothing where that happens
-    elsewhere than on the processor."""
+    by_blocks: see shuffled_by_blocks. ahead: the next epoch's is drawn by a thread while this one is computed, which
+    costs nothing where that happens elsewhere than on the processor."""
 
-    def __init__(self, rows: int, seed: int, ahead: bool = False):
-        self.rows, self.seed = rows, seed
+    def __init__(self, rows: int, seed: int, ahead: bool = False, by_blocks: bool = False):
+        self.rows, self.seed, self._by_blocks = rows, seed, by_blocks
         self._worker, self._coming = ThreadPoolExecutor(1) if ahead else None, {}
 
     def epoch(self, number: int):
@@ -60,6 +76,8 @@ class PhiloxOrder:
         return order
 
     def _draw(self, number: int):
+        if self._by_blocks:
+            return shuffled_by_blocks(self.rows, self.seed, number)
         return shuffled(self.rows, self.seed, STREAM_SHUFFLE, number)
 
     def state(self) -> dict:

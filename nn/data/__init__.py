@@ -1,30 +1,30 @@
 """Data: from the bytes of files to a Dataset, one way.
 
-    source ─┬► csv_table, npy_table ─► table ──┬► columns, targets ─► dataset (all rows in memory) ─► encoding
-     bytes  ├► npz, image_files ─────► arrays ─┘                   └► stream ─► row_windows (rows stay in the files)
-            └► arrow_table, sqlite_table, frame_table ─► column_table: column_blocks ─► column_reader ─► table
+    open ──────────► read ────────► decide ───────► make ──────────► encode
+    formats, source  lookup, a      schema, kinds,  loading, fields, encoding,
+                     TableSource    targets         dataset          encoders, records
 
-    loading.py      goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
-    formats.py      FORMATS: how a file is recognised, and its reader; source.py: its bytes; foreign_formats.py: what
-                    to do with a file of another format
-    table_files.py  what a reader of tables offers; field_types.py: the types that it stores fields as
-    csv_table.py    CSV: csv_head.py the first lines, csv_header.py whether the first row is a header,
-                    csv_reader.py the rows, csv_pieces.py a large file by threads
-    column_table.py formats of typed columns: column_blocks.py what their fields are (arrow_blocks.py those of Arrow),
-                    column_reader.py their Table, digest.py
-    columns.py      the columns of a table; column_lookup.py: which are meant; row_columns.py: weights, groups and
-                    times of the rows; target_columns.py: targets
-    type_inference.py    what each column is read as; feature_selection.py: which of them tell nothing;
-                    column_types.py: the rules of both; giveaways.py: which tell the target alone
-    targets.py      the task, the classes and the values of the targets
-    encoding.py     columns -> inputs of a network: encoders.py has an encoder for each kind of column,
-                    written_encoders.py those of numbers and dates as people write them (written.py)
-    statistics.py   what the training rows tell an encoder; scaling.py: and a table of plain numbers
-    table_rows.py   rows of more than numbers
-    memory.py       the budget of --memory, which says how many rows of a stream row_windows has in memory
-    splits.py       which rows are trained on
+    column.py        the one form of a table, Column and Table; TableSource: what a format offers, Wanted: what is read
+    loading.py       goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
+    formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
+    source.py        the bytes of files; uris.py: those that lie elsewhere, and standard input
+    csv_table.py     CSV: csv_head.py the first lines, csv_header.py whether the first row is a header, csv_reader.py
+                     the rows, in C, those of a large file by threads
+    assemble.py      formats of typed columns: from blocks.py, rows of one column, to a Table. arrow.py: Parquet, Arrow,
+                     ORC, JSON lines; sqlite.py, npy.py; frames.py: data frames
+    arrays.py        Arrays and Targets, what readers of images and arrays give: npz.py, image_files.py
+    lookup.py        which columns of a file are meant, and what for
+    schema.py        what each column is, or why it is left out; kinds.py: its kind, by its fields or by a person's
+                     choice; written.py: numbers and dates as people write them
+    fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows
+    targets.py       the task, the classes and the values of the targets; which columns tell them alone
+    dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers; digest.py: of their columns
+    encoding.py      columns -> inputs of a network: encoders.py has an encoder for each kind of column
+    statistics.py    what the training rows tell an encoder; scaling.py: and a table of plain numbers
+    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; memory.py: the budget
+    splits.py        which rows are trained on
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers. Imported by: files, ds, nn, test, train, terminal, study, commands.
+Imports: utils, nn_aux, core, layers. Imported by: files, ds, nn, watch, test, train, terminal, study, commands.
 """

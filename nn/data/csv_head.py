@@ -3,34 +3,56 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..core import extension
 from ..utils import DataError, UsageError, log
-from .csv_header import FirstRows, decoded, evidence, kind_of_field, lacks_first_name, split
-from .source import Source, read_blocks
-from .table_files import AS_FOUND, GAPS, ReadOptions
-
-ffi, lib = extension("seq")
+from .csv_header import MOST_COLUMNS, SEPARATORS, FirstRows, decoded, field_counts, header_of, separator_of
+from .source import Source, local
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
-MOST_COLUMNS = 1 << 17
-_SEPARATORS = (",", ";", "\t", "|")
 _SHORT_NAMES = {"tab": "\t", "\\t": "\t"}
-_BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
 _OTHER_SEPARATORS = (":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _MOST_TITLES = 20  # rows above a table that are none of it
 _LEAST_BELOW = 3  # rows alike below them, or twice as many as they are
-_HEAD_BYTES = 1 << 16  # read at first
-_HEAD_ROWS = 300  # looked at, to tell a header
-_SPLIT_ROWS = 50  # looked at, to tell the separator
-_POINT_BYTES = 1 << 24  # looked at, to tell a decimal comma
+_HEAD_BYTES = 1 << 19  # read at first: some hundred rows
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
 _NO_COMMENT = re.compile(rb"\n(?!#)")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """A person's choices for a file's layout. Formats take what concerns them and ignore the rest.
+
+    separator: between fields of text, None: found out. header: auto, yes or no. named: words by which columns are asked
+    for; one of them in the first row tells that it is a header. of_model: the names of a model's columns; so do all of
+    these.
+    """
+
+    separator: str | None = None
+    header: str = "auto"
+    named: frozenset[str] = frozenset()
+    of_model: frozenset[str] = frozenset()
+
+
+AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
+
+
+@dataclass(frozen=True)
+class FileStart:
+    """How a file begins: some whole lines, or all of it, without a byte order mark.
+
+    state: its bytes, and when it was changed.
+    """
+
+    text: bytes = b""
+    is_all: bool = False
+    is_gzip: bool = False
+    ends_in_cr: bool = False  # the lines of the file do; here they end in LF
+    state: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -43,16 +65,23 @@ class Head:
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
     point: str = "."  # within numbers: a decimal comma, perhaps, between semicolons
-    row_bytes: float = 0.0  # of a row, as the first ones are
+    has_point: bool = False  # or comma, within one of the first numbers
+    row_bytes: float = 1.0  # of a row, as the first ones are
+    last_filled: int = -1  # the last column that has a name or a value in the first rows
+    start: FileStart = FileStart()
 
     @property
-    def columns(self) -> int:
+    def width(self) -> int:
         return len(self.names or self.first_row)
+
+    def rows_in(self, size: int) -> int:
+        """Return about how many rows these bytes of the file are, rather more; memory without rows is never touched."""
+        return int(1.1 * size / self.row_bytes) + 16
 
     def column(self, index: int) -> str:
         """Return how messages call a column: by its name, or by its place counted from 1."""
         name = self.names[index] if self.names else ""
-        return f"column {name}" if name else f"column {index + 1} of {self.columns}"
+        return f"column {name}" if name else f"column {index + 1} of {self.width}"
 
 
 def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = None) -> Head:
@@ -60,33 +89,32 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    begins = _first_text(path)
+    start = _start(path)
+    begins = start.text
     if said := _SEPARATOR_LINE.match(begins):
         begins = b"\n" + begins[said.end() :]
         options = replace(options, separator=options.separator or decoded(said[1]))
     text = _without_comments(begins)
     if not text.strip():
         raise _no_rows(path, begins)
-    if b"\r" in text.strip() and b"\n" not in text.strip():
-        raise DataError(f"{path}: lines end in CR alone, expected LF or CR LF; convert them: tr '\\r' '\\n' <FILE >NEW")
-    separator = _separator(path, text, options)
-    _check_width(path, text, separator)
-    rows = FirstRows(text, separator, _HEAD_ROWS)
+    rows = _first_rows(path, text, options)
     if len({*rows.counts}) > 1 and (table := _without_titles(path, text, options)):
-        text, separator = table, _separator(path, table, options)
-        rows = FirstRows(text, separator, _HEAD_ROWS)
-    if rows.is_open and len(rows) <= 2:
+        text, rows = table, _first_rows(path, table, options)
+    if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
-    has_corner = options.header != "no" and lacks_first_name(rows)
-    has_header = has_corner or _has_header(rows, options, first)
-    names = [""] * has_corner + [cell.text for cell in rows.row(0)] if has_header else None
-    if has_header and len(rows) == 1:
+    is_model_s = first is None and options.of_model and options.of_model <= {cell.text for cell in rows.row(0)}
+    header = "yes" if is_model_s and options.header == "auto" else options.header
+    names, row = header_of(rows, header, options.named, first is None, first.names if first else None)
+    if row >= len(rows.counts):
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
-    row = 1 if has_header else 0
-    point = _point(path) if separator == ";" else "."
-    row_bytes = len(text) / max(1, text.count(b"\n"))
-    head = Head(path, names, [cell.text for cell in rows.row(row)], rows.lines[row], separator, point, row_bytes)
-    if head.columns == 1 and options.separator is None:
+    if row == 2:
+        log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
+    head = Head(path, names, [cell.text for cell in rows.row(row)], rows.lines[row], rows.separator, start=start)
+    if rows.separator == ";" and (found := _FRACTION.search(text)):
+        head.point, head.has_point = found[1].decode(), True
+    head.row_bytes = len(text) / max(1, text.count(b"\n"))
+    head.last_filled = rows.last_filled(names, row)
+    if head.width == 1 and options.separator is None:
         _check_one_column(path, text)
     return head
 
@@ -107,7 +135,7 @@ def _without_comments(text: bytes) -> bytes:
     """
     end = _end_of_comments(text)
     last, below = text[text.rfind(b"\n", 0, max(0, end - 1)) + 1 : end], text[end:].partition(b"\n")[0]
-    marks = [separator.encode() for separator in _SEPARATORS]
+    marks = [separator.encode() for separator in SEPARATORS]
     if below and any(last.count(mark) == below.count(mark) > 0 for mark in marks):
         end -= len(last)
     return b"\n" * text.count(b"\n", 0, end) + text[end:]
@@ -128,28 +156,30 @@ def _without_titles(path: str, text: bytes, options: ReadOptions) -> bytes | Non
     These rows have at most half as many fields as all that follow, which are a table: they are alike.
     """
     asked = options.separator
-    for separator in _SEPARATORS if asked is None else (_SHORT_NAMES.get(asked, asked),):
-        rows = split(text, separator, _SPLIT_ROWS)
-        counts = rows["fields"].tolist()
-        titles = next((row for row, count in enumerate(counts) if 2 * count > counts[-1]), 0)
-        is_table = len({*counts[titles:]}) == 1 and len(counts) - titles >= max(_LEAST_BELOW, 2 * titles)
-        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see lacks_first_name
+    for separator in SEPARATORS if asked is None else (_SHORT_NAMES.get(asked, asked),):
+        lines, counts = field_counts(text, separator)
+        width = counts[-2:][0]  # the last row may be wrong
+        titles = next((row for row, count in enumerate(counts) if 2 * count > width), 0)
+        is_table = {*counts[titles:-1]} == {width} and len(counts) - titles >= max(_LEAST_BELOW, 2 * titles)
+        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see csv_header
         if 0 < titles <= _MOST_TITLES and is_table and not is_corner:
-            line = int(rows["line"][titles])
+            line = lines[titles]
             log.warning("%s: the table begins in line %d; what stands above it is left out", path, line)
             end = [found.end() for found in re.finditer(rb"\n", text)][line - 2]
             return b"\n" * (line - 1) + text[end:]
     return None
 
 
-def _check_width(path: str, text: bytes, separator: str) -> None:
-    """Raise DataError for too many columns, before a line is taken apart."""
-    line, fields = split(text, separator, 1)[0]
-    if fields > MOST_COLUMNS:
+def _first_rows(path: str, text: bytes, options: ReadOptions) -> FirstRows:
+    """Return the rows that a text begins with. Raises DataError for too many columns."""
+    asked = options.separator
+    rows = FirstRows(text, separator_of(text) if asked is None else _given_separator(path, text, asked))
+    if rows.counts[0] > MOST_COLUMNS:
         raise DataError(
-            f"{path}, row {line}: {fields} columns, expected at most {MOST_COLUMNS}; write it with a line "
-            f"for each row, or as NPY, which has no such limit"
+            f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_COLUMNS}; write it with a "
+            f"line for each row, or as NPY, which has no such limit"
         )
+    return rows
 
 
 def open_quote(path: str, line: int) -> DataError:
@@ -159,59 +189,37 @@ def open_quote(path: str, line: int) -> DataError:
     )
 
 
-def _first_text(path: str) -> bytes:
+def _start(path: str) -> FileStart:
     """Return lines from the front, at least two that are neither blank nor comments above the table."""
-    text = b""
+    text, is_all, ends_in_cr = b"", False, False
     with Source(path) as source:
-        while block := source.read(max(_HEAD_BYTES, len(text))):
-            text += block
+        facts = os.stat(local(path))
+        while not is_all:
+            size = max(_HEAD_BYTES, len(text))
+            block = source.read(size)
+            is_all, text = len(block) < size, text + block
+            ends_in_cr = ends_in_cr or (b"\n" not in text and b"\r" in text.rstrip(b"\r"))
+            text = text.replace(b"\r", b"\n") if ends_in_cr else text
             if len(text) > LONGEST_LINE and text.find(b"\n", len(text) - LONGEST_LINE) < 0:
                 raise too_long(path)
-            start = _end_of_comments(text.removeprefix(BYTE_ORDER_MARK))
-            filled = sum(1 for line in text[start:].split(b"\n", 64)[:-1] if line.strip())
+            begin = _end_of_comments(text.removeprefix(BYTE_ORDER_MARK))
+            filled = sum(1 for line in text[begin:].split(b"\n", 64)[:-1] if line.strip())
             if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
-                return text[: text.rfind(b"\n") + 1].removeprefix(BYTE_ORDER_MARK)
-    return text.removeprefix(BYTE_ORDER_MARK)
+                break
+    text = text if is_all else text[: text.rfind(b"\n") + 1]
+    state = facts.st_size, facts.st_mtime_ns
+    return FileStart(text.removeprefix(BYTE_ORDER_MARK), is_all, source.is_gzip, ends_in_cr, state)
 
 
 # -- separator and decimal comma -----------------------------------------------------------------------------
-
-
-def _separator(path: str, text: bytes, options: ReadOptions) -> str:
-    """Return the separator that was asked for, or the one that cuts the first rows into equally many fields."""
-    if options.separator is not None:
-        return _given_separator(path, text, options.separator)
-    counts = {separator: _field_counts(text, separator) for separator in _SEPARATORS}
-    if all({*counts[separator]} == {1} for separator in _SEPARATORS if separator != "\t"):
-        counts[_BLANK] = _field_counts(text, _BLANK)
-    even = _even(counts) or _even({one: _with_first_name(found) for one, found in counts.items()})
-    if len(even) == 1:
-        return even[0]
-    if even:
-        return max(even, key=lambda one: (_share_typed(text, one), one != _BLANK, counts[one][0]))
-
-    def rows_alike(separator: str) -> int:
-        return max((counts[separator].count(count) for count in {*counts[separator]} - {1}), default=0)
-
-    return max(_SEPARATORS, key=rows_alike)
-
-
-def _even(counts: dict[str, list[int]]) -> list[str]:
-    """Return the separators that cut all rows into equally many fields, two or more."""
-    return [one for one, found in counts.items() if MOST_COLUMNS >= min(found) == max(found) > 1]
-
-
-def _with_first_name(counts: list[int]) -> list[int]:
-    """Return the numbers of fields, that of the first row one larger if all others are: see lacks_first_name."""
-    return [counts[0] + 1, *counts[1:]] if {*counts[1:]} == {counts[0] + 1} else counts
 
 
 def _given_separator(path: str, text: bytes, separator: str) -> str:
     separator = _SHORT_NAMES.get(separator, separator)
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
         raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
-    if all(count == 1 for count in _field_counts(text, separator)):
-        found = _separator(path, text, AS_FOUND)
+    if {*field_counts(text, separator)[1]} == {1}:
+        found = separator_of(text)
         advice = f"leave it out, or use {_name(found)}" if found.encode() in text else "leave it out"
         raise DataError(
             f"{path}: {_name(separator)} never occurs between fields, expected it as --separator says; {advice}"
@@ -219,43 +227,19 @@ def _given_separator(path: str, text: bytes, separator: str) -> str:
     return separator
 
 
-def _field_counts(text: bytes, separator: str) -> list[int]:
-    return split(text, separator, _SPLIT_ROWS)["fields"].tolist()
-
-
 def _name(separator: str) -> str:
     return "tab" if separator == "\t" else f'"{separator}"'
-
-
-def _share_typed(text: bytes, separator: str) -> float:
-    rows = FirstRows(text, separator, _SPLIT_ROWS)
-    cells = [cell.text for index in range(len(rows)) for cell in rows.row(index)]
-    if separator == ";":
-        cells = [cell.replace(",", ".") for cell in cells]
-    return sum(cell in GAPS or kind_of_field(cell) != "text" for cell in cells) / len(cells)
 
 
 def _check_one_column(path: str, text: bytes) -> None:
     """Raise DataError if a character that is not tried as a separator cuts every row alike."""
     for separator in _OTHER_SEPARATORS:
-        counts = {*_field_counts(text, separator)}
+        counts = {*field_counts(text, separator)[1]}
         if len(counts) == 1 and counts != {1}:
             raise DataError(
                 f"{path}: 1 column, expected fields separated by one of , ; | or tab; if {_name(separator)} separates "
                 f"them, add --separator '{separator}'"
             )
-
-
-def _point(path: str) -> str:
-    """Return what stands in numbers between semicolons: the first comma or point in one."""
-    done = 0
-    for text in whole_lines(read_blocks(path), path):
-        if found := _FRACTION.search(text):
-            return found[1].decode()
-        done += len(text)
-        if done > _POINT_BYTES:
-            break
-    return "."
 
 
 def too_long(path: str) -> DataError:
@@ -264,46 +248,3 @@ def too_long(path: str) -> DataError:
         f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers; write the table with a line for "
         f"each row"
     )
-
-
-def whole_lines(blocks, path: str) -> Iterator[memoryview]:
-    """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
-    rest = b""
-    for block in blocks:
-        first, last = block.find(b"\n") + 1, block.rfind(b"\n") + 1
-        if rest or not first:
-            rest += block[:first] if first else block
-            if len(rest) > LONGEST_LINE:
-                raise too_long(path)
-            if not first:
-                continue
-            yield memoryview(rest)
-        else:
-            first = 0
-        yield memoryview(block)[first:last]
-        rest = block[last:]
-    if rest:
-        yield memoryview(rest)
-
-
-# -- header --------------------------------------------------------------------------------------------------
-
-
-def _has_header(rows: FirstRows, options: ReadOptions, first: Head | None) -> bool:
-    """Return whether the first row names the columns: as said, by the names of the first file, or as the rows tell."""
-    cells = rows.row(0)
-    texts = [cell.text for cell in cells]
-    if options.header == "no":
-        return False
-    if first and first.names == texts:
-        return True
-    if options.header == "yes":
-        return first is None
-    if first is None and any(word in texts and not _is_index(word, len(texts)) for word in options.named):
-        return True
-    return evidence(cells, rows.columns_below()) > 0
-
-
-def _is_index(word: str, columns: int) -> bool:
-    """Return whether a word by which a column is asked for may be its place."""
-    return bool(re.fullmatch(r"-?\d+", word, re.ASCII)) and -columns <= int(word) < columns

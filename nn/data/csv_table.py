@@ -1,52 +1,46 @@
-"""CSV files: the first lines tell the columns (csv_head), and C reads the fields into arrays (csv_reader)."""
+"""CSV files: the first lines tell the columns (csv_head), the first rows how each is stored, and C reads the fields
+(csv_reader)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable
+from dataclasses import replace
 
-from ..utils import DataError, default_threads
-from .csv_head import Head, read_head, whole_lines
-from .csv_pieces import PIECE_BYTES, read_pieces
-from .csv_reader import CsvCounter, CsvReader, shown
-from .source import Extents, FileDigest, Source, joint_digest, read_blocks
-from .table import Table
-from .table_files import AS_FOUND, ColumnFacts, Fields, ReadOptions, RowIndex
+import numpy as np
 
-_KEPT_BYTES = 1 << 26  # of an unpacked file
+from ..utils import DataError
+from .column import MOSTLY, Column, Span, Table, Wanted, date_in, is_coarse, number_in, settled
+from .csv_head import AS_FOUND, Head, ReadOptions, read_head
+from .csv_reader import CsvReader, Rows, read_file
+from .source import FileDigest, digest_of, joint_digest, local, read_blocks, room_for
+
+_LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
+_MOVED_ROWS = 1 << 12  # at a time
 
 
-class CsvFiles:
-    """The TableFiles of CSV: positions are numbers of bytes, counted over all files.
+class CsvSource:
+    """The column.TableSource of CSV.
 
     The columns are those of the first file's header. A further file may have no header: some programs cut one file
     into several without repeating it.
     """
 
     def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
-        self._first = first = read_head(paths[0], options)
+        self._head = first = read_head(paths[0], options)
         self.path, self._heads = path, [first, *(read_head(file, options, first) for file in paths[1:])]
-        self.names, self.columns = first.names, first.columns
+        self.names, self.width, self.default_target = first.names, first.width, first.last_filled
+        self.column = first.column
         for head in self._heads[1:]:
             self._join(head)
-        self._extents = Extents(paths)
-        self._is_packed = any(map(is_gzip, paths))
-        self._kept: dict[str, tuple[bytes, list[bytes]]] = {}  # digest and blocks of packed files, unpacked
-
-    def column(self, index: int) -> str:
-        """Return how messages call a column."""
-        return self._first.column(index)
-
-    def first_field(self, column: int) -> str:
-        """Return a field of the first row as text, "" where the row is too short."""
-        row = self._first.first_row
-        return row[column] if column < len(row) else ""
+        self._agree_on_point(next((head.point for head in self._heads if head.has_point), None))
 
     def _join(self, head: Head) -> None:
-        first = self._first
-        if head.columns != first.columns:
+        first = self._head
+        if head.width != first.width:
             raise DataError(
-                f"{head.path}: {head.columns} columns, expected {first.columns} as in {first.path}; leave the "
+                f"{head.path}: {head.width} columns, expected {first.width} as in {first.path}; leave the "
                 f"file out, or give all files the same columns"
             )
         if head.names is None:
@@ -56,124 +50,163 @@ class CsvFiles:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
             at = next(i for i, names in enumerate(zip(head.names, first.names, strict=True)) if len({*names}) > 1)
             raise DataError(
-                f"{head.path}: column {at + 1} is {shown(head.names[at].encode())}, expected "
-                f"{shown(first.names[at].encode())} as in {first.path}; put the columns into the same order"
+                f"{head.path}: column {at + 1} is {shown(head.names[at])}, expected {shown(first.names[at])} as in "
+                f"{first.path}; put the columns into the same order"
             )
 
-    @property
-    def is_packed(self) -> bool:
-        """True if reading can begin at the front only."""
-        return self._is_packed
+    def read(self, wanted: Wanted) -> Table:
+        """Return all rows. Raises DataError for rows that are no rows of this table."""
+        stored = self._stored(wanted)
+        rows, digest = self._rows(stored)
+        columns = rows.columns
+        guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
+        if texts := [place for place in guessed if not _is_kept(columns[place], place in wanted.pure)]:
+            columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text")))[0].columns
+        if self._head.separator == ";" and self._has_other_point(columns, guessed, rows.spans):
+            return self.read(wanted)
+        for place in guessed:
+            if columns[place].reads == "text":
+                least = 1.0 if place in wanted.pure else MOSTLY
+                columns[place] = settled(columns[place], None, self._head.point, least)
+            elif not columns[place].odd and columns[place].low > columns[place].high:
+                columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
+        columns = dict(sorted(columns.items()))
+        return self._filled(Table(columns, rows.arrays["matrix"], rows.places["matrix"], rows.spans, digest), wanted)
 
-    def facts(self, missing: frozenset[str], rows: int | None = None) -> list[ColumnFacts]:
-        """Return what the fields of every column are."""
-        counter = CsvCounter(self._first, missing, rows, several=len(self._heads) > 1)
-        for number, head in enumerate(self._heads):
-            if number:
-                counter.begin(head)
-            for text in whole_lines(self._kept_blocks(head.path), head.path):
-                if not counter.count(text):
-                    return counter.facts()
-            counter.end_file()
-        return counter.facts()
+    # -- storage ---------------------------------------------------------------------------------------------
 
-    def _kept_blocks(self, path: str) -> Iterator[bytes]:
-        """Yield the blocks of a file; those of a packed file are kept for the reading that follows, if they are few."""
-        digest, kept, size = hashlib.sha256(), [], 0
-        for block in read_blocks(path, digest if self.is_packed else None):
-            size += len(block)
-            if self.is_packed and size <= _KEPT_BYTES:
-                kept.append(block)
-            yield block
-        if kept and size <= _KEPT_BYTES:
-            self._kept[path] = digest.digest(), kept
+    def _stored(self, wanted: Wanted) -> Wanted:
+        """Return how each column is stored, as the first rows look, and whether numbers need float64 for now.
 
-    def read(self, fields: Fields, hashed: bool = True) -> tuple[Table, str | FileDigest | None]:
-        """Return (all rows, the SHA-256 of the files if it is asked for)."""
-        return self._read_pieces(fields, hashed) or self._read_through(fields)
-
-    def _read_through(self, fields: Fields) -> tuple[Table, str]:
-        """Return (all rows, the SHA-256 of the files), read from front to back."""
-        reader, index = self._reader(fields, self._rows_expected()), RowIndex()
-        for text in self._texts(reader, index):
-            reader.read(text)
-        reader.check_any()
-        return reader.table(), joint_digest(index.digests)
-
-    def _read_pieces(self, fields: Fields, hashed: bool) -> tuple[Table, FileDigest | None] | None:
-        """Return the same, read by several threads; None for files that this is not for."""
-        pieces = min(default_threads(), self._extents.sizes[0] // PIECE_BYTES)
-        if len(self._heads) > 1 or self.is_packed or pieces < 2:
-            return None
-
-        def new_reader(start: int, stop: int) -> CsvReader:
-            if not start:  # the rows of all pieces will stand behind its own
-                return self._reader(fields, _rows_in(self._extents.sizes[0], self._first))
-            reader = self._reader(fields, _rows_in(stop - start, self._first))
-            reader.begin(self._first, within=True)
-            return reader
-
-        digest = self._extents.digest(0) if hashed else None
-        table = read_pieces(self._first.path, self._extents.sizes[0], pieces, new_reader)
-        if table is None:
-            return None
-        self._extents.check(0)
-        return table, digest
-
-    def blocks(
-        self, fields: Fields, rows: int, *, index: RowIndex | None = None, step: int | None = None
-    ) -> Iterator[Table]:
-        """Yield the rows in blocks of `rows`."""
-        index = RowIndex() if index is None else index
-        reader = self._reader(fields, rows, step)
-        for text in self._texts(reader, index):
-            for _ in reader.full(text):
-                yield reader.table()
-        reader.check_any()
-        if reader.rows:
-            yield reader.table()
-        index.starts = [*reader.starts, reader.position]
-
-    def read_range(self, fields: Fields, start: int, stop: int, rows: int) -> Table:
-        """Return the `rows` rows between two positions. Raises DataError if they have changed."""
-        reader = self._reader(fields, rows)
-        for number, offset, text in self._extents.read(start, stop):
-            reader.begin(self._heads[number], within=offset > 0)
-            reader.read(memoryview(text))
-        if reader.rows != rows:
-            raise self._extents.changed(self.path)
-        return reader.table()
-
-    def _rows_expected(self) -> int | None:
-        """Return about how many rows there are, rather more, so that one block of memory takes them; None: unknown.
-
-        Memory that no row comes to is never touched.
+        A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
+        its size does; unless it is constant so far.
         """
-        if self.is_packed:
-            return None
-        return sum(map(_rows_in, self._extents.sizes, self._heads))
+        reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
+        looked = [place for place, kind in reads.items() if kind in (None, "number")]
+        if not looked or (None not in reads.values() and wanted.dtype == "float64"):
+            return replace(wanted, reads=reads)
+        as_numbers = replace(wanted, reads=dict.fromkeys(looked, "number"), exact=frozenset(), dtype="float64")
+        reader = CsvReader(self._head, as_numbers, _LOOK_ROWS)
+        reader.read(self._head.start.text, is_enough=True)
+        first = reader.taken().columns
+        reads = {place: _kind_of(first[place]) if kind is None else kind for place, kind in reads.items()}
+        numbers = [first[p] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        is_double = any(one.low > one.high or one.low == one.high != 0 for one in numbers) or _are_coarse(numbers)
+        return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
-    def _reader(self, fields: Fields, rows: int | None = None, step: int | None = None) -> CsvReader:
-        return CsvReader(self._first, fields, rows, step, several=len(self._heads) > 1)
+    def _filled(self, table: Table, wanted: Wanted) -> Table:
+        """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
+        columns = table.columns
+        places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
+        dtype = "float64" if wanted.dtype == "float64" or _are_coarse(columns[p] for p in places) else "float32"
+        again = [place for place in table.number_places if columns[place].reads == "number"]
+        if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
+            columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype))[0].columns
+        if places != table.number_places or dtype != table.numbers.dtype:
+            table.numbers, table.number_places = room_for((len(table), len(places)), dtype), places
+            with np.errstate(over="ignore"):
+                for start in range(0, len(table), _MOVED_ROWS):
+                    for slot, place in enumerate(places):
+                        some = columns[place].values[start : start + _MOVED_ROWS]
+                        table.numbers[start : start + _MOVED_ROWS, slot] = some
+            for slot, place in enumerate(places):
+                columns[place].values = table.numbers[:, slot]
+        return table
 
-    def _texts(self, reader: CsvReader, index: RowIndex) -> Iterator[memoryview]:
-        """Yield whole lines of file after file; tell the reader where each file begins."""
+    def _agree_on_point(self, point: str | None) -> None:
+        """Let files whose first numbers have no decimals be read with the same point or comma as the others."""
+        for head in self._heads:
+            if point and not head.has_point:
+                head.point, head.has_point = point, True
+
+    def _has_other_point(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> bool:
+        """Return whether numbers have a decimal comma though the first rows have none, nor a decimal point.
+
+        Raises DataError for a comma among points, or the other way round.
+        """
+        head = self._head
+        for place, column in columns.items():
+            for code, word in enumerate(column.odd or (column.words if place in guessed else [])):
+                if not _is_other_number(word, head.point):
+                    continue
+                if not head.has_point:
+                    self._agree_on_point(",")
+                    return True
+                first = column.odd[word].first if column.odd else int(np.argmax(column.values == code))
+                row = Table({}, column.values, [], spans).row(first)
+                name = {",": "comma", ".": "point"}[head.point]
+                raise DataError(
+                    f"{self.path}, {row}, {head.column(place)}: found {shown(word)}, expected a decimal {name} as in "
+                    f"the other numbers; write all numbers one way"
+                )
+        return False
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def _rows(self, stored: Wanted) -> tuple[Rows, str | FileDigest]:
+        """Return (all rows, the SHA-256 of the files or what takes it)."""
+        head, start = self._head, self._head.start
+        if len(self._heads) > 1 or start.is_gzip or start.ends_in_cr:
+            rows, digest = self._read_through(CsvReader(head, stored, several=len(self._heads) > 1))
+        else:
+            digest = digest_of(head.path, start.state)
+            with open(local(head.path), "rb", buffering=0) as file:
+                rows = read_file(head, stored, file.fileno())
+        for one in self._heads:
+            facts = os.stat(local(one.path))
+            if (facts.st_size, facts.st_mtime_ns) != one.start.state:
+                raise DataError(
+                    f"{one.path}: changed while it was read, expected the same rows throughout; start again"
+                )
+        return rows, digest
+
+    def _read_through(self, reader: CsvReader) -> tuple[Rows, str]:
+        """Read several files, or one that is read from front to back alone."""
+        digests = []
         for number, head in enumerate(self._heads):
+            digests.append(hashlib.sha256())
             if number:
                 reader.begin(head)
-            digest, blocks = self._kept.pop(head.path, (None, None))
-            hashing = hashlib.sha256()
-            yield from whole_lines(blocks or read_blocks(head.path, hashing), head.path)
-            reader.end_file()
-            index.digests.append(digest or hashing.digest())
+            blocks = read_blocks(head.path, digests[-1])
+            if head.start.ends_in_cr:
+                blocks = (block.replace(b"\r", b"\n") for block in blocks)
+            reader.read_blocks(blocks)
+        return reader.taken(), joint_digest([digest.digest() for digest in digests])
 
 
-def _rows_in(size: int, head: Head) -> int:
-    """Return about how many rows these bytes of a file are, rather more."""
-    return int(1.1 * size / head.row_bytes) + 16
+def _are_coarse(columns: Iterable[Column]) -> bool:
+    bounds = [(column.low, column.high) for column in columns]
+    return bool(bounds) and is_coarse(*zip(*bounds, strict=True))
 
 
-def is_gzip(path: str) -> bool:
-    """Return whether a file is packed by gzip, as its first bytes say."""
-    with Source(path) as source:
-        return source.is_gzip
+def _kind_of(column: Column) -> str:
+    """Return how a column is stored whose first fields were read as numbers."""
+    if _is_mostly(column):
+        return "number"
+    others = sum(found.rows for word, found in column.odd.items() if date_in(word) is None)
+    return "date" if _is_mostly(column, others + len(column) - int(column.is_gap.sum())) else "text"
+
+
+def _is_kept(column: Column, is_pure: bool) -> bool:
+    """Return whether a column is what it was read as: MOSTLY, or with all of its known fields."""
+    return not column.odd if is_pure else _is_mostly(column)
+
+
+def _is_mostly(column: Column, others: int | None = None) -> bool:
+    """Return whether MOSTLY of the known fields are what the column was read as; others: those that are not."""
+    odd = sum(found.rows for found in column.odd.values())
+    others = odd if others is None else others
+    known = others and len(column) - int(column.is_gap.sum()) + odd
+    return not others or (known - others) / known >= MOSTLY
+
+
+def _is_other_number(text: str, point: str) -> bool:
+    """Return whether a text is a number with a comma or point before its decimals where the others have the other."""
+    other = "," if point == "." else "."
+    return other in text and point not in text and number_in(text, other) is not None
+
+
+def shown(text: str) -> str:
+    """Return a text as messages quote it: short, and on one line."""
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return f'"{text}"' if len(text) <= 40 else f'"{text[:40]}..."'

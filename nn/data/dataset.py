@@ -1,4 +1,4 @@
-"""Dataset: rows of inputs with their targets; Schema: the facts about their columns; ColumnChoices: what people say."""
+"""Dataset: rows of inputs with their targets; Schema: what is known of their columns; Choices: what people say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .encoding import Encoding
+from .kinds import Choice, Kind
+from .records import in_file, share_of, some_rows, within
 from .source import FileDigest, digest_text
 from .table_rows import TableRows
 from .written import WrittenNumbers
@@ -19,21 +20,24 @@ TASKS = ("auto", "binary", "multiclass", "regression")
 
 
 @dataclass(frozen=True)
-class ColumnChoices:
+class Choices:
     """A person's choices for the columns of a table; the flags have the same names.
 
-    categories, numbers, dates, drop: columns, names or indices with commas between them, quoted as in CSV where a name
-    has a comma. id: a column that is kept for predictions and is no input. missing: more words that stand for a gap.
-    weight, group, time: the columns of Dataset.weights, groups and times, which are no inputs.
-    separator, header: table_files.ReadOptions.
+    categories, numbers, dates, ordered, drop: columns, names or indices with commas between, quoted as in CSV where
+    a name has a comma; dates may have a form (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds. id: a
+    column that is kept for predictions and is no input. missing: more words that stand for a gap. strict: refuse odd
+    words among numbers and dates, which are gaps otherwise. weight, group, time: the columns of Dataset.weights, groups
+    and times, which are no inputs. separator, header: of CSV, see csv_head.
     """
 
     categories: str | None = None
     numbers: str | None = None
     dates: str | None = None
+    ordered: str | None = None
     drop: str | None = None
     id: str | None = None
     missing: str | None = None
+    strict: bool = False
     separator: str | None = None
     header: str = "auto"
     weight: str | None = None
@@ -46,7 +50,7 @@ class ColumnChoices:
         return {name: value for name in names if (value := getattr(self, name)) not in (None, "auto")}
 
 
-NO_CHOICES = ColumnChoices()
+NO_CHOICES = Choices()
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ class Schema:
     pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets,
     [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
-    of a model whose targets have names. dtype: of the numbers.
-    choices: what a person says of the columns. plain: all features are numbers without gaps, and inputs.
+    of a model whose targets have names. dtype: of the numbers. choices: what a person says of the columns.
+    plain: all features are numbers without gaps, and inputs.
     written: how the numbers of the target are written; None: plainly, or as they all are in a file to train on.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices.
@@ -72,11 +76,11 @@ class Schema:
     targets: list[str] | None = None
     target: str | int | None = None
     dtype: str = "float32"
-    choices: ColumnChoices = NO_CHOICES
+    choices: Choices = NO_CHOICES
     plain: bool = False
     written: WrittenNumbers | None = None
     of_model: bool = False
-    encoding: Encoding | None = None
+    encoding: object = None  # encoding.Encoding or None
     left_out: tuple[int, ...] = ()
     asked: str | int | None = None
 
@@ -90,11 +94,36 @@ class Schema:
         """Return the number of values of a row."""
         return math.prod(self.pixels) if self.pixels else self.inputs
 
+    @property
+    def has_encoders(self) -> bool:
+        """Return whether a model knows more of the columns than that they are plain numbers."""
+        return self.encoding is not None and not self.encoding.plain
+
+    @property
+    def needs_all(self) -> bool:
+        """Return whether every field must be a number: there is nothing that could stand for a gap."""
+        return self.plain or self.pixels is not None or (self.of_model and not self.has_encoders)
+
     def check(self) -> Schema:
         """Return the schema itself. Raises UsageError for an unknown task."""
         if self.task not in TASKS:
             raise UsageError(f"unknown task '{self.task}', expected one of {', '.join(TASKS)}")
         return self
+
+
+@dataclass(frozen=True)
+class Places:
+    """The uses of the columns of a file, by their places in it, from 0.
+
+    features, targets: in the order of the network. ids: kept for predictions. roles: the columns of weights, groups and
+    times. choices: what a person says that columns are.
+    """
+
+    features: list[int]
+    targets: list[int]
+    ids: tuple[int, ...] = ()
+    roles: dict[str, int] = field(default_factory=dict)
+    choices: dict[int, Choice] = field(default_factory=dict)
 
 
 class _Digest:
@@ -131,6 +160,7 @@ class Dataset:
     path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap. ids: of the --id column, the text of each row.
+    memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     """
 
     x: np.ndarray | TableRows
@@ -151,12 +181,12 @@ class Dataset:
     left_out: dict[str, str] = field(default_factory=dict)
     left_out_places: tuple[int, ...] = ()  # of these columns in the file
     remarks: list[str] = field(default_factory=list)
-    text_kinds: dict[int, str] = field(default_factory=dict)  # features of text, by their indices; see Encoding.fit
-    decimals: frozenset[int] = frozenset()  # those of them in which 1, 1.0 and 1e0 are one
-    kept_choices: dict[str, str] = field(default_factory=dict)  # see ColumnChoices.kept
+    kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
+    kept_choices: dict[str, str] = field(default_factory=dict)  # see Choices.kept
     unlabelled: int = 0
     ids: list[str] | None = None
     given: str | None = None
+    memory: int | None = None
 
     def __post_init__(self):
         self._take_arrays()
@@ -223,12 +253,22 @@ class Dataset:
             return None
         return outputs_needed(self.task, self.classes, 1 if self.y.ndim == 1 else self.y.shape[1])
 
-    def of_rows(self, rows) -> Dataset:
-        """Return some rows, a slice or indices, as a data set of their own."""
-        each = {name: getattr(self, name) for name in ("x", "y", "weights", "groups", "times")}
-        ids = None if self.ids is None else [self.ids[row] for row in np.arange(self.rows)[rows]]
+    def of_rows(self, rows, inputs: bool = True) -> Dataset:
+        """Return some rows, a slice or indices, as a data set of their own. inputs: False leaves them out, unless a
+        forecast is among them."""
+        each = {name: getattr(self, name) for name in ("y", "weights", "groups", "times")}
+        ids = self.ids
+        if ids is not None:
+            ids = ids[rows] if isinstance(rows, slice) else [ids[row] for row in np.arange(self.rows)[rows]]
+        with within(share_of(self.memory)):
+            x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
+            x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
-        return replace(self, ids=ids, sha256=vars(self)["sha256"], **taken)
+        return replace(self, x=x, ids=ids, sha256=vars(self)["sha256"], **taken)
+
+    def move_to_file(self) -> None:
+        """Let the inputs lie in a mapped file, where they are many."""
+        self.x = self.x.in_file() if isinstance(self.x, TableRows) else in_file(self.x)
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""

@@ -1,39 +1,53 @@
 """The encoders of single columns: how the values of a feature column become inputs of a network.
 
-A new kind of column is a class with the methods of ColumnEncoder and a line in ENCODERS of encoding.py.
+A new kind of column is a class here and a row in ENCODERS.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from ..layers import InputColumn
 from ..nn_aux import MOST_WAVES, SCALING_ALIASES, NumberEmbedding
+from .column import TRUTHS, Column, Odd, decimal_text, odd_words, settled
+from .kinds import ONE_HOT, Kind, least_rows
 from .scaling import constants
 from .statistics import CYCLES, DateStatistics, NumberStatistics, TextStatistics, phase
-from .table_files import TRUTHS
+from .written import NUMBERS, WrittenNumbers, date_of, pattern_of, takes_iso, values_of
 
-ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 MOST_WIDTH = 8  # of an embedding
-RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 
-class ColumnEncoder(Protocol):
+class ColumnEncoder:
     """How the values of one feature column become inputs. Its fields are kept in the model, `kind` among them.
 
-    kind: a name of ENCODERS. reads: number, text or date, what the column is read as.
+    kind: a name of ENCODERS. reads: number, text or date, what the column is read as. of_kind: the fields that it has
+    of its Kind. value_in: of texts with values, what gives a word's value, or None, by these fields; expected: what
+    messages call such words; telling: what a word has that may be a value written in another way.
     """
 
     kind: str
     reads: str
+    of_kind: tuple[str, ...] = ()
+    telling = r"\w"
+    value_in: Callable[[Kind | ColumnEncoder], Callable[[str], float | None]] | None = None
+
+    @classmethod
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> ColumnEncoder:
+        """Return the encoder of a column with these statistics of its training rows. kind: its Kind, which may be None
+        where of_kind has no fields.
+
+        scaling: a name of SCALINGS; embedding: a NumberEmbedding, what else numbers become; name: of the column in
+        messages.
+        """
 
     def inputs(self) -> list[InputColumn]:
         """Return what the network's first layer gets of the column."""
@@ -46,16 +60,30 @@ class ColumnEncoder(Protocol):
 
     def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
         """Return the share of values that are gaps or that training has not seen."""
+        return float(np.isnan(self._numbers(values, words)).mean())
 
     def summary(self) -> str:
         """Return what people are told beside the column's name; may be empty."""
+        return ""
 
     def check(self) -> None:
         """Raise ValueError for fields, as a model file may have them, that cannot be; numbers are known as finite."""
 
+    def _numbers(self, values: np.ndarray, words: list[str] | None) -> np.ndarray:
+        """Return numbers, dates, or the values of words, in float64; a gap, and a word without a value, is nan."""
+        return np.array(values_of(words, self.value_in(self)))[values] if self.value_in else values.astype(np.float64)
+
+    @classmethod
+    def _statistics(cls, found, kind: Kind | None, of_values: type):
+        """Return the statistics of the values, which those of texts become, and the fields that the kind has."""
+        if isinstance(found, TextStatistics):
+            counts = found.counts()
+            found = of_values(np.repeat(values_of(counts, cls.value_in(kind)), [*counts.values(), found.gaps]))
+        return found, {name: getattr(kind, name) for name in cls.of_kind}
+
 
 @dataclass(frozen=True)
-class NumberEncoder:
+class NumberEncoder(ColumnEncoder):
     """A column of numbers: scaled. A gap becomes the median; where training had gaps, a 0/1 input tells them.
 
     Where one value is the usual one, further inputs say how far through each piece of the others a number is (the
@@ -69,26 +97,21 @@ class NumberEncoder:
     edges: list[float] = field(default_factory=list)  # of pieces, see NumberStatistics.edges
     waves: int = 0
     deviation: float = 1.0  # of the waves' first frequencies
-    kind = "number"
-    reads = "number"
+    kind = reads = "number"
 
     @classmethod
-    def fit(
-        cls, found: NumberStatistics, scaling: str, embedding: NumberEmbedding | None = None, name: str = "a column"
-    ) -> NumberEncoder:
-        """Return the encoder of a column; scaling: a name of SCALINGS. name: of the column in messages.
-
-        Two values are no axis: they get no waves.
-        """
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> NumberEncoder:
+        """Return the encoder of a column. Two values are no axis: they get no waves."""
+        found, more = cls._statistics(found, kind, NumberStatistics)
         shift, scale = scaling_constants(scaling, found, name)
         known = shift, scale, found.median, found.gaps / max(1, found.rows)
         if not scale or (embedding and embedding.kind == "linear"):
-            return cls(*known)
+            return cls(*known, **more)
         if embedding and embedding.kind == "pieces":
-            return cls(*known, found.edges(embedding.count))
+            return cls(*known, found.edges(embedding.count), **more)
         if embedding and found.distinct > 2:
-            return cls(*known, found.edges(), embedding.count, embedding.deviation)
-        return cls(*known, found.edges())
+            return cls(*known, found.edges(), embedding.count, embedding.deviation, **more)
+        return cls(*known, found.edges(), **more)
 
     def inputs(self) -> list[InputColumn]:
         more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} if self.edges else {}
@@ -99,13 +122,8 @@ class NumberEncoder:
         return [InputColumn("gap", fill=float(self._scaled(np.array([self.median]))[0]), **more)]
 
     def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        values = values.astype(np.float64)
-        if not self.unknown_share:
-            values = np.where(np.isnan(values), self.median, values)
-        return [self._scaled(values)]
-
-    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
-        return float(np.isnan(values).mean())
+        numbers = self._numbers(values, words)
+        return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
 
     def summary(self) -> str:
         gaps = f"{self.unknown_share:.0%} gaps" if self.unknown_share else ""
@@ -114,60 +132,45 @@ class NumberEncoder:
         return ", ".join(filter(None, (gaps, pieces, waves)))
 
     def check(self) -> None:
-        if not _ascend(self.edges):
+        numbers = [edge for edge in self.edges if isinstance(edge, (int, float)) and math.isfinite(edge)]
+        ascend = all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False))
+        if not len(numbers) == len(self.edges) != 1 or not ascend:
             raise ValueError("edges")
         if type(self.waves) is not int or not 0 <= self.waves <= MOST_WAVES or self.deviation <= 0:
             raise ValueError("waves")
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
-        if not self.scale:
-            return np.where(np.isnan(values), np.nan, 0.0)
-        return (values - self.shift) / self.scale
-
-
-def _ascend(edges: list) -> bool:
-    numbers = [edge for edge in edges if isinstance(edge, (int, float)) and math.isfinite(edge)]
-    return len(numbers) == len(edges) != 1 and all(a < b for a, b in zip(edges, edges[1:], strict=False))
+        return (values - self.shift) / self.scale if self.scale else np.where(np.isnan(values), np.nan, 0.0)
 
 
 @dataclass(frozen=True)
-class TruthEncoder:
+class TruthEncoder(ColumnEncoder):
     """A column of yes/no words without gaps: 0 or 1. `share`: of yes in training, which stands for a gap later."""
 
     share: float
-    kind = "yes/no"
-    reads = "text"
+    kind, reads = "yes/no", "text"
     expected = "yes or no, true or false, 1 or 0"
+
+    @staticmethod
+    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
+        return lambda word: YES_NO.get(word.lower())
+
+    @classmethod
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> TruthEncoder:
+        """Return the encoder of a column."""
+        yes = sum(count for word, count in found.counts().items() if YES_NO.get(word.lower()))
+        return cls(yes / max(1, found.rows))
 
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
 
     def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        known = [YES_NO.get(word.lower(), math.nan) for word in words]
-        truths = np.array([*known, math.nan])[values]  # code -1, a gap, is the last
+        truths = self._numbers(values, words)
         return [np.where(np.isnan(truths), self.share, truths)]
-
-    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
-        return float(1 - self._are_known(words)[values].mean())
-
-    def stranger(self, values: np.ndarray, words: list[str]) -> int | None:
-        """Return the first row whose word is neither yes nor no, where no row has such a word."""
-        others = values >= 0
-        return int(others.argmax()) if others.any() and not self._are_known(words)[values].any() else None
-
-    def summary(self) -> str:
-        return ""
-
-    def _are_known(self, words: list[str]) -> np.ndarray:
-        """Return whether each word says yes or no, and False at the end, where code -1 finds it."""
-        return np.array([*(word.lower() in YES_NO for word in words), False])
-
-    def check(self) -> None:
-        """Accept any share."""
 
 
 @dataclass(frozen=True)
-class CategoryEncoder:
+class CategoryEncoder(ColumnEncoder):
     """A column of texts. Few values have an input each, many a row of a table that is trained with the network.
 
     values: those with a slot of their own (least_rows), a gap written as None. shared: the slot 0 is that of all
@@ -179,25 +182,25 @@ class CategoryEncoder:
     width: int  # of the embedding, 0: one input each
     unknown_share: float = 0.0
     decimals: bool = False  # 1, 1.0 and 1e0 are one value
-    kind = "category"
-    reads = "text"
+    kind, reads = "category", "text"
 
     @classmethod
-    def fit(cls, found: TextStatistics) -> CategoryEncoder:
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
         """Return the encoder of a column."""
-        counts: dict[str | None, int] = {**found.counts(), None: found.gaps}
-        least = least_rows(found.counts().values())
+        decimals = kind is not None and kind.decimals
+        of_words = found.counts(decimal_text if decimals else str)
+        counts: dict[str | None, int] = {**of_words, None: found.gaps}
+        least = least_rows(of_words.values())
         values = [value for value, count in counts.items() if count >= least]
         rare = any(0 < count < least for count in counts.values())
         slots = len(values) + rare
         of_rare = sum(count for value, count in counts.items() if count < least and value is not None)
         unknown = (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
-            return cls(values, rare, 0, unknown)
+            return cls(values, rare, 0, unknown, decimals)
         if not rare:  # the slot of unseen values is trained by the rarest value
             values.remove(min(values, key=lambda value: counts[value]))
-        width = min(MOST_WIDTH, math.ceil(math.sqrt(slots)))
-        return cls(values, True, width, unknown)
+        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, decimals)
 
     @property
     def slots(self) -> int:
@@ -210,11 +213,13 @@ class CategoryEncoder:
         return [InputColumn("onehot", values=self.slots)]
 
     def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        return [self._codes(words)[values].astype(smallest_code(self.slots + 1))]
+        other = 0 if self.shared else self.slots  # beyond all slots: no input
+        found = [*self._places_of(words), self._places().get(None)]  # code -1, a gap, is the last
+        codes = np.array([other if place is None else place + self.shared for place in found], np.int64)
+        return [codes[values].astype(smallest_code(self.slots + 1))]
 
     def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
-        known = self._places()
-        is_unknown = np.array([*(_found(known, word) is None for word in words), True])
+        is_unknown = np.array([*(place is None for place in self._places_of(words)), True])
         return float(is_unknown[values].mean()) if len(values) else 0.0
 
     def summary(self) -> str:
@@ -233,22 +238,15 @@ class CategoryEncoder:
         """Return the words that are found among the values; other decimals are found by their shortest form."""
         return [word for word in self._places() if word is not None]
 
-    def _codes(self, words: list[str]) -> np.ndarray:
-        """Return the code of each word, and of a gap at the end, where code -1 finds it."""
-        other = 0 if self.shared else self.slots  # beyond all slots: no input
-        known = self._places()
-        found = [_found(known, word) for word in [*words, None]]
-        return np.array([other if place is None else place + self.shared for place in found], np.int64)
-
     def _places(self) -> dict[str | None, int]:
         """Return the place of each value, and of decimals as other formats write them."""
         places = {value: index for index, value in enumerate(self.values)}
         return {_shortest(value): index for value, index in places.items() if value is not None} | places
 
-
-def _found(places: dict[str | None, int], word: str | None) -> int | None:
-    place = places.get(word)
-    return places.get(_shortest(word)) if place is None and word is not None else place
+    def _places_of(self, words: list[str]) -> list[int | None]:
+        """Return the place of each word, None of one that has none."""
+        places, other = self._places(), decimal_text if self.decimals else _shortest
+        return [places[word] if word in places else places.get(other(word)) for word in words]
 
 
 def _shortest(word: str) -> str:
@@ -257,38 +255,35 @@ def _shortest(word: str) -> str:
 
 
 @dataclass(frozen=True)
-class DateEncoder:
+class DateEncoder(ColumnEncoder):
     """A column of dates: a trend, scaled, and sine and cosine of the cycles that vary. A gap becomes the mean date."""
 
     shift: float
     scale: float
     cycles: list[str] = field(default_factory=list)
     unknown_share: float = 0.0
-    kind = "date"
-    reads = "date"
+    kind = reads = "date"
 
     @classmethod
-    def fit(cls, found: DateStatistics) -> DateEncoder:
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
         """Return the encoder of a column."""
+        found, more = cls._statistics(found, kind, DateStatistics)
         shift, scale = scaling_constants("standardization", found, "a column of dates")
-        return cls(shift, scale, found.cycles, found.gaps / max(1, found.rows))
+        return cls(shift, scale, found.cycles, found.gaps / max(1, found.rows), **more)
 
     def inputs(self) -> list[InputColumn]:
         trend = InputColumn("gap") if self.unknown_share else InputColumn("number")
         return [trend] + [InputColumn("number")] * (2 * len(self.cycles))
 
     def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        gaps = np.isnan(values)
-        seconds = np.where(gaps, self.shift, values)
+        dates = self._numbers(values, words)
+        gaps = np.isnan(dates)
+        seconds = np.where(gaps, self.shift, dates)
         trend = (seconds - self.shift) / self.scale if self.scale else np.zeros(len(seconds))
         if self.unknown_share:
             trend = np.where(gaps, np.nan, trend)
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
-        waves = [np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos)]
-        return [trend, *waves]
-
-    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
-        return float(np.isnan(values).mean())
+        return [trend, *(np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos))]
 
     def summary(self) -> str:
         return ", ".join(["trend", *self.cycles])
@@ -298,19 +293,121 @@ class DateEncoder:
             raise ValueError("cycles")
 
 
-def least_rows(counts: Collection[int]) -> int:
-    """Return the rows that a value of a column needs for a slot of its own. counts: the rows of each value.
+# ---------------------------------------------------------------- texts that have values
 
-    RARE; but in a small table, where few values have fewer than 2 RARE rows each on average, two: each level of a
-    factor comes again, and one shared slot would hide them all, in a fold at the latest.
+
+@dataclass(frozen=True)
+class WrittenNumberEncoder(NumberEncoder):
+    """A column of words that are numbers as people write them, $1,234.50 or 12 %; see WrittenNumbers."""
+
+    way: str = NUMBERS[0]
+    before: str = ""
+    behind: str = ""
+    kind, reads, of_kind = "written number", "text", ("way", "before", "behind")
+    telling = r"\d"
+
+    @property
+    def expected(self) -> str:
+        return f"a number such as {self.before}{self.way}{self.behind}, as in training"
+
+    @staticmethod
+    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
+        return WrittenNumbers(how.way, how.before, how.behind).number_of
+
+    def check(self) -> None:
+        super().check()
+        if self.way not in NUMBERS or not isinstance(self.before, str) or not isinstance(self.behind, str):
+            raise ValueError("way")
+
+    def summary(self) -> str:
+        return ", ".join(filter(None, (f"{self.before}{self.way}{self.behind}", super().summary())))
+
+
+@dataclass(frozen=True)
+class WrittenDateEncoder(DateEncoder):
+    """A column of words that are dates as people write them, 12/31/2019; later as ISO 8601 has them too, which is what
+    dates of typed columns become. way: see pattern_of."""
+
+    way: str = ""
+    kind, reads, of_kind = "written date", "text", ("way",)
+    telling = r"\d"
+
+    @property
+    def expected(self) -> str:
+        return f"a date written as {self.way}, as in training" + ", or as 2019-12-31" * takes_iso(self.way)
+
+    @staticmethod
+    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
+        return partial(date_of, form=how.way, or_iso=True)
+
+    @classmethod
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> WrittenDateEncoder:
+        """Return the encoder of a column."""
+        encoder = super().fit(found, kind)
+        if {"d", "j", "H"} & {*pattern_of(kind.way).groupindex}:
+            return encoder
+        return replace(encoder, cycles=[cycle for cycle in encoder.cycles if cycle == "year"])  # months have no week
+
+    def check(self) -> None:
+        super().check()
+        pattern_of(self.way)
+
+    def summary(self) -> str:
+        return f"{self.way}, {super().summary()}"
+
+
+@dataclass(frozen=True)
+class OrderedEncoder(NumberEncoder):
+    """A column of ordered words, of which `order` has the least first: their ranks, scaled to mean 0, deviation 1."""
+
+    order: list[str] = field(default_factory=list)
+    kind, reads, of_kind = "ordered", "text", ("order",)
+
+    @property
+    def expected(self) -> str:
+        return f"one of {' < '.join(self.order)}, as in training"
+
+    @staticmethod
+    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
+        ranks = {decimal_text(word): rank for rank, word in enumerate(how.order)}
+        return lambda word: ranks.get(decimal_text(word))
+
+    @classmethod
+    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> OrderedEncoder:
+        """Return the encoder of a column."""
+        return super().fit(found, kind, "standardization", NumberEmbedding("linear"))
+
+    def check(self) -> None:
+        super().check()
+        if not isinstance(self.order, list) or len({*map(str.strip, self.order)}) < max(2, len(self.order)):
+            raise ValueError("order")
+
+    def summary(self) -> str:
+        return ", ".join(filter(None, (" < ".join(self.order), super().summary())))
+
+
+_ENCODERS = (
+    NumberEncoder, TruthEncoder, CategoryEncoder, DateEncoder, WrittenNumberEncoder, WrittenDateEncoder,
+    OrderedEncoder,
+)  # fmt: skip
+ENCODERS = {encoder.kind: encoder for encoder in _ENCODERS}
+
+
+def odd_of(kind: Kind | ColumnEncoder, column: Column) -> dict[str, Odd]:
+    """Return the words of a column that have no value though nearly all have one, and become gaps; none of categories.
+
+    kind: what the column is, or the encoder that a model has of it.
     """
-    is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * RARE * len(counts)
-    return 2 if is_small else RARE
-
-
-def are_decimals(encoder: ColumnEncoder) -> bool:
-    """Return whether 1, 1.0 and 1e0 are one value of a column."""
-    return isinstance(encoder, CategoryEncoder) and encoder.decimals
+    if column.reads != "text":
+        return column.odd
+    if kind.reads != "text":
+        return settled(column, kind.reads).odd
+    value_in = ENCODERS[kind.kind].value_in
+    if value_in is None:
+        return {}
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
+    has_none = np.isnan(values_of(column.words, value_in(kind))[:-1])
+    return odd_words(column, np.flatnonzero(has_none & (counts > 0)).tolist(), counts)
 
 
 def smallest_code(values: int) -> type:

@@ -9,7 +9,9 @@ inputs of them (InputColumn in layers.py): codes stay codes until a batch is com
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -17,64 +19,31 @@ from ..core.records import record_type
 from ..layers import InputColumn
 from ..nn_aux import NumberEmbedding
 from ..utils import DataError, log
-from .encoders import (
-    CategoryEncoder,
-    ColumnEncoder,
-    DateEncoder,
-    NumberEncoder,
-    TruthEncoder,
-    smallest_code,
-)
-from .field_types import shortened
+from .column import Column, shortened
+from .encoders import ENCODERS, CategoryEncoder, ColumnEncoder, odd_of, smallest_code
+from .kinds import Kind
+from .records import new_rows
 from .statistics import DateStatistics, NumberStatistics, TextStatistics
-from .table_files import TRUTHS
 from .table_rows import TableRows
-from .written_encoders import WrittenDateEncoder, WrittenNumberEncoder, written_encoder
+from .written import UnknownForm
 
+BLOCK_ROWS = 1 << 16  # encoded at a time
 CALL_ROWS = 100  # from which a prediction in Python tells of gaps and unseen values; a program may ask row by row
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
-_ENCODERS = (
-    NumberEncoder, TruthEncoder, CategoryEncoder, DateEncoder, WrittenNumberEncoder, WrittenDateEncoder,
-)  # fmt: skip
-ENCODERS = {encoder.kind: encoder for encoder in _ENCODERS}
-
 
 class TableStatistics:
-    """Statistics of each feature column's training rows; `kinds` as in TableRows."""
+    """Statistics of each feature column's training rows: of some rows of x (indices), or of all."""
 
-    def __init__(self, kinds: tuple[str, ...]):
-        self.columns = [_STATISTICS[kind]() for kind in kinds]
-
-    @classmethod
-    def of(cls, x: TableRows, rows=None) -> TableStatistics:
-        """Return the statistics of the given rows (indices) of x, or of all."""
-        found = cls(x.kinds)
-        found.add(x if rows is None else x[rows])
-        return found
-
-    def add(self, x: TableRows) -> None:
-        """Take in the next rows."""
-        for index, column in enumerate(self.columns):
-            words = [x.words_of(index)] if x.kinds[index] == "text" else []
-            column.add(x.column(index), *words)
+    def __init__(self, x: TableRows, rows=None):
+        rows = slice(None) if rows is None else rows
+        self.columns: list[NumberStatistics | TextStatistics | DateStatistics] = []
+        for index, kind in enumerate(x.kinds):
+            words = [x.words_of(index)] if kind == "text" else []
+            self.columns.append(_STATISTICS[kind](x.column(index)[rows], *words))
 
 
 _STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
-
-
-def _encoder_for(found, scaling: str, embedding: NumberEmbedding | None, kind: str | None, name: str) -> ColumnEncoder:
-    """Return the encoder of a column with these statistics. kind: of a column of text, as Encoding.fit has it."""
-    if isinstance(found, NumberStatistics):
-        return NumberEncoder.fit(found, scaling, embedding, name)
-    if isinstance(found, DateStatistics):
-        return DateEncoder.fit(found)
-    counts = found.counts()
-    if counts and not found.gaps and kind is None and all(word.lower() in TRUTHS for word in counts):
-        yes = sum(count for word, count in counts.items() if TRUTHS[word.lower()])
-        return TruthEncoder(yes / found.rows)
-    as_written = None if kind == "category" else written_encoder(found, scaling, embedding, name, kind)
-    return as_written or CategoryEncoder.fit(found)
 
 
 @dataclass(frozen=True)
@@ -94,28 +63,24 @@ class Encoding:
     def fit(
         cls,
         found: TableStatistics,
+        kinds: Sequence[Kind],
         scaling: str,
         embedding: NumberEmbedding | None = None,
         *,
         names: list[str] | None = None,
         places: tuple[int, ...] = (),
-        text_kinds: dict[int, str] | None = None,
-        decimals: frozenset[int] = frozenset(),
         plain: bool = False,
     ) -> Encoding:
-        """Return the encoding that the statistics of the training rows ask for.
+        """Return the encoding of columns of these kinds with these statistics of the training rows.
 
         scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it. text_kinds: what columns of text are known to be, by their places among the features: category, or number or
-        date as people write them; others are what their words are. decimals: categories in which 1, 1.0 and 1e0 are
-        one.
+        it.
         """
-        known = text_kinds or {}
+        called = names or range(len(kinds))
         encoders = (
-            _encoder_for(column, scaling, embedding, known.get(index), f"column {names[index] if names else index}")
-            for index, column in enumerate(found.columns)
+            ENCODERS[kind.kind].fit(column, kind, scaling, embedding, f"column {name}")
+            for column, kind, name in zip(found.columns, kinds, called, strict=True)
         )
-        encoders = (replace(one, decimals=True) if i in decimals else one for i, one in enumerate(encoders))
         return cls(tuple(encoders), names, places, plain)
 
     @property
@@ -158,7 +123,13 @@ class Encoding:
         found, expected = x.kinds, tuple(encoder.reads for encoder in self.encoders)
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")
-        records = np.zeros(len(x), self.record_of(dtype))
+        records = new_rows((len(x),), self.record_of(dtype))
+        rows = max(BLOCK_ROWS, sum(map(len, x.words)))  # words are looked up once for each block
+        for first in range(0, len(x), rows):
+            self._fill(records[first : first + rows], x[first : first + rows])
+        return records
+
+    def _fill(self, records: np.ndarray, x: TableRows) -> None:
         at = {0: 0, 4: 0, 2: 0, 1: 0}
         for index, encoder in enumerate(self.encoders):
             words = x.words_of(index) if encoder.reads == "text" else None
@@ -167,7 +138,6 @@ class Encoding:
                 group = f"codes{size}" if size else "numbers"
                 records[group][:, at[size]] = values
                 at[size] += 1
-        return records
 
     def check(self, x: TableRows, given: str) -> None:
         """Raise DataError where no word of a column is a number, a date, or yes or no, as training had them.
@@ -176,11 +146,14 @@ class Encoding:
         """
         obstacles = []
         for index, encoder in enumerate(self.encoders):
-            find = getattr(encoder, "stranger", None)
-            row = find(x.column(index), x.words_of(index)) if find else None
-            if row is not None:
-                word = shortened(x.words_of(index)[x.column(index)[row]])
-                found = f'data row {row + 1}, column {self.name(index)}: found "{word}"'
+            if encoder.value_in is None:
+                continue
+            column = Column("text", x.column(index), x.words_of(index))
+            odd = odd_of(encoder, column)
+            if sum(one.rows for one in odd.values()) < np.count_nonzero(column.values >= 0):
+                continue
+            for word in [word for word in odd if re.search(encoder.telling, word)][:1]:
+                found = f'data row {odd[word].first + 1}, column {self.name(index)}: found "{shortened(word)}"'
                 obstacles.append(f"{found}, expected {encoder.expected}; write the column so")
         if obstacles:
             raise DataError(f"{given}, {'; '.join(obstacles)}")
@@ -226,19 +199,27 @@ class Encoding:
     @classmethod
     def from_dict(cls, values: dict, names: list[str] | None) -> Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
+        encoders: list[ColumnEncoder] = []
         try:
-            encoders = tuple(_encoder_of(dict(column)) for column in values["columns"])
             places = tuple(int(place) for place in values["places"])
+            for column in values["columns"]:
+                encoders.append(_encoder_of(dict(column)))
             plain = _plain_of(values, encoders)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except UnknownForm as form:
+            column = dict(enumerate(names or places)).get(len(encoders), len(encoders))
+            raise DataError(
+                f'column {column}: dates written as "{shortened(str(form))}", which this version cannot read; '
+                "write them as 2024-12-31 and train again"
+            ) from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise DataError("damaged encoding of columns, expected a known kind with its constants") from error
-        return cls(encoders, names, places, plain)
+        return cls(tuple(encoders), names, places, plain)
 
 
-def _plain_of(values: dict, encoders: tuple[ColumnEncoder, ...]) -> bool:
+def _plain_of(values: dict, encoders: list[ColumnEncoder]) -> bool:
     """Return whether the columns are plain numbers. Raises ValueError where they cannot be."""
     plain = values.get("plain", False)
-    if plain not in (True, False) or (plain and not all(isinstance(encoder, NumberEncoder) for encoder in encoders)):
+    if plain not in (True, False) or (plain and any(encoder.kind != "number" for encoder in encoders)):
         raise ValueError("plain")
     return bool(plain)
 

@@ -1,131 +1,259 @@
-"""Reading a data set: its format is recognised, its columns are chosen, its rows become a Dataset."""
+"""The road of a table: open its files, read the columns that are meant, decide what they are, make a Dataset.
+
+path, frame ─► source ─► places ─► table ─► decision ─► Dataset
+        formats       lookup    read     schema
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from ..utils import DataError, UsageError
-from .column_lookup import named_columns
-from .columns import Columns
-from .dataset import Dataset, Schema, name_of
-from .feature_selection import read_selected
-from .formats import FORMATS, Format, recognise
-from .frame_table import FrameTable, open_frame
-from .giveaways import giveaways
-from .source import absolute
-from .stream import StreamedDataset, survey
-from .table_files import ReadOptions, TableFiles
+from ..utils import DataError, UsageError, log
+from . import records
+from .arrays import Arrays
+from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
+from .csv_head import ReadOptions
+from .dataset import Dataset, Places, Schema, name_of
+from .digest import columns_digest
+from .encoders import ColumnEncoder
+from .fields import odd_remarks, role_values, without_unlabelled
+from .formats import FORMATS, recognise
+from .frames import open_frame
+from .kinds import Choice, Kind, kind_of, split_names
+from .lookup import column_mismatch, find_places, named_columns
+from .schema import Decision, decide
+from .source import absolute, without_secrets
 from .table_rows import TableRows
-from .targets import dataset_of
-from .type_inference import read_inferred
+from .targets import dataset_of, giveaways, now_among, targets_of
 
-BLOCK_ROWS = 1 << 15  # read at a time by load_blocks, fewer of wide rows
-BLOCK_VALUES = 1 << 22
+_MOST_TOLD = 20  # columns in a message
 
 
-def load(
-    path,
-    schema: Schema,
-    *,
-    labelled: bool = True,
-    memory=None,
-    window=None,
-    holdout: float = 0.2,
-    validation: float = 0.0,
-    seed: int = 0,
-    y=None,
-) -> Dataset | StreamedDataset:
+def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
     schema.check()
-    frame = open_frame(path, y=y)
-    if frame is not None:
-        return _whole(Columns.choose(frame, schema if y is None else _beside(schema, frame, path), labelled))
-    if y is not None:
-        raise UsageError("y: goes with a data frame or an array (rows, columns) of features; leave it out")
-    if isinstance(path, np.ndarray):
-        raise UsageError(f"an array of shape {path.shape}, expected (rows, columns); nn.Dataset(x, y, task) has images")
-    path = os.fspath(path)
-    known, files = recognise(path)
-    streamed = memory is not None or window is not None
-    if not known.table:
-        return _load_arrays(known, files[0], schema, labelled, streamed)
-    columns = Columns.choose(open_table(known, files, path, schema), schema, labelled)
-    if streamed:
-        limits = {"memory": memory, "window": window, "holdout": holdout, "validation": validation, "seed": seed}
-        return read_inferred(columns, lambda columns: StreamedDataset(columns, **limits))
-    return _whole(columns)
-
-
-def _beside(schema: Schema, frame: FrameTable, x) -> Schema:
-    """Return the schema of a frame whose targets stand behind the columns of x."""
-    first = np.shape(x)[1]
-    if frame.columns == first + 1 and not schema.of_model:
-        return replace(schema, target=None)
-    return replace(schema, target=",".join(map(str, range(first, frame.columns))))
-
-
-def _whole(columns: Columns) -> Dataset:
-    """Return all rows of a table."""
-    ds = read_inferred(columns, read_selected)
-    if not columns.schema.of_model:
-        ds.remarks += giveaways(ds)
-    elif columns.schema.encoding is not None:
-        columns.schema.encoding.check(TableRows.of(ds.x), name_of(ds))
+    if memory is None:
+        return _loaded(path, schema, labelled, y)
+    with records.within(records.share_of(memory)):
+        ds = _loaded(path, schema, labelled, y)
+    ds.memory = memory
     return ds
 
 
-def open_table(known: Format, files: list[str], path: str, schema: Schema) -> TableFiles:
-    """Return the files of a table, opened as the schema's choices say."""
+def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
+    source = None if isinstance(path, str) else open_frame(path, y=y)
+    if source is not None:
+        schema, recorded = schema if y is None else _beside(schema, source, path), source.path
+    elif y is not None:
+        raise UsageError("y: goes with a data frame or an array (rows, columns) of features; leave it out")
+    elif isinstance(path, np.ndarray):
+        raise UsageError(f"an array of shape {path.shape}, expected (rows, columns); nn.Dataset(x, y, task) has images")
+    else:
+        path = os.fspath(path)
+        known, files = recognise(path)
+        if known.arrays:
+            return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
+        shown = without_secrets(path) if "://" in path else path
+        source, recorded = known.table(files, shown, _options(schema)), absolute(path)
+    places = find_places(source, schema, labelled)
+    table, unlabelled = source.read(_wanted(places, schema)), 0
+    if "group" in places.roles:
+        groups = table.columns[places.roles["group"]]
+        table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Choice("category"), ""))
+    if labelled and not schema.plain and _any_gap(table, places.targets):
+        table, unlabelled = without_unlabelled(source, table, places)
+    has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
+    return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
+
+
+def _options(schema: Schema) -> ReadOptions:
+    """Return how a file of text is laid out, as far as that is known before it is opened."""
     choices = schema.choices
-    options = ReadOptions(choices.separator, choices.header, named_columns(schema.target, choices))
-    table = known.table(files, path, options)
-    if not schema.of_model or options.header != "auto" or schema.columns is None or table.names is not None:
-        return table
-    if set(schema.columns) <= set(map(table.first_field, range(table.columns))):  # a header that the rule did not see
-        return known.table(files, path, replace(options, header="yes"))
-    return table
+    of_model = frozenset(schema.columns or ()) if schema.of_model else frozenset()
+    return ReadOptions(choices.separator, choices.header, named_columns(schema.target, choices), of_model)
 
 
-def load_blocks(path: str, schema: Schema, *, labelled: bool = True, rows: int | None = None) -> Iterator[Dataset]:
-    """Yield a data set in blocks of rows; ds.load_blocks says more."""
-    rows = rows or max(256, min(BLOCK_ROWS, BLOCK_VALUES // (schema.width or 1) // 256 * 256))
-    known, files = recognise(path)
-    if known.table:
-        yield from _table_blocks(Columns.choose(open_table(known, files, path, schema), schema.check(), labelled), rows)
+def _beside(schema: Schema, frame: TableSource, x) -> Schema:
+    """Return the schema of a frame whose targets stand behind the columns of x."""
+    first = np.shape(x)[1]
+    if frame.width == first + 1 and not schema.of_model:
+        return replace(schema, target=None)
+    return replace(schema, target=",".join(map(str, range(first, frame.width))))
+
+
+def _wanted(places: Places, schema: Schema) -> Wanted:
+    """Return what is read of a table: the columns that are meant, as a model has them, a person says, or they are."""
+    reads: dict[int, str | None]
+    needs_all, choices = schema.needs_all, places.choices
+    if needs_all:
+        reads = dict.fromkeys(places.features, "number")
+    elif schema.of_model:
+        encoders = zip(places.features, schema.encoding.encoders, strict=True)
+        reads = {place: encoder.reads for place, encoder in encoders}
+    else:
+        reads = {place: choices[place].reads if place in choices else None for place in places.features}
+    targets = places.targets
+    reads |= dict.fromkeys(targets, "number") if len(targets) > 1 or schema.plain else dict.fromkeys(targets)
+    reads |= dict.fromkeys(places.ids, "text")
+    reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
+    exact = {*targets, *(place for role, place in places.roles.items() if role != "group")}
+    missing = frozenset() if schema.plain or (needs_all and not schema.of_model) else GAPS
+    if missing and schema.choices.missing:
+        missing |= set(split_names(schema.choices.missing))
+    return Wanted(reads, frozenset(exact), frozenset(places.ids), frozenset(targets), missing, schema.dtype)
+
+
+def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, has_targets: bool, **known) -> Dataset:
+    """Return the data set of a table's rows."""
+    columns = {place: table.columns[place] for place in places.features}
+    needs_all, is_clean = schema.needs_all, all(map(_is_clean, columns.values()))
+    decision, kinds = None, None if needs_all else schema.encoding and schema.encoding.encoders
+    if not schema.of_model and not needs_all:
+        decision = _decided(source, columns, places, is_clean)
+        kinds = list(decision.kinds.values())
+        columns = {place: columns[place] for place in decision.kinds}
+    if not is_clean and kinds:
+        pairs = zip(columns.items(), kinds, strict=True)
+        columns = {place: canonical(column, kind) for (place, column), kind in pairs}
+    remarks = [] if is_clean else odd_remarks(source, table, columns, places, schema, kinds)
+    _check_width(source, list(columns), decision, schema)
+    if needs_all or (decision and (is_clean or all(map(_is_clean, columns.values())))):
+        x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
+    else:
+        x = TableRows.of_columns(list(columns.values()))
+    targets = targets_of(source, table, places.targets, schema) if has_targets else None
+    facts = known | _facts(source, table, places, schema, decision, list(columns))
+    if places.roles:
+        facts |= role_values(source, table, places)
+    if table.sha256 is None or not isinstance(x, np.ndarray):
+        facts["sha256"] = columns_digest(table, columns, places)
+    ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decision else (), **facts)
+    if schema.of_model:
+        _tell(schema, ds, remarks)
+    else:
+        ds.remarks += [*remarks, *giveaways(ds)]
+    return ds
+
+
+def _is_clean(column: Column) -> bool:
+    """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
+    if column.reads != "number" or np.isnan(column.values).any():
+        return False
+    return column.values.dtype != np.float32 or max(-column.low, column.high) < LARGEST
+
+
+def _any_gap(table: Table, places: list[int]) -> bool:
+    return any(bool(table.columns[place].is_gap.any()) for place in places)
+
+
+def _decided(source: TableSource, columns: dict[int, Column], places: Places, is_clean: bool) -> Decision:
+    """Return what the columns of a table to be trained on are."""
+    decision = decide(source, columns, places.choices, is_clean and not places.choices)
+    if not decision.kinds:
+        some = list(decision.left_out.items())
+        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in some[:_MOST_TOLD])
+        reasons += f" and {len(some) - _MOST_TOLD} more" if len(some) > _MOST_TOLD else ""
+        advice = "keep one by --numbers or --categories, or add some"
+        raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
+    return decision
+
+
+def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
+    """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
+    if column.reads == kind.reads != "text":
+        return column
+    if getattr(kind, "decimals", False):
+        return recoded(column, [decimal_text(word) for word in column.words])
+    return settled(column, kind.reads) if kind.reads != column.reads else column
+
+
+def _check_width(source: TableSource, kept: list[int], decision: Decision | None, schema: Schema) -> None:
+    """Raise DataError if the network has another number of inputs, as its --layers say."""
+    width = schema.width
+    if width is None or len(kept) == width:
         return
-    ds = load(path, schema, labelled=labelled)
-    for at in range(0, ds.rows, rows):
-        yield ds.of_rows(slice(at, at + rows))
-
-
-def _table_blocks(columns: Columns, rows: int) -> Iterator[Dataset]:
-    columns, found = read_inferred(columns, lambda columns: (columns, survey(columns, rows)))
-    if found.any_target_gap:  # rows to be predicted: as in a file without targets
-        columns = replace(columns, targets=[])
-        found = survey(columns, rows)
-    # no single block needs to hold all classes; targets as the file has them
-    columns = columns.knowing(
-        task=found.task, classes=found.classes, dtype="float64", written=columns.schema.written or found.written
+    left_out = decision.left_out if decision else {}
+    if not left_out or len(kept) + len(left_out) != width:
+        found = len(kept) if schema.target is not None else source.width
+        raise DataError(column_mismatch(source, found, schema))
+    reasons = ", ".join(f"{_plain_name(source, place)} ({why})" for place, why in left_out.items())
+    raise DataError(
+        f"{source.path}: {len(kept)} columns are inputs, expected {width}; left out: {reasons}; begin --layers with "
+        f"{len(kept)} or auto, or keep a column by --numbers or --categories"
     )
-    for table in columns.files.blocks(found.fields, rows):
-        yield columns.dataset(table)
 
 
-def _load_arrays(known: Format, path: str, schema: Schema, labelled: bool, streamed: bool) -> Dataset:
-    tables = [known.name for known in FORMATS if known.table]
+def _matrix(table: Table, places: list[int], pixels: tuple[int, int, int] | None) -> np.ndarray:
+    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these; or as pixels."""
+    if places == table.number_places:
+        x = table.numbers
+    else:
+        kept = np.searchsorted(table.number_places, places).tolist()
+        x = records.in_rows(records.some_columns(table.numbers, kept))
+    return _pixels(x, pixels) if pixels else x
+
+
+def _pixels(x: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Return pixels (rows, channels, height, width), as bytes where all are whole numbers in 0..255."""
+    are_bytes = bool((x >= 0).all() and (x <= 255).all() and (x == np.floor(x)).all())
+    return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *shape)
+
+
+def _ids(table: Table, places: Places) -> list[str] | None:
+    """Return the text of each row's id."""
+    if not places.ids:
+        return None
+    column = table.columns[places.ids[0]]
+    words = [*column.words, ""]
+    return [words[code] for code in column.values.tolist()]
+
+
+def _facts(
+    source: TableSource, table: Table, places: Places, schema: Schema, decision: Decision | None, kept: list[int]
+) -> dict:
+    """Return what a data set knows of its columns, as Dataset names it."""
+    used = {*kept, *places.targets}
+    names = None if source.names is None else [source.names[place] for place in kept]
+    targets = None if source.names is None else [source.names[place] for place in places.targets]
+    return {
+        "columns": names,
+        "targets": targets,
+        "given": source.path,
+        "sha256": table.sha256,
+        "now": now_among(names, targets) if targets else None,
+        "ids": _ids(table, places),
+        "places": tuple(kept),
+        "left_out": {_plain_name(source, place): why for place, why in (decision.left_out if decision else {}).items()},
+        "left_out_places": tuple(place for place in range(source.width) if place not in used),
+        "kept_choices": schema.choices.kept(),
+    }
+
+
+def _plain_name(source: TableSource, place: int) -> str:
+    return source.names[place] if source.names else str(place)
+
+
+def _tell(schema: Schema, ds: Dataset, remarks: list[str]) -> None:
+    """Log the remarks on rows that a model is used on; raise DataError for columns written in another way."""
+    if schema.encoding is not None:
+        schema.encoding.check(TableRows.of(ds.x), name_of(ds))
+    for line in remarks:
+        log.warning("%s", line)
+
+
+# ---------------------------------------------------------------- images and arrays
+
+
+def _of_arrays(found: Arrays, path: str, schema: Schema) -> Dataset:
     if schema.target is not None:
-        raise UsageError(f"{path}: --target names a column of a table ({', '.join(tables)}); leave it out")
-    if streamed:
-        raise UsageError(f"{path}: --memory and --window are for {' and '.join(tables)} tables; leave them out")
-    found = known.arrays(path, schema.dtype, labelled)
+        tables = ", ".join(known.name for known in FORMATS if known.table)
+        raise UsageError(f"{path}: --target names a column of a table ({tables}); leave it out")
     x = _shaped(path, found.x, schema)
-    facts = {"path": absolute(path), "given": path, "sha256": found.sha256}
-    return dataset_of(x, found.targets, schema, now=found.now, **facts)
+    return dataset_of(x, found.targets, schema, now=found.now, path=absolute(path), given=path, sha256=found.sha256)
 
 
 def _shaped(path: str, x, schema: Schema):

@@ -11,10 +11,9 @@ import zlib
 import numpy as np
 
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
-from .arrays import Arrays, check_finite, kept_numbers
-from .npy_table import read_npy_header
-from .source import DEFLATE_RATIO, check_room
-from .targets import Targets
+from .arrays import Arrays, Targets, check_finite, kept_numbers
+from .npy import read_npy_header
+from .source import DEFLATE_RATIO, room_for
 
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
@@ -72,8 +71,7 @@ def _npy_array(archive: zipfile.ZipFile, member: str, path: str) -> np.ndarray:
             raise ValueError(f"{member} is not as long as its header says")
         if info.file_size == file.tell():
             raise DataError(f"{path}: array {member[:-4]} of shape {shape} and type {kind} is empty; add the data")
-        check_room(path, info.file_size)
-        array = np.empty(shape, kind, order="F" if in_columns else "C")
+        array = room_for(shape, kind, order="F" if in_columns else "C")
         if array.size:
             view, done = memoryview(array.reshape(-1, order="A").view(np.uint8)), 0
             while block := file.read(min(1 << 20, len(view) - done)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..nn_aux import SCALING_ALIASES, SCALINGS
 from ..utils import DataError, UsageError, log
+from .records import new_rows
 
 _BLOCK_VALUES = 1 << 18  # values turned into doubles at a time; decides how sums are rounded
 _CACHED_VALUES = 1 << 15  # where nothing is added up: they stay in the processor's cache
@@ -80,7 +81,7 @@ class Scaling:
         """Scale the given rows of x (or all) into a new array of type `dtype` or into `out` (perhaps x)."""
         count = len(x) if rows is None else len(rows)
         if out is None:
-            out = np.empty((count, *x.shape[1:]), dtype)
+            out = new_rows((count, *x.shape[1:]), dtype)
         levels = None
         if self.kind == "pixel" and x.dtype == np.uint8:
             levels = (np.arange(256) / 255).astype(out.dtype)
@@ -219,7 +220,9 @@ class Moments:
             return cls(low, high, mean, None)
         squares, shift = 0.0, _beside(mean, x)
         for block in _row_blocks(x, rows, block_values):  # differences to the mean: no cancellation
-            squares = squares + np.square(block.astype(np.float64) - shift).sum(axis=axes)
+            block = block.astype(np.float64)
+            block -= shift
+            squares = squares + np.square(block, out=block).sum(axis=axes)
         return cls(low, high, mean, np.sqrt(squares / count))
 
 

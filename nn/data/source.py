@@ -7,28 +7,30 @@ import glob
 import gzip
 import hashlib
 import math
-import mmap
 import os
 import re
 import stat
 import weakref
 import zlib
-from bisect import bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, memory_left, os_reason
+from ..utils import DataError, InputNotFound, os_reason
+from . import records
+from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GROWING_BYTES = 1 << 22  # of a block of GrowingRows
-WATCHED_BYTES = 1 << 28  # of rows, after which the memory that is left is looked at
-HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
+GZIP = b"\x1f\x8b"  # how packed files begin
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".npy", ".parquet", ".arrow", ".feather")
+TABLE_SUFFIXES = (  # of the tables in a folder; what they are, their beginnings say
+    ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".npy", ".parquet", ".arrow", ".feather", ".orc", ".jsonl", ".ndjson",
+    ".jsonl.gz", ".ndjson.gz",
+)  # fmt: skip
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
 
 
 @contextlib.contextmanager
@@ -45,8 +47,8 @@ def readable() -> Iterator[None]:
 @readable()
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders; several with commas between
-    them; those that fit a pattern such as day*.csv; the tables in a folder without folders; data.db:table, a table
-    of a database.
+    them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; those
+    of a URI; `-`, standard input.
 
     Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for a pattern that fits no file.
     """
@@ -54,6 +56,8 @@ def data_files(path: str) -> list[str]:
         return _tables_in(path) or [path]
     if os.path.exists(path):
         return [path]
+    if path == STANDARD_INPUT:
+        return [standard_input()]
     if "," not in path and database_of(path)[1]:
         return [path]
     if "," in path:
@@ -61,6 +65,9 @@ def data_files(path: str) -> list[str]:
         if not all(names):
             raise InputNotFound(f"{path}: a name is missing before or after a comma; check --dataset")
         return [file for name in names for file in data_files(name)]
+    if is_uri(path):
+        files = files_of_uri(path, TABLE_SUFFIXES)
+        return data_files(files) if isinstance(files, str) else sorted(files, key=_by_number)
     if not glob.has_magic(path):
         return [path]
     files = [file for file in glob.glob(path) if os.path.isfile(file)]
@@ -78,11 +85,18 @@ def database_of(path: str) -> tuple[str, str | None]:
 
 
 def _tables_in(folder: str) -> list[str]:
+    """Return the tables of a folder; none where there are images in its folders, which are classes then."""
     with os.scandir(folder) as entries:
         entries = [entry for entry in entries if not entry.name.startswith(".")]
-    if any(entry.is_dir() for entry in entries):
+    tables = [entry.path for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()]
+    if not tables or any(_has_image(entry.path) for entry in entries if entry.is_dir()):
         return []
-    return sorted((entry.path for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES)), key=_by_number)
+    return sorted(tables, key=_by_number)
+
+
+def _has_image(folder: str) -> bool:
+    with os.scandir(folder) as entries:
+        return any(entry.name.lower().endswith(IMAGE_SUFFIXES) for entry in entries)
 
 
 def _by_number(path: str) -> list:
@@ -91,16 +105,19 @@ def _by_number(path: str) -> list:
 
 
 def are_there(path: str) -> bool:
-    """Return whether every file that `path` stands for exists."""
+    """Return whether every file that `path` stands for exists, and can be read again."""
     try:
-        return all(os.path.exists(database_of(file)[0]) for file in data_files(path))
+        return all(
+            os.path.exists(database_of(file)[0]) or (isinstance(file, Fetched) and file != STANDARD_INPUT)
+            for file in data_files(path)
+        )
     except InputNotFound:
         return False
 
 
 def absolute(path: str) -> str:
-    """Return the same files, named so that the program finds them from any folder."""
-    return os.path.abspath(path) if os.path.exists(path) else relative_to(os.getcwd(), path)
+    """Return the same files, named so that the program finds them from any folder, without secrets."""
+    return os.path.abspath(path) if os.path.exists(path) else relative_to(os.getcwd(), without_secrets(path))
 
 
 def relative_to(folder: str | os.PathLike, path: str) -> str:
@@ -108,14 +125,28 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
     seen = os.path.join(folder, path)
     if os.path.exists(seen):
         return seen
-    return ",".join(os.path.normpath(os.path.join(folder, name)) for name in path.split(","))
+    return ",".join(
+        name if is_uri(name) or name == STANDARD_INPUT else os.path.normpath(os.path.join(folder, name))
+        for name in path.split(",")
+    )
 
 
 def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several the first and their number."""
-    files = [path] if os.path.exists(path) else path.split(",")
+    files = [path] if os.path.exists(path) else without_secrets(path).split(",")
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return os.path.basename(files[0].rstrip("/")) + more
+    first = files[0].partition("?")[0] if is_uri(files[0]) else files[0]
+    return os.path.basename(first.rstrip("/")) + more
+
+
+def local(path: str) -> str:
+    """Return where the bytes of a file are on this machine: of one that lies elsewhere, those of its copy."""
+    return path.copy if isinstance(path, Fetched) else path
+
+
+def random_access(path: str):
+    """Return what pyarrow reads any part of: a path, or of a file that lies elsewhere a file."""
+    return path.open() if isinstance(path, Fetched) else path
 
 
 def joint_digest(digests: list[bytes]) -> str:
@@ -123,53 +154,30 @@ def joint_digest(digests: list[bytes]) -> str:
     return digests[0].hex() if len(digests) == 1 else hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-class Extents:
-    """Files as one run of bytes. Ranges of it are read as long as no file has changed since the beginning."""
+class Files:
+    """The files of a data set, which must not change until they have been read."""
 
     def __init__(self, paths: list[str]):
-        self.paths, self._states = paths, [_state(os.stat(path)) for path in paths]
-        self._ends = list(accumulate(size for size, _ in self._states))
+        self.paths, self._states = paths, list(map(_state, paths))
 
     @property
     def sizes(self) -> list[int]:
         """Return the size of each file in bytes."""
-        return [size for size, _ in self._states]
+        return [state[0] for state in self._states]
 
-    def read(self, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
-        """Yield (number of the file, offset in it, bytes) for each file that has some of the bytes [start, stop)."""
-        while start < stop:
-            number = bisect_right(self._ends, start)
-            offset = start - (self._ends[number] - self._states[number][0])
-            text = self.read_one(number, offset, min(stop, self._ends[number]) - start)
-            yield number, offset, text
-            start += len(text)
-
-    def read_one(self, number: int, offset: int, size: int) -> bytes:
-        """Return `size` bytes of one of the files. Raises DataError if the file has changed."""
-        path = self.paths[number]
-        try:
-            with open(path, "rb") as file:
-                file.seek(offset)
-                text = file.read(size)
-                if len(text) == size and _state(os.fstat(file.fileno())) == self._states[number]:
-                    return text
-        except OSError as error:
-            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
-        raise self.changed(path)
-
-    def check(self, number: int) -> None:
+    def check(self) -> None:
         """Raise DataError if one of the files has changed."""
-        path = self.paths[number]
-        try:
-            if _state(os.stat(path)) == self._states[number]:
-                return
-        except OSError as error:
-            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
-        raise self.changed(path)
+        for path, state in zip(self.paths, self._states, strict=True):
+            if _state(path) != state:
+                raise self.changed(path)
 
-    def digest(self, number: int) -> FileDigest:
-        """Return what takes the SHA-256 of one of the files when it is asked for. Raises InputNotFound."""
-        return FileDigest(self.paths[number], self._states[number])
+    def digest(self) -> str | FileDigest | None:
+        """Return the SHA-256 of all files (joint_digest), or of a single one what takes it when it is asked for."""
+        digests = [digest_of(path, state) for path, state in zip(self.paths, self._states, strict=True)]
+        if len(digests) == 1:
+            return digests[0]
+        texts = list(map(digest_text, digests))
+        return None if None in texts else joint_digest(list(map(bytes.fromhex, texts)))
 
     @staticmethod
     def changed(path: str) -> DataError:
@@ -177,18 +185,31 @@ class Extents:
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
 
 
-def _state(facts: os.stat_result) -> tuple[int, int]:
+def _state(path: str | int) -> tuple:
+    """Return what changes with a file's bytes; the size is the first."""
+    if isinstance(path, Fetched):
+        return path.state()
+    try:
+        facts = os.stat(path)
+    except OSError as error:
+        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     return facts.st_size, facts.st_mtime_ns
+
+
+def digest_of(path: str, state: tuple) -> str | FileDigest:
+    """Return the SHA-256 of a file, or what takes it when it is asked for, or what stands for it elsewhere."""
+    stands_for_it = path.digest() if isinstance(path, Fetched) else None
+    return stands_for_it or FileDigest(local(path), _state(path.copy) if isinstance(path, Fetched) else state)
 
 
 class FileDigest:
     """The SHA-256 of a file, taken when it is first asked for.
 
-    The file stays open until then, so that it may be removed or replaced. state: what Extents knows of the file since
+    The file stays open until then, so that it may be removed or replaced. state: what Files knows of the file since
     before it was read.
     """
 
-    def __init__(self, path: str, state: tuple[int, int]):
+    def __init__(self, path: str, state: tuple):
         self._state = state
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -203,7 +224,7 @@ class FileDigest:
         while block := os.pread(self._file, BLOCK, at):
             digest.update(block)
             at += len(block)
-        is_same = _state(os.fstat(self._file)) == self._state
+        is_same = _state(self._file) == self._state
         self._close()
         return digest.hexdigest() if is_same else None
 
@@ -244,14 +265,14 @@ class Source:
         self.path = path
         with readable():
             try:
-                mode = os.stat(path).st_mode
+                mode = os.stat(local(path)).st_mode
             except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: NUL in a name
                 raise InputNotFound(f"{path}: no such file or folder; check the path") from None
             if not stat.S_ISREG(mode):
                 raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
-            self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
+            self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
         size = os.fstat(self._file.fileno()).st_size
-        self.is_gzip = self._file.read(2) == b"\x1f\x8b"
+        self.is_gzip = self.read(2) == GZIP
         self._file.seek(0)
         self._reader = self._file if digest is None else _Hashing(self._file, digest)
         if self.is_gzip:
@@ -290,6 +311,12 @@ class Source:
         self._file.close()
 
 
+def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
+    """Return (how a file begins, unpacked, whether it is packed)."""
+    with Source(path) as source:
+        return source.read(size), source.is_gzip
+
+
 def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iterator[bytes]:
     """Yield the unpacked bytes of a file in blocks; unpacking and hashing run one block ahead."""
     with Source(path, digest) as source:
@@ -304,65 +331,58 @@ def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iter
                 yield block
 
 
-def check_room(path: str | os.PathLike, size: int) -> None:
-    """Raise DataError if there is less memory left than `size` bytes."""
-    left = memory_left()
-    if left is not None and size > left:
-        raise DataError(
-            f"{path}: its rows need at least {size >> 20} MiB more, but only {left >> 20} MiB of memory are left; use "
-            f"fewer rows, or unpack a table that is gzipped and use --memory"
-        )
-
-
 def room_for(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
-    """Return an array of zeros in memory of its own, which is taken as it is written to.
-
-    It is not from the heap: the heap keeps a freed array while anything above it is in use. A large one has large
-    pages, with a fault for each 2 MiB instead of 4 KiB.
-    """
-    count, size = math.prod(shape), math.prod(shape) * np.dtype(dtype).itemsize
-    is_large = size >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE")
-    if is_large:
-        size = -(-size // HUGE_BYTES) * HUGE_BYTES
-    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages
-    if is_large:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype, count).reshape(shape, order=order)
+    """Return an array of zeros for rows, in memory or, where it has no room for them, in a file that is mapped."""
+    return records.new_rows(shape, dtype, order)
 
 
 class GrowingRows:
     """Rows whose number is not known yet: collected in blocks and joined once, in little more memory.
 
-    capacity: rows of a block; None: as many as fill 4 MiB. path: how errors call the rows. Raises DataError where there
-    soon is no memory for more: a small gzip file may hold any number of rows.
+    capacity: rows of a block; None: as many as fill 4 MiB. path: how errors call the rows. Those for which there is no
+    memory are written to a file, block by block.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None, path: str | os.PathLike = "data"):
-        self.dtype, self._shape, self._path, self._unwatched = np.dtype(dtype), shape, path, 0
+        self.dtype, self._shape, self._path = np.dtype(dtype), shape, path
         row_bytes = self.dtype.itemsize * math.prod(shape)
         self.capacity = capacity or max(1, GROWING_BYTES // max(1, row_bytes))
         self._blocks: list[np.ndarray] = []
+        self._file: records.RowsFile | None = None
 
     def new_block(self) -> np.ndarray:
-        """Return a new block (capacity, *shape) to be filled; those before must be full."""
+        """Return a new block (capacity, *shape) to be filled; those before must be full, and may be written over."""
         shape = (self.capacity, *self._shape)
-        self._watch(math.prod(shape) * self.dtype.itemsize)
+        if self._blocks and (self._file or not records.fits(self._bytes(self.capacity))):
+            return self._written(self.capacity)
         self._blocks.append(room_for(shape, self.dtype))
         return self._blocks[-1]
 
-    def _watch(self, size: int) -> None:
-        """Check now and then, behind the first block, that there is room for more."""
-        self._unwatched += size if self._blocks else 0
-        if self._unwatched >= WATCHED_BYTES:
-            check_room(self._path, 2 * self._unwatched)
-            self._unwatched = 0
+    def _bytes(self, rows: int) -> int:
+        return rows * math.prod(self._shape) * self.dtype.itemsize
+
+    def _written(self, rows: int) -> np.ndarray:
+        """Write the blocks to a file, `rows` of the last one; return a block that is free again."""
+        self._file = self._file or records.RowsFile(self._path)
+        for block in self._blocks[:-1]:
+            self._file.write(block)
+        self._blocks = self._blocks[-1:]
+        self._file.write(self._blocks[0][:rows])
+        return self._blocks[0]
 
     def joined(self, rows: int, more: int = 0) -> np.ndarray:
         """Return the first `rows` rows as one array, with room for `more` behind them; each block is freed as soon as
         it has been copied."""
-        if len(self._blocks) == 1 and rows + more <= self.capacity:
+        if len(self._blocks) == 1 and rows + more <= self.capacity and not self._file:
             return self._blocks.pop()[: rows + more]
-        joined = np.empty((rows + more, *self._shape), self.dtype)
+        shape = (rows + more, *self._shape)
+        if self._file or not records.fits(self._bytes(rows + more)):
+            if self._blocks:
+                self._written(rows - self.capacity * ((rows - 1) // self.capacity) if rows else 0)
+            file, self._file = self._file or records.RowsFile(self._path), None
+            self._blocks.clear()
+            return np.frombuffer(file.mapped(self._bytes(rows + more)), self.dtype, math.prod(shape)).reshape(shape)
+        joined = room_for(shape, self.dtype)
         for start in range(0, rows, self.capacity):
             some = joined[start : min(start + self.capacity, rows)]
             some[...] = self._blocks[start // self.capacity][: len(some)]

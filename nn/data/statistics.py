@@ -1,9 +1,9 @@
-"""Statistics of a column's training rows, from one block of rows after another: of any blocks the same, up to rounding.
-
-Numbers, texts and dates have a class each; encoding.py makes the encoders of a network's columns of them.
-"""
+"""Statistics of a column's training rows: of numbers, texts and dates, of which encoders are made."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,28 +17,13 @@ CYCLES = ("year", "week", "day")  # of dates
 
 
 class NumberStatistics:
-    """Moments, gaps and median of numbers; gaps are nan.
+    """Moments, gaps and median of numbers; gaps are nan. Of more than SAMPLE values the median is that of every second
+    one, every fourth one, ..."""
 
-    Of more than SAMPLE values the median is that of every second one, every fourth one, ..., wherever blocks begin.
-    """
-
-    def __init__(self):
-        self.moments, self.rows, self.gaps = StreamedMoments(), 0, 0
-        self._sample, self._step, self._count = np.zeros(0), 1, 0
-
-    def add(self, values: np.ndarray) -> None:
-        """Take in the next rows."""
+    def __init__(self, values: np.ndarray):
         known = values[~np.isnan(values)].astype(np.float64)
-        self.rows += len(values)
-        self.gaps += len(values) - len(known)
-        if not len(known):
-            return
-        self.moments.add(known[:, None])
-        first = -self._count % self._step
-        self._sample = np.concatenate([self._sample, known[first :: self._step]])
-        self._count += len(known)
-        while len(self._sample) > SAMPLE:
-            self._sample, self._step = self._sample[::2], 2 * self._step
+        self.moments, self.rows, self.gaps = moments_of(known), len(values), len(values) - len(known)
+        self._sample = known[:: 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))].copy()
 
     @property
     def median(self) -> float:
@@ -72,50 +57,39 @@ class NumberStatistics:
 class TextStatistics:
     """How many rows have each text; gaps are -1."""
 
-    def __init__(self):
-        self.rows, self.gaps, self._counts = 0, 0, np.zeros(0, np.int64)
-        self._words: list[str] = []
+    def __init__(self, codes: np.ndarray, words: list[str]):
+        self._words, self._counts = words, np.bincount(codes[codes >= 0], minlength=len(words))
+        self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
 
-    def add(self, codes: np.ndarray, words: list[str]) -> None:
-        """Take in the next rows; `words` only grows from block to block."""
-        counts = np.bincount(codes[codes >= 0], minlength=len(words))
-        counts[: len(self._counts)] += self._counts
-        self._counts, self._words = counts, words
-        self.rows += len(codes)
-        self.gaps += int(np.count_nonzero(codes < 0))
-
-    def counts(self) -> dict[str, int]:
-        """Return the rows of each text that occurs, in the order of the texts."""
-        found = zip(self._words, self._counts.tolist(), strict=False)
-        return dict(sorted((word, count) for word, count in found if count))
+    def counts(self, spelling: Callable[[str], str] = str) -> dict[str, int]:
+        """Return the rows of each text that occurs, in the order of the texts. spelling: of a text, for all that are
+        one."""
+        found: dict[str, int] = {}
+        for word, count in zip(map(spelling, self._words), self._counts.tolist(), strict=False):
+            found[word] = found.get(word, 0) + count
+        return {word: found[word] for word in sorted(found) if found[word]}
 
 
 class DateStatistics:
-    """Moments of dates (seconds), and which of their cycles vary; gaps are nan."""
+    """Moments of dates (seconds), and the cycles in which they differ; gaps are nan.
 
-    def __init__(self):
-        self.moments, self.rows, self.gaps = StreamedMoments(), 0, 0
-        self._seen = {cycle: set() for cycle in CYCLES}
+    That of the year counts where they span at least a quarter of one.
+    """
 
-    def add(self, seconds: np.ndarray) -> None:
-        """Take in the next rows."""
+    def __init__(self, seconds: np.ndarray):
         known = seconds[~np.isnan(seconds)]
-        self.rows += len(seconds)
-        self.gaps += len(seconds) - len(known)
-        if not len(known):
-            return
-        self.moments.add(known[:, None])
-        for cycle, seen in self._seen.items():
-            if len(seen) < 2:
-                seen.update(np.unique(phase(known, cycle))[:2].tolist())
+        self.moments, self.rows, self.gaps = moments_of(known), len(seconds), len(seconds) - len(known)
+        span = np.ptp(known) if len(known) else 0.0
+        varies = [cycle for cycle in CYCLES if len(known) and np.ptp(phase(known, cycle)) > 0]
+        self.cycles = [cycle for cycle in varies if cycle != "year" or span >= YEAR / 4]
 
-    @property
-    def cycles(self) -> list[str]:
-        """Return the cycles in which the dates differ; that of the year where they span at least a quarter of one."""
-        if not self.moments.count:
-            return []
-        span = float(self.moments.high[0] - self.moments.low[0])
-        return [c for c, seen in self._seen.items() if len(seen) > 1 and (c != "year" or span >= YEAR / 4)]
+
+def moments_of(known: np.ndarray) -> StreamedMoments:
+    """Return the moments of numbers without gaps; there may be none."""
+    moments = StreamedMoments()
+    if len(known):
+        moments.add(known[:, None])
+    return moments
 
 
 def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from ..utils import DataError
+from .column import Column
+from .records import in_file, some_rows
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of feature columns in three groups: numbers, texts as codes, dates; see Table for gaps.
+    """Rows of feature columns, in the file's order. It is cut into rows as an array is: rows[3:5], rows[indices].
 
-    kinds: of each feature column in the file's order number, text or date; its place in its group follows from them.
-    It is cut into rows as an array is: rows[3:5], rows[indices], len(rows).
+    kinds: what each column reads: number, text or date. values: of each column, (rows,), see Column. words: of each
+    column of text, which its codes count; empty for others.
     """
 
     kinds: tuple[str, ...]
-    numbers: np.ndarray  # (rows, columns of numbers)
-    codes: np.ndarray  # (rows, columns of text) int32
-    words: list[list[str]]
-    dates: np.ndarray  # (rows, columns of dates) float64
+    values: tuple[np.ndarray, ...]
+    words: tuple[Sequence[str], ...]
 
     @classmethod
     def of(cls, x: np.ndarray | TableRows) -> TableRows:
@@ -32,15 +31,27 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        none = np.zeros((len(x), 0))
-        return cls(("number",) * x.shape[1], x, none.astype(np.int32), [], none)
+        return cls(("number",) * x.shape[1], tuple(x.T), ((),) * x.shape[1])
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[Column]) -> TableRows:
+        """Return the rows of these columns."""
+        parts = ((column.reads, column.values, column.words) for column in columns)
+        kinds, values, words = zip(*parts, strict=True)
+        return cls(kinds, values, words)
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.values[0])
 
     def __getitem__(self, rows) -> TableRows:
         """Return some rows: a slice or indices."""
-        return replace(self, numbers=self.numbers[rows], codes=self.codes[rows], dates=self.dates[rows])
+        return replace(self, values=tuple(some_rows(values, rows) for values in self.values))
+
+    def in_file(self) -> TableRows:
+        """Return the rows in mapped files, where they are many."""
+        return replace(self, values=tuple(map(in_file, self.values)))
+
+    dtype, ndim = None, 2  # as of arrays
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,43 +61,12 @@ class TableRows:
     @property
     def nbytes(self) -> int:
         """Return the size of the arrays in bytes."""
-        return self.numbers.nbytes + self.codes.nbytes + self.dates.nbytes
+        return sum(values.nbytes for values in self.values)
 
     def column(self, index: int) -> np.ndarray:
         """Return the values of feature column `index`: numbers, codes or dates."""
-        kind = self.kinds[index]
-        group = {"number": self.numbers, "text": self.codes, "date": self.dates}[kind]
-        return group[:, self.place(index)]
+        return self.values[index]
 
-    def place(self, index: int) -> int:
-        """Return the place of feature column `index` in its group."""
-        return self._places[index]
-
-    @cached_property
-    def _places(self) -> list[int]:
-        counts: Counter[str] = Counter()
-        places = []
-        for kind in self.kinds:
-            places.append(counts[kind])
-            counts[kind] += 1
-        return places
-
-    def words_of(self, index: int) -> list[str]:
+    def words_of(self, index: int) -> Sequence[str]:
         """Return the different texts of a text column, which its codes count."""
-        return self.words[self.place(index)]
-
-    @classmethod
-    def joined(cls, parts: list[TableRows]) -> TableRows:
-        """Return the rows of several parts with the same columns, whose texts may be counted differently."""
-        words = [list(dict.fromkeys(word for part in parts for word in part.words[place]))
-                 for place in range(len(parts[0].words))]  # fmt: skip
-        index = [{word: code for code, word in enumerate(each)} for each in words]
-        codes = [
-            np.column_stack([
-                np.array([*(index[place][word] for word in part.words[place]), -1], np.int32)[part.codes[:, place]]
-                for place in range(len(words))
-            ]) if words else part.codes
-            for part in parts
-        ]  # fmt: skip
-        numbers, dates = (np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "dates"))
-        return cls(parts[0].kinds, numbers, np.concatenate(codes), words, dates)
+        return self.words[index]

@@ -2,56 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+import re
+import shlex
 
 import numpy as np
 
 from ..utils import DataError, UsageError, log
+from .arrays import AUTO_CLASSES, Targets
+from .column import Column, Table, TableSource, as_text, date_in, is_coarse, is_not_finite, number_in, shortened
 from .dataset import Dataset, Schema
-from .field_types import MAX_CLASSES, is_coarse
-from .written import WrittenNumbers, way_of_dates
+from .fields import gap_advice, no_number, place_of
+from .kinds import RARE, in_a_list
+from .table_rows import TableRows
+from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
-AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
+MAX_CLASSES = 10_000
+_MIXED_NAMES = 100  # different class names, some of which read as numbers
+_NUMBERS_AS_NAMES = 10  # of them, where most rows hold numbers
+_MIXED_ROWS = 5  # rows that each of the numbers, and each of the texts, needs on average; strays come once
+_AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
 _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
 _LABEL_GAPS = 1.25, 5  # the last is at most this multiple of their number, and this more, unlike amounts and doses
 _NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows each, on average
-_GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
 
 
-@dataclass
-class Targets:
-    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
+def targets_of(source: TableSource, table: Table, places: list[int], schema: Schema) -> Targets:
+    """Return the targets of a table's rows. Raises DataError for a field that is no target."""
+    names = [source.names[place] for place in places] if source.names else None
+    if len(places) != 1:
+        columns = [table.columns[place] for place in places]
+        for place, column in zip(places, columns, strict=True):
+            _check_numbers(source, table, place, column)
+        return Targets(np.column_stack([c.values for c in columns]), source.path, table.row, columns=names)
+    column, where = table.columns[places[0]], f"{source.path}, {source.column(places[0])}"
+    if column.reads == "number" and (schema.written is None or schema.written.takes_plain):
+        _check_numbers(source, table, places[0], column)
+        return Targets(column.values[:, None], where, table.row, columns=names)
+    column = as_text(column)
+    written = _written(column.words, schema)
+    if written is not None:
+        values = _numbers_written(source, table, places[0], column, written)
+        written = None if written == WrittenNumbers() else written
+        return Targets(values[:, None], where, table.row, columns=names, written=written)
+    _check_names_of(source, table, places[0], column, schema)
+    order = sorted(range(len(column.words)), key=column.words.__getitem__)
+    indices = np.append(np.argsort(order), -1)  # a gap stays -1
+    values = indices[column.values].astype(np.float64)[:, None]
+    return Targets(values, where, table.row, [column.words[i] for i in order], names)
 
-    values: np.ndarray
-    place: str  # how messages call them: "iris.csv, column Class"
-    row: Callable[[int], str]  # how messages call a row
-    names: list[str] | None = None
-    columns: list[str] | None = None  # the names of the target columns
-    are_classes: bool = False  # names are classes by the file's format, however many
-    are_indices: bool = False  # numbers are class indices by the file's format
-    counts: np.ndarray | None = None  # how many rows each row stands for; None: one
-    written: WrittenNumbers | None = None  # how the numbers are written; None: plainly
 
-    @property
-    def width(self) -> int:
-        return self.values.shape[1]
+def _check_numbers(source: TableSource, table: Table, place: int, column: Column) -> None:
+    """Raise DataError for the first field of a target that is no finite number."""
+    bad = np.flatnonzero(np.isnan(column.values)).tolist() if column.odd else []
+    if bad:
+        first = {odd.first for odd in column.odd.values()}
+        is_odd = (row for row in bad if (row if table.kept is None else table.kept[row]) in first)
+        raise no_number(source, table, place, column, next(is_odd, bad[0]))
 
-    @cached_property
-    def different(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different numbers of the first column, ascending; the index of each row's number among them."""
-        values = self.values[:, 0]
-        few = np.unique(values[:_GLANCE_ROWS])
-        if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
-            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
-            if (few[which] == values).all():
-                return few, which
-        distinct, which = np.unique(values, return_inverse=True)
-        return distinct, which.reshape(-1)
+
+def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
+    """Return how texts of a target are numbers, as a model has it or as all are written; None if they name classes.
+
+    Few of them may name classes as well as any text (4dr, 2dr).
+    """
+    if schema.classes is not None or schema.task not in ("regression", "auto"):
+        return None
+    if schema.task == "auto" and len(words) <= FEW_CLASSES:
+        return None
+    if schema.written is not None:
+        return schema.written
+    found = written_as(words)
+    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit and no multiple
+        return WrittenNumbers(before=found.before if found else "")
+    return found
+
+
+def _numbers_written(source, table: Table, place: int, column: Column, written: WrittenNumbers) -> np.ndarray:
+    """Return the numbers that the words of a target are, written so. DataError names the first other row."""
+    numbers = list(map(written.number_of, column.words))
+    others = [code for code, number in enumerate(numbers) if number is None]
+    bad = np.flatnonzero(np.isin(column.values, others)) if others else []
+    if len(bad):
+        row, word = int(bad[0]), shortened(column.words[column.values[bad[0]]])
+        expected = f"a number written as {written}" if written.before or written.behind else "a plain number"
+        raise DataError(
+            f'{place_of(source, table, row, place)}: found "{word}", '
+            f"expected {expected} as in training; write it so, or remove the row"
+        )
+    return np.array([*numbers, np.nan], np.float64)[column.values]
+
+
+def _check_names_of(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
+    """Raise DataError for words that are no classes: numbers where all are to be, too many, infinite ones, and numbers
+    and texts together, since a stray among the others is more often a mistake in the file than a name."""
+    words = column.words
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(words))
+    first = np.full(len(words) + 1, len(column.values))
+    first[column.values[::-1]] = np.arange(len(column.values))[::-1]
+
+    def refusal(code: int, expected: str) -> DataError:
+        return DataError(
+            f'{place_of(source, table, int(first[code]), place)}: found "{shortened(words[code])}", {expected}'
+        )
+
+    infinite = [code for code, word in enumerate(words) if is_not_finite(word)]
+    if infinite:
+        raise refusal(min(infinite, key=first.__getitem__), "expected a finite number; correct it or remove the row")
+    numbers = np.array([number_in(word) is not None for word in words], bool)
+    may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
+    if schema.task == "regression" or (len(words) > MAX_CLASSES and not may_mix and numbers.any()):
+        strays = np.flatnonzero(~numbers) if not numbers.all() else np.arange(len(words))
+        code = min(strays.tolist(), key=first.__getitem__)
+        raise refusal(code, f"expected a number; correct it, or remove the row{gap_advice([words[code]])}")
+    if len(words) > MAX_CLASSES:
+        code = int(np.argsort(first[:-1], kind="stable")[MAX_CLASSES])
+        more = f"expected at most {MAX_CLASSES} different class names; choose the target with --target"
+        raise refusal(code, more)
+    if may_mix or numbers.all() or not numbers.any() or _are_names(words, counts, numbers):
+        return
+    if written_as(words) is not None:
+        return
+    are_mostly_text = counts[~numbers].sum() >= counts[numbers].sum()
+    strays = sorted(np.flatnonzero(numbers == are_mostly_text).tolist(), key=first.__getitem__)
+    more = f" and {len(strays) - 1} more below" if len(strays) > 1 else ""
+    expected = "text as in the other rows" if are_mostly_text else "a number"
+    advice = "" if are_mostly_text else gap_advice([words[code] for code in strays])
+    where = place_of(source, table, int(first[strays[0]]), place)
+    raise DataError(
+        f'{where}: found "{shortened(words[strays[0]])}"{more}, expected {expected}; correct it, '
+        f"or add --task multiclass if it is a class name{advice}"
+    )
+
+
+def _are_names(names: list[str], counts: np.ndarray, numbers: np.ndarray) -> bool:
+    """Return whether texts and texts that read as numbers are class names together: 1, 2, 3+, or alpha, beta, 1."""
+    if len(names) > _MIXED_NAMES or min(counts[numbers].mean(), counts[~numbers].mean()) < _MIXED_ROWS:
+        return False
+    if counts[~numbers].sum() >= counts[numbers].sum():
+        return True
+    values = np.array([float(name) for name, found in zip(names, numbers, strict=True) if found])
+    are_few = len(values) <= _NUMBERS_AS_NAMES and bool((values == np.floor(values)).all())
+    return are_few and not any(is_absent(name) for name, found in zip(names, numbers, strict=True) if not found)
+
+
+def now_among(features: list[str] | None, targets: list[str] | None) -> list[int] | None:
+    """Return the features whose values the targets have ahead, as their names say (see Dataset.now)."""
+    ahead = [_AHEAD.fullmatch(target) for target in targets or []]
+    if not ahead or not features or not all(match and match[1] in features for match in ahead):
+        return None
+    return [features.index(match[1]) for match in ahead]
 
 
 def dataset_of(
@@ -73,6 +175,8 @@ def dataset_of(
 
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
+    if found.are_many:
+        return []
     distinct, _ = found.different
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
     if not 2 < len(distinct) <= AUTO_CLASSES or hardly_repeat or not _are_whole(distinct):
@@ -152,9 +256,9 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]
 def _check_names(targets: Targets) -> None:
     """Raise DataError for texts that are no class names: dates, names of the rows, more than rows can teach."""
     names = targets.names
-    rows = len(targets.values) if targets.counts is None else int(targets.counts.sum())
+    rows = len(targets.values)
     cure = "choose the target with --target or use --task multiclass"
-    if way_of_dates([name.removesuffix("Z") for name in names]):
+    if _are_dates(names):
         raise DataError(f"{targets.place}: {len(names)} different dates, expected class names or numbers; {cure}")
     if len(names) > AUTO_CLASSES and (len(names) > _NAMED_CLASSES or rows < _CLASS_ROWS * len(names)):
         raise DataError(
@@ -167,13 +271,24 @@ def _check_names(targets: Targets) -> None:
         )
 
 
+def _are_dates(names: list[str]) -> bool:
+    if all(date_in(name) is not None for name in names):
+        return True
+    try:
+        return way_of_dates(names) is not None
+    except EitherFirst:
+        return True
+
+
 def _numbers(targets: Targets, schema: Schema):
     task, outputs = schema.task, schema.outputs
+    if task == "auto" and targets.are_many and (outputs or 0) <= AUTO_CLASSES:
+        return _regression(targets, schema)
     distinct, which = targets.different
     whole = _are_whole(distinct)
     if task == "auto":
         as_many = 2 < len(distinct) == outputs  # the network has an output for each
-        is_label = as_many or len(distinct) == 1 or _are_labels(distinct, np.bincount(which, targets.counts))
+        is_label = as_many or len(distinct) == 1 or _are_labels(distinct, np.bincount(which))
         if len(distinct) != 2 and not (whole and is_label):
             return _regression(targets, schema)
         task = _class_task("auto", len(distinct), outputs)
@@ -291,3 +406,63 @@ def _value(name: str) -> float | None:
 
 def _is_one_hot(values: np.ndarray) -> bool:
     return bool((((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all())
+
+
+# ---------------------------------------------------------------- columns that give the target away
+
+_LOOK_ROWS = 1000  # which rule out nearly all columns
+
+
+def giveaways(ds: Dataset) -> list[str]:
+    """Return a remark for each feature column that alone tells the classes of all rows: a copy of the target, or known
+    only after it. A network would learn nothing else."""
+    x, y, rows = ds.x, ds.y, len(ds.x)
+    if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
+        return []
+    found = _telling(x[:_LOOK_ROWS], y[:_LOOK_ROWS], list(range(x.shape[1])))
+    if found and rows > _LOOK_ROWS:
+        found = _telling(x, y, found)
+    target = ds.targets[0] if ds.targets else "the target"
+    places = ds.places or range(x.shape[1])
+    names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
+    return [
+        f"column {name} alone tells {target} of all {rows} rows: leave it out "
+        f"(--drop {shlex.quote(in_a_list(name))}) unless it is known beforehand"
+        for name in names
+    ]
+
+
+def _telling(x: np.ndarray | TableRows, y: np.ndarray, columns: list[int]) -> list[int]:
+    """Return those of the columns by which alone the classes of these rows follow; of rows of one class all may be."""
+    present = np.unique(y)
+
+    def tell(numbers: np.ndarray) -> np.ndarray:
+        if len(present) == 2:
+            return _numbers_tell(numbers, y == present[1])
+        return np.full(numbers.shape[1:], len(present) < 2)
+
+    if isinstance(x, np.ndarray):
+        return np.array(columns)[tell(x[:, columns])].tolist()
+
+    def tells(index: int) -> bool:
+        if x.kinds[index] == "text":
+            return _texts_tell(x.values[index], y, len(x.words[index]), int(y.max()) + 1)
+        return bool(tell(x.values[index]))
+
+    return [index for index in columns if tells(index)]
+
+
+def _numbers_tell(values: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Return whether all numbers (rows, ...) of one class lie above those of the other: an area of 1 under the ROC
+    curve."""
+    yes, no = values[positive], values[~positive]
+    above, below = no.max(axis=0) < yes.min(axis=0), yes.max(axis=0) < no.min(axis=0)
+    return above | below  # never with a gap, which is nan
+
+
+def _texts_tell(codes: np.ndarray, y: np.ndarray, words: int, classes: int) -> bool:
+    """Return whether every text stands for one class, in as few texts as there are classes, twice that at most."""
+    counts = np.zeros((words + 1, classes), np.int64)
+    np.add.at(counts, (codes, y), 1)  # code -1, a gap, is the last
+    used = counts.any(axis=1)
+    return bool(((counts > 0).sum(axis=1) <= 1).all()) and np.count_nonzero(used) <= 2 * classes

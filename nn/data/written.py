@@ -1,6 +1,6 @@
 """Numbers and dates as people write them: $1,234.50, 12.5 %, 1 234,5, €3.2M; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
 
-The words of a column tell how all of them are written; a column with a word that is written in another way is text.
+MOSTLY of a column's fields tell how all of them are written; a word that is written in another way is odd there.
 """
 
 from __future__ import annotations
@@ -9,80 +9,22 @@ import datetime
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+from .column import MOSTLY
 
 _ABSENT = frozenset({
     "n/a", "na", "n.a.", "nan", "n.d.", "nil", "none", "null", "(null)", "missing", "unknown", "unk", "undefined",
     "no data", "not available", "not applicable", "<na>", "#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?",
 })  # fmt: skip
 MOST_ABSENT = 2  # words for a gap that differ
-_NO_SIGNS = "", ""
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
-MANY_WORDS = 16  # different numbers, beside which any word without a digit is a gap: tbd, Varies with device
-_STRAYS = 0.05  # share of many words with signs that may be written in another way, as one km/kg among kmpl
-_PREFIX = r"(?P<prefix>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)"
-_SUFFIX = r"(?P<suffix> ?[^\d\s.,:/+-][^\d]{0,11}|\+|)"
-_OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")  # that keep thousands together on a line
-_POINTS = {  # how numbers are written: a point, or a comma, before decimals
-    "1,234.5": r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+",
-    "1.234,5": r"\d{1,3}(?:\.\d{3})+(?:,\d*)?|\d+(?:,\d*)?",
-    "1 234.5": r"[1-9]\d{0,2}(?: \d{3})+(?:\.\d*)?|\d+(?:\.\d*)?",
-    "1 234,5": r"[1-9]\d{0,2}(?: \d{3})+(?:,\d*)?|\d+(?:,\d*)?",
-}
-_TIMES = r"(?P<times> ?(?:[KMB]|k|[Tt]housand|[Mm]illion|[Bb]illion)(?![A-Za-z])|)"
-_FACTORS = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
-_BEFORE = rf"(?P<sign>[-+]?){_PREFIX}(?P<minus>-?)"
-MULTIPLES = "1,234.5K"
-_NUMBERS = {  # of two that fit all words, the first
-    **{
-        written: re.compile(rf"{_BEFORE}(?P<number>{number})(?P<times>){_SUFFIX}", re.ASCII)
-        for written, number in _POINTS.items()
-    },
-    MULTIPLES: re.compile(rf"{_BEFORE}(?P<number>{_POINTS['1,234.5']}){_TIMES}{_SUFFIX}", re.ASCII),
-}
-_CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
-_CLOCK += r"(?: ?(?:Z|UTC|GMT|(?P<zone>[+-]\d\d:?\d\d)))?"
-_WEEKDAY = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? +", re.IGNORECASE)
-_TIME = rf"(?:(?:,? +|T){_CLOCK})?"
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
-_MONTH = r"(?P<name>[A-Za-z]{3,9})\.?"
-_DATES = {  # how dates are written -> in which form; of two that fit all words, the first
-    "day.month.year": rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}}|\d\d){_TIME}",
-    "month/day/year": rf"(?P<m>\d{{1,2}})(?P<s>[/.-])(?P<d>\d{{1,2}})(?P=s)(?P<y>\d{{4}}|\d\d){_TIME}",
-    "day/month/year": rf"(?P<d>\d{{1,2}})(?P<s>[/.-])(?P<m>\d{{1,2}})(?P=s)(?P<y>\d{{4}}|\d\d){_TIME}",
-    "year/month/day": rf"(?P<y>\d{{4}})(?P<s>[/.-])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}}){_TIME}",
-    "day month year": rf"(?P<d>\d{{1,2}})[ ./-]?{_MONTH}[ ,/-]*(?P<y>\d{{4}}|\d\d){_TIME}",
-    "month year": rf"{_MONTH}[ ,/-]*(?P<y>\d{{4}})",
-    "hour:minute": _CLOCK,
-    "yearmonthdayTtime": r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)T(?P<H>\d\d):?(?P<M>\d\d)(?::?(?P<S>\d\d(?:\.\d+)?))?Z?",
-    "month day, year": rf"{_MONTH} ?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y>\d{{4}}){_TIME}",
-    "month day hour:minute year": rf"{_MONTH} +(?P<d>\d{{1,2}}) {_CLOCK} (?P<y>\d{{4}})",
-    "month-day-year": rf"{_MONTH}[ /-](?P<d>\d{{1,2}})[/-](?P<y>\d{{4}}){_TIME}",
-    "year month day": rf"(?P<y>\d{{4}})[ ,./-]*{_MONTH}[ ./-]*(?P<d>\d{{1,2}}){_TIME}",
-    "year-month": r"(?P<y>\d{4})[/-](?P<m>\d{1,2})",
-    "month/year": r"(?P<m>\d{1,2})[/-](?P<y>\d{4})",
-    "year month": rf"(?P<y>\d{{4}})[ ./-]?{_MONTH}",
-    "year quarter": r"(?P<y>\d{4})[ :./-]?[Qq](?P<q>[1-4])",
-    "quarter year": r"[Qq](?P<q>[1-4])[ ./-]?(?P<y>\d{4})",
-    "year week": r"(?P<y>\d{4})[ ./-]?[Ww](?P<w>\d{1,2})",
-    "month-year": rf"{_MONTH}-(?P<y>\d\d)",
-    "hour.minute.second": r"(?P<H>\d{1,2})\.(?P<M>\d\d)\.(?P<S>\d\d)",
-    "hours:minutes:seconds": r"(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?)",
-    "yearmonthday": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?P<d>\d\d)(?:\.0*)?",
-    "yearmonth": r"(?P<y>1[89]\d\d|2[01]\d\d)(?P<m>\d\d)(?:\.0*)?",
-    "days hours:minutes:seconds": r"(?=[\d-])(?:(?P<days>-?\d{1,6}) days?)?"
-    r"(?:,? ?\+?(?P<hours>\d{1,4}):(?P<M>[0-5]\d):(?P<S>[0-5]\d(?:\.\d+)?))?",
-}
-_DATE_FORMS = {written: re.compile(form, re.ASCII) for written, form in _DATES.items()}
-_ISO = "year/month/day"
-_CENTURY = 69  # from which two digits of a year are those of the century before
-NUMBERS, DATES = tuple(_NUMBERS), tuple(_DATE_FORMS)
-_EPOCH = datetime.datetime(1970, 1, 1)
+MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: tbd, Varies with device
+_LONGEST = 100  # characters of a number, and of a form of dates
+_GLANCE = 1 << 10  # words that rule out most ways
+_DIGIT = re.compile(r"\d")
 
 
 def is_number(text: str) -> bool:
@@ -94,119 +36,75 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-def _signs(found: re.Match) -> tuple[str, str]:
-    return found["prefix"].strip(), found["suffix"].strip()
+def is_absent(word: str) -> bool:
+    """Return whether a word stands for a gap where others are numbers: it is . or - or the like, or says so."""
+    return word.lower() in _ABSENT or not any(map(str.isalnum, word))
 
 
-def _number(word: str, written: str) -> re.Match | None:
-    return _NUMBERS[written].fullmatch(word.translate(_OTHER_BLANKS))
+def is_written(word: str) -> bool:
+    """Return whether a word may be a number or a date as people write them."""
+    found = _split(word)
+    return any(_read(found, way) for way in NUMBERS) or any(date_of(word, way) is not None for way in DATES)
 
 
-def number_of(word: str, written: str, signs: tuple[str, str]) -> float | None:
-    """Return the number that a word is, written so and between these signs ($ and %); None for another word.
+def values_of(words: Iterable[str], value_of: Callable[[str], float | None]) -> list[float]:
+    """Return the value of each word, nan where it is None, and nan at the end, where code -1 finds it."""
+    values = map(value_of, words)
+    return [*(math.nan if value is None else value for value in values), math.nan]
 
-    A sign in front, of money, may be missing.
-    """
-    found = _number(word, written)
-    if not found or (_signs(found) != signs and not (signs[0] and _signs(found) == _NO_SIGNS)):
+
+# ---------------------------------------------------------------- numbers
+
+NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5", "1,234.5K"  # of two ways that fit as well, the first
+MULTIPLES = NUMBERS[-1]
+_NO_SIGNS = "", ""
+_NUMBER = re.compile(
+    r"([-+]?)(?P<before>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)(-?)(?P<digits>[\d.,](?:[\d., ]*[\d.,])?)(?P<behind>.*)",
+    re.ASCII | re.DOTALL,
+)
+_LONGEST_UNIT = 12  # characters
+_TIMES = re.compile(r"([KMBk]|[Tt]housand|[Mm]illion|[Bb]illion)(?![A-Za-z])")
+_FACTORS = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
+_OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")  # that keep thousands together on a line
+
+
+def _split(word: str) -> re.Match | None:
+    """Return the digits of a number and what stands around them, in whatever way it is written."""
+    if len(word) > _LONGEST:
         return None
-    thousands, point = written[1], written[5]
-    number = float(found["number"].replace(thousands, "").replace(point, "."))
-    number *= _FACTORS[found["times"].strip()[:1].lower()]
-    return -number if "-" in (found["sign"], found["minus"]) else number
+    return _NUMBER.fullmatch(word if word.isascii() else word.translate(_OTHER_BLANKS))
 
 
-def date_of(word: str, written: str, or_iso: bool = False) -> float | None:
-    """Return the seconds since 1970-01-01 of the date that a word is, written so; None for another word.
-
-    or_iso: 2019-12-31 is one too, see takes_iso.
-    """
-    form = _DATE_FORMS[written]
-    found = form.fullmatch(_WEEKDAY.sub("", word, 1) if "d" in form.groupindex and _WEEKDAY.match(word) else word)
-    if not found and or_iso and takes_iso(written):
-        found = _DATE_FORMS[_ISO].fullmatch(word)
+def _read(found: re.Match | None, way: str) -> tuple[float, tuple[str, str]] | None:
+    """Return the number that a split word is, written so, and the signs before and behind it; None for another one."""
     if not found:
         return None
-    parts = found.groupdict()
-    hour, minute, seconds = int(parts.get("H") or 0), int(parts.get("M") or 0), float(parts.get("S") or 0)
-    if "hours" in parts:
-        return 86400.0 * int(parts.get("days") or 0) + 3600 * int(parts["hours"] or 0) + 60 * minute + seconds
-    if parts.get("half"):
-        hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
-    try:
-        moment = _day_of(parts).replace(hour=hour, minute=minute)
-    except ValueError:
+    behind, factor = found["behind"].strip(), 1.0
+    if way == MULTIPLES and (times := _TIMES.match(behind)):
+        behind, factor = behind[times.end() :].strip(), _FACTORS[times[1][0].lower()]
+    if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or _DIGIT.search(behind)):
         return None
-    if parts.get("zone"):
-        sign, hours, minutes = parts["zone"][0], int(parts["zone"][1:3]), int(parts["zone"][-2:])
-        seconds_east = (3600 * hours + 60 * minutes) * (-1 if sign == "-" else 1)
-        moment -= datetime.timedelta(seconds=seconds_east)
-    return (moment - _EPOCH).total_seconds() + seconds if seconds < 60 else None
-
-
-def takes_iso(written: str) -> bool:
-    """Return whether dates written so may be written as 2019-12-31 too: they have a year."""
-    return "y" in _DATE_FORMS[written].groupindex
-
-
-def _day_of(parts: dict[str, str]) -> datetime.datetime:
-    """Return the day, or the first day of the week, month or quarter; 1970-01-01 without any. Raises ValueError."""
-    year = int(parts.get("y", 1970))
-    if year < 100:
-        year += 1900 if year >= _CENTURY else 2000
-    if parts.get("w"):
-        return datetime.datetime.fromisocalendar(year, int(parts["w"]), 1)
-    if parts.get("q"):
-        return datetime.datetime(year, 3 * int(parts["q"]) - 2, 1)
-    month = _month_of(parts["name"]) if parts.get("name") else int(parts.get("m", 1))
-    return datetime.datetime(year, month, int(parts.get("d", 1)))
-
-
-@lru_cache(64)
-def _month_of(name: str) -> int:
-    """Return the number of a month by its English name, whole or shortened; 0 for another name."""
-    short = name.lower()
-    return next((i for i, month in enumerate(_MONTHS, 1) if short in (month, month[:3], "sept"[: 4 * (i == 9)])), 0)
-
-
-def way_of_numbers(words: Sequence[str]) -> tuple[str, tuple[str, str]] | None:
-    """Return how numbers are written, and the signs around them, if all words are numbers, not all of them plain.
-
-    Words for a gap do not count, see _known; beside MANY_WORDS numbers any word without a digit is one. Of many numbers
-    with signs a few may be written in another way.
-    """
-    numbers = [word for word in words if any(map(str.isdigit, word))]
-    many = len(numbers) > MANY_WORDS and len(numbers) >= len(words) - MOST_ABSENT
-    known = numbers if many else _known(words)
-    if not known:
+    number = _of_digits(found["digits"], thousands=way[1], point=way[5])
+    if number is None:
         return None
-    for written in NUMBERS:
-        signs = _signs_of_all(known, written)
-        if signs is not None:
-            is_plain = len(known) == len(words) and not any(signs) and all(map(is_number, known))
-            return None if is_plain else (written, signs)
-    return next(filter(None, (_way_of_most(known, written) for written in NUMBERS)), None) if many else None
+    return factor * (-number if "-" in (found[1], found[3]) else number), (found["before"].strip(), behind)
 
 
-def _signs_of_all(words: Sequence[str], written: str) -> tuple[str, str] | None:
-    """Return the signs around all words; None if one is no number written so, or they do not agree."""
-    found = [_number(word, written) for word in words]
-    if not all(found):
+def _of_digits(text: str, thousands: str, point: str) -> float | None:
+    whole, _, decimals = text.partition(point)
+    first, *groups = whole.split(thousands)
+    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (thousands == " " and first[0] == "0")):
         return None
-    signs = max(map(_signs, found), default=_NO_SIGNS)
-    return None if any(number_of(word, written, signs) is None for word in words) else signs
-
-
-def _way_of_most(words: Sequence[str], written: str) -> tuple[str, tuple[str, str]] | None:
-    """Return the way and the signs of nearly all words, if they have some."""
-    counts = Counter(map(_signs, _matches(words, written)))
-    signs, count = counts.most_common(1)[0] if counts else (_NO_SIGNS, 0)
-    return (written, signs) if any(signs) and count >= (1 - _STRAYS) * len(words) else None
+    whole = whole.replace(thousands, "")
+    if not (whole + decimals).isdigit():
+        return None
+    number = float(f"{whole}.{decimals}")
+    return None if math.isinf(number) else number
 
 
 @dataclass(frozen=True)
 class WrittenNumbers:
-    """How the numbers of a target are written: a way of NUMBERS, and the signs before and behind each, its unit."""
+    """How the numbers of a column are written: a way of NUMBERS, and the signs before and behind each, its unit."""
 
     way: str = NUMBERS[0]
     before: str = ""
@@ -221,12 +119,40 @@ class WrittenNumbers:
         return bool(self.before) or not self.behind
 
     def number_of(self, word: str) -> float | None:
-        """Return the number that a word is, see number_of."""
-        return number_of(word, self.way, (self.before, self.behind))
+        """Return the number that a word is, written so and between these signs; None for another word."""
+        found = _read(_split(word), self.way)
+        if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == _NO_SIGNS)):
+            return None
+        return found[0]
 
     def has_unit_of(self, other: WrittenNumbers) -> bool:
         """Return whether numbers written in the other way are in the same unit, as far as the signs tell."""
         return self.behind == other.behind and (self.before == other.before or not (self.before and other.before))
+
+
+def way_of_numbers(
+    words: Sequence[str], rows: Sequence[int] | None = None, asked: bool = False
+) -> WrittenNumbers | None:
+    """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
+
+    rows: of each word, None: one. Words for a gap do not count, see _known; beside MANY_WORDS with digits any word
+    without one is such a word. asked: a person has said that they are numbers, and the most frequent way is right.
+    """
+    many = sum(map(bool, map(_DIGIT.search, words))) > MANY_WORDS
+    known = _known(words, rows, lambda word: is_absent(word) or (many and not _DIGIT.search(word)), asked)
+    signs: dict[str, tuple[str, str]] = {}
+
+    def rows_of(some: list[tuple[str, int]], way: str) -> int:
+        rows, signs[way] = _fit(some, way)
+        return rows
+
+    way = _best_way(known, NUMBERS, rows_of, asked)
+    if way is None:
+        return None
+    found = WrittenNumbers(way, *signs[way])
+    fitting = (word for word, _ in known if found.number_of(word) is not None)
+    is_plain = not (found.before or found.behind) and all(map(is_number, fitting))
+    return None if is_plain and (asked or len(known) == len(words)) else found
 
 
 def written_as(words: Iterable[str]) -> WrittenNumbers | None:
@@ -236,82 +162,181 @@ def written_as(words: Iterable[str]) -> WrittenNumbers | None:
     and B are multiples. Elsewhere one of them behind all numbers is a unit, as in 300 K.
     """
     words = list(words)
-    signs, of_multiples = (_signs_of_all(words, way) for way in (NUMBERS[0], MULTIPLES))
-    if of_multiples is not None and (signs is None or signs[0]):
-        return WrittenNumbers(MULTIPLES, *of_multiples)
-    if signs is not None:
-        return WrittenNumbers(NUMBERS[0], *signs)
-    for way in (way for way in NUMBERS if way != MULTIPLES):
-        signs = _signs_of_all(words, way)
-        if signs is not None and (any(signs) or any(way[1] in found["number"] for found in _matches(words, way))):
-            return WrittenNumbers(way, *signs)
+    if not all(map(_split, words)):
+        return None
+    fits = ((way, *_fit([(word, 1) for word in words], way)) for way in NUMBERS)
+    signs = {way: signs for way, fitting, signs in fits if fitting == len(words)}
+    if MULTIPLES in signs and (NUMBERS[0] not in signs or signs[NUMBERS[0]][0]):
+        return WrittenNumbers(MULTIPLES, *signs[MULTIPLES])
+    for way, around in signs.items():
+        if way == NUMBERS[0] or any(around) or any(way[1] in _split(word)["digits"] for word in words):
+            return WrittenNumbers(way, *around)
     return None
 
 
-def _known(words: Sequence[str]) -> list[str]:
-    """Return the words without those for a gap: without a letter or digit, as -, or for absence; none where more than
-    MOST_ABSENT of these differ, or fewer than LEAST_WORDS are left."""
-    known = [word for word in words if not is_absent(word)]
-    return known if len(known) >= max(LEAST_WORDS, len(words) - MOST_ABSENT) else []
+def _fit(words: list[tuple[str, int]], way: str) -> tuple[int, tuple[str, str]]:
+    """Return the rows of the numbers between the same signs, most of those that are written so, and these signs."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for word, count in words:
+        if number := _read(_split(word), way):
+            counts[number[1]] += count
+    return max(((counts[s] + bool(s[0]) * counts[_NO_SIGNS], s) for s in [*counts]), default=(0, _NO_SIGNS))
 
 
-def is_absent(word: str) -> bool:
-    """Return whether a word stands for a gap where others are numbers: it is a mark for one, or says so."""
-    return word.lower() in _ABSENT or is_mark_for_gap(word)
+def _known(words: Sequence[str], rows, is_gap: Callable[[str], bool], asked: bool) -> list[tuple[str, int]]:
+    """Return the words, and their rows, without those for a gap, if no more than MOST_ABSENT of these differ.
 
-
-def is_mark_for_gap(word: str) -> bool:
-    """Return whether a word has neither a letter nor a digit, as . and -, which stand for a gap."""
-    return not any(map(str.isalnum, word))
-
-
-def way_of_dates(words: Sequence[str]) -> str | None:
-    """Return how dates are written, if all words are dates; where it may be either, the month comes before the day.
-
-    Words for a gap do not count, see _known.
+    Nothing where fewer than LEAST_WORDS are left, or too few have a digit, as every number and date does.
     """
-    words = _known(words)
-    return next((way for way in DATES if words and all(date_of(word, way) is not None for word in words)), None)
+    every = list(zip(words, [1] * len(words) if rows is None else rows, strict=True))
+    known = [(word, count) for word, count in every if not is_gap(word)]
+    known = known if len(known) >= len(words) - MOST_ABSENT else every
+    with_digits = sum(count for word, count in known if _DIGIT.search(word))
+    too_few = len(known) < LEAST_WORDS or with_digits < MOSTLY * sum(count for _, count in known)
+    return [] if too_few and not asked else known
 
 
-def other_than(words: Sequence[str], kind: str) -> list[int]:
-    """Return the words that are no numbers or no dates (kind: number, date) as most of these words are written, nor
-    stand for a gap, by their places; none if all are."""
-    if way_of_numbers(words) if kind == "number" else way_of_dates(words):
-        return []
-    known = [i for i, word in enumerate(words) if not is_absent(word)]
-    if kind == "number":
-        ways = ((number_of, way, signs) for way in NUMBERS for signs in {*map(_signs, _matches(words, way)), _NO_SIGNS})
-    else:
-        ways = ((date_of, way) for way in DATES)
-    others = ([i for i in known if value_of(words[i], *how) is None] for value_of, *how in ways)
-    return min(others, key=len) or known
+def _best_way(words: list[tuple[str, int]], ways: Sequence[str], rows_of: Callable, asked: bool) -> str | None:
+    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked."""
+    first, total, most, best = words[:_GLANCE], sum(count for _, count in words), 0, None
+    least = MOSTLY / 2 * sum(count for _, count in first)
+    for way in ways:
+        rows = rows_of(words, way) if asked or rows_of(first, way) >= least else 0
+        if rows > most:
+            most, best = rows, way
+        if most == total:
+            break
+    return best if asked or most >= MOSTLY * total else None
 
 
-def _matches(words: Sequence[str], written: str) -> list[re.Match]:
-    return [found for found in (_number(word, written) for word in words) if found]
+# ---------------------------------------------------------------- dates
+
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_MONTH_OF = {name: i for i, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
+DIRECTIVES = {  # of strptime, with English names
+    "Y": r"(?P<y>\d{4})", "y": r"(?P<y>\d\d)", "m": r"(?P<m>\d{1,2})", "d": r"(?P<d>\d{1,2})", "j": r"(?P<j>\d{1,3})",
+    "b": r"(?P<name>[A-Za-z]{3,9})\.?", "B": r"(?P<name>[A-Za-z]{3,9})\.?", "a": r"(?P<a>[A-Za-z]{3,9})\.?",
+    "A": r"(?P<a>[A-Za-z]{3,9})\.?", "H": r"(?P<H>\d{1,2})", "I": r"(?P<H>\d{1,2})", "M": r"(?P<M>\d\d)",
+    "S": r"(?P<S>\d\d)", "f": r"(?P<f>\d{1,9})", "p": r"(?P<half>[AaPp])\.?[Mm]\.?",
+    "z": r"(?P<zone>[+-]\d\d:?\d\d|Z|UTC|GMT)", "Z": r"(?P<zone>Z|UTC|GMT)", "%": "%",
+}  # fmt: skip
+_CLOCK = r"%H:%M(?::%S(?:\.%f)?)?(?: ?%p)?(?: ?%z)?"
+_TIME = rf"(?:(?:,? +|T){_CLOCK})?"
+_T = r"T(?P<H>\d\d):?%M(?::?%S(?:\.%f)?)?Z?"
+_YEAR = r"(?P<y>\d{4}|\d\d)"
+FORMS = {  # how dates are written -> as strptime has it, and all that is taken for it; of two that fit, the first
+    "day.month.year": ("%d.%m.%Y", rf"%d\.%m\.{_YEAR}{_TIME}"),
+    "month/day/year": ("%m/%d/%Y", rf"%m(?P<s>[/.-])%d(?P=s){_YEAR}{_TIME}"),
+    "day/month/year": ("%d/%m/%Y", rf"%d(?P<s>[/.-])%m(?P=s){_YEAR}{_TIME}"),
+    "year/month/day": ("%Y/%m/%d", rf"%Y(?P<s>[/.-])%m(?P=s)%d{_TIME}"),
+    "day month year": ("%d %b %Y", rf"%d[ ./-]?%b[ ,/-]{{0,2}}{_YEAR}{_TIME}"),
+    "month day, year": ("%b %d, %Y", rf"%b ?%d(?:st|nd|rd|th)?,? %Y{_TIME}"),
+    "month year": ("%b %Y", rf"%b(?:-|[ ,/-]{{0,2}}(?=\d{{4}})){_YEAR}"),
+    "year-month": ("%Y-%m", r"%Y[/-]%m"),
+    "hour:minute": ("%H:%M", _CLOCK),
+    "yearmonthday": ("%Y%m%d", rf"%Y(?P<m>\d\d)(?P<d>\d\d)(?:\.0*|{_T})?"),
+}
+DATES, _ISO = tuple(FORMS), "year/month/day"
+EITHER = "month/day/year", "day/month/year"
+_FORMER = {"month-year": "%b-%y", "yearmonthdayTtime": rf"%Y(?P<m>\d\d)(?P<d>\d\d){_T}"}  # names in models
+_CENTURY = 69  # from which two digits of a year are those of the century before
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def cycles_of(way: str, cycles: list[str]) -> list[str]:
-    """Return those of the cycles that dates written so can have: months have a year, not a week; durations none."""
-    parts = _DATE_FORMS[way].groupindex
-    if "hours" in parts:
-        return []
-    return cycles if {"d", "H"} & {*parts} else [cycle for cycle in cycles if cycle == "year"]
+class UnknownForm(ValueError):
+    """A form of dates that is neither a name of FORMS nor a format of strptime."""
 
 
-def is_written(word: str) -> bool:
-    """Return whether a word may be a number or a date as people write them."""
-    may_be_number = any(_number(word, way) for way in NUMBERS)
-    return may_be_number or any(date_of(word, way) is not None for way in DATES)
+class EitherFirst(ValueError):
+    """No date of a column tells whether the day or the month comes first; one of them."""
 
 
-def are_written(words: Sequence[str]) -> bool:
-    """Return whether these words are numbers or dates as people write them."""
-    return way_of_numbers(words) is not None or way_of_dates(words) is not None
+@lru_cache(64)
+def pattern_of(form: str) -> re.Pattern:
+    """Return the pattern of dates in a form: a name of FORMS or a format of strptime. Raises UnknownForm."""
+    template = _FORMER.get(form) or FORMS.get(form, ("", ""))[1]
+    if not template:
+        template = re.sub(r"(?:\\\s)+", r"\\s+", re.escape(form))
+    if len(form) > _LONGEST or "%" not in template:
+        raise UnknownForm(form)
+    try:
+        return re.compile(re.sub(r"%(.?)", lambda found: DIRECTIVES[found[1]], template), re.ASCII)
+    except (KeyError, re.error) as error:
+        raise UnknownForm(form) from error
 
 
-def values_of(words: Iterable[str], value_of, *how) -> list[float]:
-    """Return value_of(word, *how) of each word, nan where it is None, and nan at the end, where code -1 finds it."""
-    values = [value_of(word, *how) for word in words]
-    return [*(math.nan if value is None else value for value in values), math.nan]
+def form_of(text: str) -> str:
+    """Return the form that a person has asked for: a name of FORMS, or a format of strptime that has none.
+
+    Raises UnknownForm.
+    """
+    form = next((name for name, (strptime, _) in FORMS.items() if strptime == text), text)
+    pattern_of(form)
+    return form
+
+
+def date_of(word: str, form: str, or_iso: bool = False) -> float | None:
+    """Return the seconds since 1970-01-01 of the date that a word is, in a form (pattern_of); None for another word.
+
+    or_iso: 2019-12-31 is one too, see takes_iso. Without a day it is the first one.
+    """
+    found = pattern_of(form).fullmatch(word)
+    if not found and or_iso and takes_iso(form):
+        found = pattern_of(_ISO).fullmatch(word)
+    if not found:
+        return None
+    parts = {name: text for name, text in found.groupdict().items() if text}
+    year, hour, zone = int(parts.get("y", 1970)), int(parts.get("H", 0)), parts.get("zone", "")
+    if len(parts.get("y", "")) == 2:
+        year += 1900 if year >= _CENTURY else 2000
+    if "half" in parts:
+        hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
+    month = _MONTH_OF.get(parts["name"].lower(), 0) if "name" in parts else int(parts.get("m", 1))
+    try:
+        moment = datetime.datetime(year, month, int(parts.get("d", 1)), hour, int(parts.get("M", 0)))
+    except ValueError:
+        return None
+    moment += datetime.timedelta(int(parts.get("j", 1)) - 1)
+    seconds = float(f"{parts.get('S', 0)}.{parts.get('f', 0)}")
+    if moment.year != year or seconds >= 60:
+        return None
+    east = int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:])) if zone[-1:].isdigit() else 0
+    return (moment - _EPOCH).total_seconds() - east + seconds
+
+
+def takes_iso(form: str) -> bool:
+    """Return whether dates in this form may be written as 2019-12-31 too: they have a year."""
+    return "y" in pattern_of(form).groupindex
+
+
+def way_of_dates(words: Sequence[str], rows: Sequence[int] | None = None, asked: bool = False) -> str | None:
+    """Return the form of FORMS in which MOSTLY of the rows have dates; None if there is none.
+
+    rows, asked: as in way_of_numbers. Raises EitherFirst.
+    """
+    known = _known(words, rows, is_absent, asked)
+    form = _best_way(known, DATES, _rows_of_dates, asked)
+    return _first_of_day_and_month([word for word, _ in known]) if form == EITHER[0] else form
+
+
+def _rows_of_dates(words: list[tuple[str, int]], form: str) -> int:
+    return sum(count for word, count in words if date_of(word, form) is not None)
+
+
+def _first_of_day_and_month(words: list[str]) -> str:
+    """Return the form of dates that both forms fit alike: where no part is above 12, the day is the part that is always
+    1 while the other varies."""
+    month_first, day_first = EITHER
+    if any((date_of(word, month_first) is None) != (date_of(word, day_first) is None) for word in words):
+        return month_first
+    dates = [word for word in words if date_of(word, month_first) is not None]
+    first, second = zip(*((int(part) for part in re.split(r"\D", word, maxsplit=2)[:2]) for word in dates), strict=True)
+    differ = [word for word, one, two in zip(dates, first, second, strict=True) if one != two]
+    if not differ or ({*second} == {1} and len({*first}) > 1):
+        return month_first
+    if {*first} == {1} and len({*second}) > 1:
+        return day_first
+    raise EitherFirst(differ[0])

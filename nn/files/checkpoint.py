@@ -49,15 +49,14 @@ class Position:
     val_losses: list[float] = field(default_factory=list)
     epoch_seconds: list[float] = field(default_factory=list)
     val_metrics: list[float] = field(default_factory=list)  # of the epochs done, where --validation asks for them
-    weight: float = 0.0  # of the rows whose losses are in `loss`, where only that tells the weight of an epoch
     first: dict[str, np.ndarray] = field(default_factory=dict)  # of a refit: the lists of the run before it
     order: dict[str, np.ndarray] = field(default_factory=dict)  # what the next epoch's order is drawn from
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the numbers that a file keeps as arrays: a loss may be infinite, which JSON cannot hold."""
         lists = {name: np.array(getattr(self, name), np.float64) for name in [*_LISTS, *_LATER_LISTS]}
-        scalars = {name: np.array([getattr(self, name)], np.float64) for name in [*_SCALARS, *_LATER_SCALARS]}
-        later = {name for name in [*_LATER_LISTS, *_LATER_SCALARS] if not getattr(self, name)}
+        scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
+        later = {name for name in _LATER_LISTS if not getattr(self, name)}
         own = {name: array for name, array in (lists | scalars).items() if name not in later}
         prefixed = [(_ORDER, self.order), (_FIRST, self.first)]
         return own | {prefix + name: array for prefix, arrays in prefixed for name, array in arrays.items()}
@@ -70,7 +69,6 @@ class Position:
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
             **{name: arrays[name].tolist() for name in _LATER_LISTS if name in arrays},
-            **{name: float(arrays[name][0]) for name in _LATER_SCALARS if name in arrays},
             order=_behind(_ORDER, arrays),
             first=_behind(_FIRST, arrays),
         )
@@ -84,10 +82,9 @@ class Position:
 COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds")
-_LATER_LISTS, _LATER_SCALARS = ("val_metrics",), ("weight",)  # which a file without them leaves empty
+_LATER_LISTS = ("val_metrics",)  # which a file without them leaves empty
 _ORDER, _FIRST = "order.", "first."
 DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
-_SAID_AS = {"window": "--memory or --window"}  # which decides the other
 
 
 @dataclass(frozen=True)
@@ -262,9 +259,8 @@ def _check_agreement(path: str, facts: dict, fingerprint: Fingerprint) -> None:
     theirs, ours = facts["config"], json.loads(json.dumps(fingerprint.config))
     for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
         if theirs.get(flag) != ours.get(flag):
-            name = _SAID_AS.get(flag, f"--{flag}")
             raise UsageError(
-                f"{name}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
+                f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
                 f"{json.dumps(ours.get(flag))}; use the same value, or leave out --resume to start afresh"
             )
     if facts["engine"] != fingerprint.engine:
@@ -292,8 +288,6 @@ def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint
         wanted["val_losses"] = (np.dtype(np.float64), (0,))
     if fingerprint.monitored and epoch and not is_refit:
         wanted["val_metrics"] = (np.dtype(np.float64), (epoch,))
-    if "weight" in arrays:
-        wanted["weight"] = (np.dtype(np.float64), (1,))
     wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if found != wanted:
@@ -308,16 +302,14 @@ def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint
 
 def data_digest(ds) -> str:
     """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have."""
-    of_rows = [getattr(ds, name, None) for name in ("weights", "groups", "times")]
+    of_rows = [ds.weights, ds.groups, ds.times]
     if ds.sha256 is not None and all(array is None for array in of_rows):
         return ds.sha256
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
     x = ds.x if ds.sha256 is None else np.zeros(0)
-    inputs = (x,) if isinstance(x, np.ndarray) else (x.numbers, x.codes, x.dates)
+    inputs = (x,) if isinstance(x, np.ndarray) else x.values
     for array in (*((*inputs, ds.y) if ds.sha256 is None else ()), *of_rows):
-        if isinstance(array, int):  # of streamed data: the column of weights
-            digest.update(f"column {array};".encode())
-        elif array is not None:
+        if array is not None:
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
     return digest.hexdigest()

@@ -186,7 +186,7 @@ def _are_places(value) -> bool:
 
 
 def _are_choices(value) -> bool:
-    """Return True for what ColumnChoices.kept writes."""
+    """Return True for what Choices.kept writes."""
     return (
         isinstance(value, dict)
         and value.keys() <= set(_CHOICES)

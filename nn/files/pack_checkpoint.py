@@ -6,20 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..utils import NnError
 from .checkpoint import COUNTS, Checkpoint, Fingerprint, Position, position_of
 
 
 class PackCheckpoint:
     """The states of `count` members in the file of a Checkpoint, which says where and when.
 
-    fingerprint: of the whole run. keeps_states: also without a file, for members that are trained in turn. Raises what
-    Checkpoint.read raises.
+    fingerprint: of the whole run. Raises what Checkpoint.read raises.
     """
 
-    def __init__(self, checkpoint: Checkpoint, count: int, fingerprint: Fingerprint, keeps_states: bool = False):
+    def __init__(self, checkpoint: Checkpoint, count: int, fingerprint: Fingerprint):
         self._checkpoint, self._fingerprint = checkpoint, fingerprint
-        self.keeps_states = keeps_states or checkpoint.keeps_states
+        self.keeps_states = checkpoint.keeps_states
         self.states: list[tuple[dict, dict] | None] = [None] * count  # facts and arrays of each member
         found = checkpoint.read(fingerprint) if checkpoint.path is not None or checkpoint.source is not None else None
         self.resumed = found is not None
@@ -78,9 +76,7 @@ class PackCheckpoint:
         self._checkpoint.finish()
 
     def lose_for_memory(self) -> None:
-        """See Checkpoint.lose_for_memory. Raises NnError where states are kept in memory, to go on from them."""
-        if self.path is None:
-            raise NnError("out of memory for the states of networks that wait for others; use fewer --networks")
+        """See Checkpoint.lose_for_memory."""
         self._checkpoint.lose_for_memory()
 
 

@@ -14,7 +14,7 @@ from .. import backends
 from ..cluster import RankGroup
 from ..core.calibration import tempered
 from ..core.random import GlibcRandom
-from ..data.dataset import ColumnChoices, Dataset, Schema
+from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.memory import check_free, network_bytes
 from ..data.scaling import Scaling
@@ -302,7 +302,7 @@ class Network:
             targets=self.targets,
             target=self.config.get("target") if self.targets is None else None,  # no name: its place in training
             dtype=self.dtype,
-            choices=ColumnChoices(**self.config.get("table", {})),
+            choices=Choices(**self.config.get("table", {})),
             plain=self.reference,
             written=self.target_written,
             of_model=True,

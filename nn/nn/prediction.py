@@ -86,7 +86,7 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
         raise _no_table(x)
     if (isinstance(x, np.ndarray) and not _is_table(x, net)) or isinstance(x, TableRows):
         return x
-    from ..data.frame_table import open_frame  # the readers of files load the C core
+    from ..data.frames import open_frame  # the readers of files load the C core
     from ..data.loading import load
 
     if open_frame(x) is None:

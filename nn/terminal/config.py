@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 
 from ..utils import DataError, InputNotFound, UsageError, closest, is_file_name, os_reason
@@ -72,10 +72,11 @@ def _too_deep(path: str) -> DataError:
     return DataError(f"{path}: nested too deeply, expected flags and their values")
 
 
-def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) -> None:
+def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str], gone: Mapping[str, str]) -> None:
     """Fill in from the file `given.config` what the command line left open and the mode reads.
 
-    flags: the table of flags (flags.Flag); modes: the names of those that are modes. The file holds flags by
+    flags: the table of flags (flags.Flag); modes: the names of those that are modes; gone: former flags, and what takes
+    their place. The file holds flags by
     their names, or, as `nn --info --json` prints them, under the key `config` beside the data set that they
     were used on. null and false stand for a flag that was not given. Raises UsageError for a key that is no flag
     and a value that the flag cannot have; see read_config.
@@ -84,6 +85,10 @@ def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str]) 
     known = {name: flag for flag in flags if flag.name != REFUSED for name in (flag.name, flag.alias) if name}
     values = {}
     for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
+        if name in gone:
+            if value is not None:
+                raise UsageError(f"{path}: {name}: has gone; use {gone[name]}")
+            continue
         if name not in known:
             raise UsageError(f"{path}: no such flag {name}{_suggestion(name, known)}")
         flag = known[name]

@@ -175,8 +175,9 @@ FLAGS = [
     ),
     Flag(
         "dataset", DATA,
-        "CSV, Parquet, Arrow or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder), SQLite "
-        "(data.db:table), IDX, CIFAR-10 (CSV and these also .gz), NPZ, or a folder of class folders.",
+        "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
+        "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these also "
+        ".gz), NPZ, or a folder of class folders.",
         TEXT, "PATH", modes=MODEL,
     ),
     Flag(
@@ -196,7 +197,10 @@ FLAGS = [
     ),
     Flag("numbers", TABLE, "Columns that are numbers, or inputs although they look like an id.", TEXT, "COLS",
          keyword_of="load"),
-    Flag("dates", TABLE, "Columns that are dates (ISO 8601).", TEXT, "COLS", keyword_of="load"),
+    Flag("dates", TABLE, "Columns that are dates; COL=%d.%m.%Y says how they are written.", TEXT, "COLS",
+         keyword_of="load"),
+    Flag("ordered", TABLE, "Columns of ordered categories: size=small<medium<large.", TEXT, "COL=A<B",
+         keyword_of="load"),
     Flag("drop", TABLE, "Columns that are no inputs.", TEXT, "COLS", keyword_of="load"),
     Flag("id", TABLE, "Column that is no input, and is written beside predictions.", TEXT, "COL", keyword_of="load"),
     Flag("weight", TABLE, "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL",
@@ -207,6 +211,7 @@ FLAGS = [
         "missing", TABLE, "More words that stand for a gap, beside an empty field, ?, NA, nan, null and None.", TEXT,
         "WORDS", keyword_of="load",
     ),
+    Flag("strict", TABLE, "Refuse odd words among numbers and dates, which are gaps otherwise.", keyword_of="load"),
     Flag(
         "number_embedding", TABLE,
         "Inputs added to each column of numbers: linear (none), piecesN of its axis, wavesN or wavesN:DEVIATION "
@@ -372,12 +377,8 @@ FLAGS = [
         keyword_of="engine",
     ),
     Flag(
-        "window", TRAINING, "Rows in memory that are shuffled together (all, or by --memory).", _whole(1), "N",
-        keyword_of="load",
-    ),
-    Flag(
-        "memory", RUN, "Stream the data, so that the program stays within this (2G, 500M).", BYTES, "SIZE", modes=USE,
-        keyword_of="load",
+        "memory", RUN, "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
+        BYTES, "SIZE", modes=USE, keyword_of="load",
     ),
     _name_of("dtype", RUN, DTYPES, "float32", modes=ENGINE | {"export"}, keyword_of="engine"),
     Flag("verbose", RUN, "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
@@ -389,6 +390,7 @@ FLAGS = [
     Flag("force", RUN, "Continue where nn would otherwise refuse.", modes=EVERY),
     Flag("debug", RUN, "Show the traceback of a failure.", modes=EVERY),
 ]  # fmt: skip
+GONE = {"window": "memory"}  # a former flag -> the one that takes its place
 MODES = [flag.name for flag in FLAGS if flag.group == MODE]
 
 

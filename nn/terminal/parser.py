@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..utils import UsageError, closest
-from .flags import FLAGS, MODE, MODES, Flag
+from .flags import FLAGS, GONE, MODE, MODES, Flag
 
 # Wherever this typer keeps its click: a package of its own, or inside typer.
 _OptionError = typer.BadParameter.__bases__[0]
@@ -41,7 +41,7 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     if given.config is not None:
         from .config import apply_config
 
-        apply_config(given, FLAGS, MODES)
+        apply_config(given, FLAGS, MODES, GONE)
     _check_mode(given)
     return given
 
@@ -110,6 +110,9 @@ def _explanation(error) -> str:
     """Return one line about the parser's error."""
     message = error.message.rstrip(".")
     if hasattr(error, "possibilities"):  # no such option
+        instead = GONE.get(error.option_name.lstrip("-"))
+        if instead:
+            return f"{error.option_name}: has gone; use --{instead}"
         return f"no such flag {error.option_name}{_suggestion(error.option_name)}"
     return message[:1].lower() + message[1:]
 

@@ -44,8 +44,6 @@ class Lines(Callback):
         batches = "{epochs} epochs of {batches} batches of {batch_number}".format(**info)
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(**info)
         say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
-        if info["window"]:
-            say("streaming the data: {count} windows of {rows} rows".format(**info["window"]))
         if info["resumed"]:
             say("resuming from {file}: {epoch} epochs and {row} rows are done".format(**info["resumed"]))
         if self._verbose:

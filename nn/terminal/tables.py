@@ -112,10 +112,11 @@ def _effort_report(result: dict) -> None:
     for chosen in result["chosen"]:
         print(f"weight {chosen['weight']}: {chosen['flags']}")
     names = {**RATES, **NUMBERS}
-    figures = {name: result["out_of_fold"][name] for name in OF_EFFORT if name in result["out_of_fold"]}
+    by = "out_of_fold" if "out_of_fold" in result else "validated"
+    figures = {name: result[by][name] for name in OF_EFFORT if name in result[by]}
     measured = [f"{names[name]} {number_text(value)}" for name, value in figures.items()]
     chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-    print(f"effort {result['effort']}: {chosen}; out of fold: {', '.join(measured)}")
+    print(f"effort {result['effort']}: {chosen}; {by.replace('_', ' ')}: {', '.join(measured)}")
 
 
 OF_EFFORT = ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")

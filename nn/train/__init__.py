@@ -11,7 +11,7 @@
     loop.py        Training: epoch after epoch, stops, checkpoints, figures
     pack.py        PackTraining: several networks together, each as in a Training; pack_limits.py: what they cannot do
     pack_rows.py   PackRows: the rows of each; pack_engines.py: PackEngines, what computes them
-    pack_ranks.py  PackRanks: the ranks that share them out; pack_windows.py: RankWindows, which one of them reads
+    pack_ranks.py  PackRanks: the ranks that share them out
     pack_members.py  PackMembers: how far each is, which are left, their figures
     vary.py        Variation: how the settings of each are drawn; trials.py: the settings of each
     halving.py     SuccessiveHalving: the worse networks are given up early; selection.py: those that go together

@@ -14,7 +14,6 @@ class Ask:
 
     what: str  # epoch, loss, predict
     job: PackJob
-    first: int = 0  # rows of the epoch before those of the job
 
     def of(self, engine: Engine):
         """Return what the engine computes."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import os
+from dataclasses import fields
 
 import numpy as np
 
-from ..data.memory import Room, check_whole
-from ..data.splits import fold_rows, remark_on_rare_folds, split_given
-from ..data.stream import StreamedDataset
+from ..data import records
+from ..data.memory import ROW_BYTES, make_room, training_bytes
+from ..data.splits import Split, fold_rows, remark_on_rare_folds, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
@@ -16,12 +17,12 @@ from ..nn_aux import DEFAULTS, OF_FOLD, TASKS
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .learned import tell
-from .loop import Training, prepared
+from .loop import Training, prepare
 from .options import Options, options_of
 from .pack import PackTraining
-from .pack_limits import room_for
+from .pack_limits import training_bytes_of
 from .pack_rows import readers_of
-from .rows import ReadValidation, TrainingRows, check_fit, fit_encoding, split_of, split_seed
+from .rows import ReadValidation, TrainingRows, split_of, split_seed
 from .trials import Trials
 
 OF_PROBABILITIES = ("loss", "brier")  # metrics that need them; the loss of a choice is the log loss
@@ -30,7 +31,7 @@ GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no f
 
 def train(
     net: Network,
-    ds: Dataset | StreamedDataset,
+    ds: Dataset,
     *,
     epochs: int = DEFAULTS["epochs"],
     batch_number: int | None = None,
@@ -70,8 +71,6 @@ def train(
     with methods of watch.Callback; progress: its former name. The network then holds the trained parameters, the
     scaling, names, history and settings.
 
-    ds: rows in memory, or a StreamedDataset, whose rows are read window by window while they are trained on; give its
-    holdout and seed to `load` too, which saves a pass over the files.
     checkpoint: a file to keep the state in, at the end of every `checkpoint_every`th epoch (1) and where the
     training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it exists. The training then
     ends in the same numbers as an uninterrupted one. checkpoint may also be a files.Checkpoint, which has all three.
@@ -128,15 +127,15 @@ def train(
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     trials = _trials(net, ds, options, named, networks, vary, keep, folds)
     beside = callbacks, stop or StopRequest(), saving, validation if _are_rows(validation) else None
-    if folds is not None:
-        result = _cross_validation(net, ds, options, folds, networks, *beside)
-    elif rows is not None:
-        result = _on_rows(net, ds, options, rows, networks, *beside)
-    elif (networks or 1) > 1:
-        result = _several(net, ds, options, networks, *beside, trials)
-    else:
-        ds, window = prepared(net, ds, options)
-        result = Training(net, ds, options, *beside, window).run()
+    with records.within(folder=saving.path and (os.path.dirname(saving.path) or os.curdir)):
+        if folds is not None:
+            result = _cross_validation(net, ds, options, folds, networks, *beside)
+        elif rows is not None:
+            result = _on_rows(net, ds, options, rows, networks, *beside)
+        elif (networks or 1) > 1:
+            result = _several(net, ds, options, networks, *beside, trials)
+        else:
+            result = _one(net, ds, options, *beside)
     tell(result)
     failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
@@ -161,21 +160,23 @@ def _named_options(given: dict) -> dict:
     return named
 
 
+def _one(net, ds, options: Options, *beside, split: Split | None = None, rows_of=None) -> dict:
+    """Train one network."""
+    prepare(net, ds, options, split)
+    with records.within(make_room(net, ds, [training_bytes(net, options.batch_number)])):
+        return Training(net, ds, options, *beside, rows_of).run()
+
+
 def _several(
     net, ds, options: Options, networks: int, callback, stop, saving: Checkpoint, given, trials: Trials | None
 ) -> dict:
     """Train several networks on the rows that the options leave."""
     all_trials = trials or Trials.alike(networks, options)
     with net.apart() as apart:
-        _, places = apart
-
-        def room() -> Room:
-            return room_for(readers_of(net, ds, options, all_trials), all_trials, len(places))
-
-        batches = {trial.options.batch_number for trial in all_trials.each}
-        read, window = prepared(net, ds, options, room=room, batches=batches)
-        beside = callback, stop, saving, given
-        return PackTraining(net, apart, read, window, options, networks, *beside, trials=trials).run()
+        prepare(net, ds, options)
+        each = training_bytes_of(readers_of(net, ds, options, all_trials), all_trials)
+        with records.within(make_room(net, ds, each)):
+            return PackTraining(net, apart, ds, options, networks, callback, stop, saving, given, trials=trials).run()
 
 
 def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds) -> Trials | None:
@@ -217,40 +218,25 @@ def _cross_validation(net, ds, options: Options, folds: int, networks, callback,
     if (networks or 1) > 1:
         raise UsageError(f"{flag}: trains a network for each fold; leave out --networks")
     with net.apart() as apart:
-        if isinstance(ds, StreamedDataset):
-            ds = _whole_for_folds(net, ds, options, folds, flag)
-        ds, _ = prepared(net, ds, options)
+        prepare(net, ds, options)
         split = split_of(ds, options, net.seed, remark=True)
         rows = np.union1d(split.training, split.validation)
         by_fold = options.validation == OF_FOLD
         if by_fold:
             remark_on_rare_folds(ds, rows, folds)
         parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), by_fold)
-        return PackTraining(net, apart, ds, None, options, folds, callback, stop, saving, given, parts).run()
-
-
-def _whole_for_folds(net, ds: StreamedDataset, options: Options, folds: int, flag: str) -> Dataset:
-    """Return all rows, of which each network takes those of its own. Raises UsageError where limits do not let it."""
-    check_fit(net, ds)
-    reader = net.sibling(net.seed)
-    if reader.encoding is None:
-        fit_encoding(reader, ds, options)
-    room = room_for([reader] * folds, Trials.alike(folds, options), folds)
-    check_whole(ds, reader, replace(room, readers=folds), flag)
-    return ds.whole()
+        each = training_bytes(net, options.batch_number) + ROW_BYTES * ds.rows
+        with records.within(make_room(net, ds, folds * [each])):
+            return PackTraining(net, apart, ds, options, folds, callback, stop, saving, given, parts).run()
 
 
 def _on_rows(net, ds, options: Options, rows, networks, callback, stop, saving: Checkpoint, given) -> dict:
-    """Train on some rows of a data set in memory."""
-    if not isinstance(ds, Dataset):
-        raise UsageError("rows: needs all rows in memory; leave out --memory and --window")
+    """Train on some rows of a data set."""
     if saving.path is not None or saving.source is not None or (networks or 1) > 1:
         raise UsageError("rows: goes neither with a checkpoint nor with several networks")
     split = split_given(ds, rows, options.validation_share, split_seed(options, net.seed))
-    ds, _ = prepared(net, ds, options, split)
 
     def rows_of(net: Network, refit: bool) -> TrainingRows:
-        given_now = None if refit else given
-        return TrainingRows(net, ds, None, options, net.engine, given_now, refit, split)
+        return TrainingRows(net, ds, options, net.engine, None if refit else given, refit, split)
 
-    return Training(net, ds, options, callback, stop, saving, given, None, rows_of).run()
+    return _one(net, ds, options, callback, stop, saving, given, split=split, rows_of=rows_of)

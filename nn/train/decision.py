@@ -13,9 +13,7 @@ import numpy as np
 from ..core.calibration import best_temperature
 from ..core.metrics import brier, log_loss
 from ..core.thresholds import best_threshold
-from ..data.stream import StreamedDataset
 from ..ds import Dataset
-from ..layers import predict_alike
 from ..nn import PREDICT_BLOCK, Network
 from ..nn_aux import DEFAULT_CALIBRATION, TASKS
 from ..utils import NnError, UsageError, log
@@ -40,10 +38,10 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
             raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE, or --folds F")
 
 
-def decide_on(net: Network, ds: Dataset | StreamedDataset, rows, options: Options) -> dict:
+def decide_on(net: Network, ds: Dataset, rows, options: Options) -> dict:
     """Find temperature and threshold on these rows as the options ask, keep them in the network, return what to tell.
 
-    rows: indices of a Dataset, or the blocks (BlockSet) of a StreamedDataset. The dict has `threshold` where a rule
+    rows: their indices. The dict has `threshold` where a rule
     chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
     Raises what best_threshold raises.
     """
@@ -101,37 +99,14 @@ def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> 
     return {name: [figure(truth, scores, weights) for scores in pair] for name, figure in figures.items()}
 
 
-def judged(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
+def judged(net: Network, ds: Dataset, rows: np.ndarray) -> tuple:
     """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_on takes them."""
-    if isinstance(ds, StreamedDataset) and not all(predict_alike(own.layers, net.layers) for own in net.members):
-        return _judged_in_turn(net, ds, rows)
     parts = [(y, net.predict(x), weights) for x, y, weights in blocks_of(ds, rows)]
     return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
 
 
-def judged_by_member(net: Network, ds: StreamedDataset, rows) -> Iterator[tuple]:
-    """Yield what judged returns for each member, which then frees its engine: those of all may not fit the memory."""
-    for member in net.members:
-        yield judged(member, ds, rows)
-        member.compute_with(None)
-
-
-def _judged_in_turn(net: Network, ds: StreamedDataset, rows) -> tuple:
-    """Return what judged does, to the same bits."""
-    mean, whole = np.zeros((rows.rows, net.outputs)), sum(net.member_weights)
-    for weight, own in zip(net.member_weights, judged_by_member(net, ds, rows), strict=True):
-        truth, scores, weights = own
-        mean += weight / whole * scores
-    return truth, net.calibrated(mean.astype(net.dtype)), weights
-
-
-def blocks_of(ds: Dataset | StreamedDataset, rows) -> Iterator[tuple]:
+def blocks_of(ds: Dataset, rows: np.ndarray) -> Iterator[tuple]:
     """Yield (x, y, weights or None) of some rows at a time."""
-    if isinstance(ds, StreamedDataset):
-        for block in ds.read(rows, 0, rows.rows):
-            yield block.x, block.y, getattr(block, "weights", None)
-        return
-    weights = getattr(ds, "weights", None)
     for first in range(0, len(rows), PREDICT_BLOCK):
         some = rows[first : first + PREDICT_BLOCK]
-        yield ds.x[some], ds.y[some], None if weights is None else weights[some]
+        yield ds.x[some], ds.y[some], None if ds.weights is None else ds.weights[some]

@@ -1,23 +1,25 @@
 """--effort: network, length of training, regularisation and number of members chosen for the table at hand.
 
 Each candidate is trained on all rows by cross-validation: a network for each fold, which stops by the rows it does not
-know. The candidates that together predict these rows best become the model, counted as often as greedy selection chose
-them. Candidates were found by cross-validation on other tables (docs/measured.md).
+know. Of a table whose encoded rows are shuffled by blocks (core/random.py) these are validation rows, the same for all.
+The candidates that together predict these rows best become the model, counted as often as greedy selection chose them.
+Candidates were found by cross-validation on other tables (docs/measured.md).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
+from ..core import random
 from ..core.metrics import metric
 from ..data.encoding import TableStatistics
-from ..data.memory import program_bytes, whole_bytes
+from ..data.memory import program_bytes
 from ..data.splits import fold_rows, split_rows
-from ..data.stream import StreamedDataset
 from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..nn import Network
@@ -25,18 +27,19 @@ from ..nn_aux import EFFORTS, OF_FOLD, TASKS
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import CandidateCallback
-from .decision import check_decision, decide_by, rules_in
+from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
 from .options import Options, options_of
 from .pack_members import lasting, mean_losses
-from .rows import encode
+from .rows import encode, row_bytes
 from .selection import greedy_selection
 from .validation import LOSS, Monitor
 
 PICKS = 10  # of greedy selection
 MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
 MANY_FOLDS, ROWS_A_FOLD = 8, 4
+SHARE, NETWORKS = 0.2, 2  # of validation rows, and of each candidate then
 USUAL_ACTIVATION, USUAL_SCALING = "relu", "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -55,7 +58,7 @@ class Candidate:
     schedule: str
     batch_number: int = 32
     patience: int = 16
-    folds: int = MANY_FOLDS
+    folds: int | None = MANY_FOLDS  # None: judged by validation rows
 
     def layers(self, ds: Dataset) -> str:
         """Return --layers for a data set."""
@@ -68,7 +71,8 @@ class Candidate:
         """Return the keywords of `train`."""
         of_layers = ("hidden", "activation", "dropout")
         own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
-        return {**own, "validation": OF_FOLD, "holdout": 0.0}
+        by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
+        return {**own, **by, "holdout": 0.0}
 
 
 PLAIN = Candidate("60-10", "relu", 0.1, None, 0.004, 0.15, 300, "constant")
@@ -94,26 +98,27 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
 
 def operations(candidate: Candidate, net: Network, rows: int) -> float:
     """Return the multiply-adds of the forward passes of a candidate's epochs, which may end early."""
-    return net.parameter_count * rows * (candidate.folds - 1) * min(candidate.epochs, 2 * candidate.patience)
+    passes = NETWORKS * (1 - SHARE) if candidate.folds is None else candidate.folds - 1
+    return net.parameter_count * rows * passes * min(candidate.epochs, 2 * candidate.patience)
 
 
-def why_not(ds: Dataset | StreamedDataset) -> str | None:
+def why_not(ds: Dataset) -> str | None:
     """Return why nothing can be chosen for a data set; None where it can."""
     if ds.are_images:
         return "the data are images"
-    if isinstance(ds, StreamedDataset):
-        return None if fits(ds) else "--memory has no room for several"
+    if ds.memory is not None and not fits(ds):
+        return "--memory has no room for several"
     if most_folds(ds, np.arange(ds.rows), MANY_FOLDS, 0) is None:
         return f"{ds.rows} rows are too few to be divided into folds"
     return None
 
 
-def fits(ds: StreamedDataset) -> bool:
-    """Return whether all rows, as each fold's network takes them, fit ds.memory beside the networks; by sizes alone."""
+def fits(ds: Dataset) -> bool:
+    """Return whether ds.memory has room for the networks; by sizes alone."""
     widest = Network.for_data(ds, JAGGED.layers(ds))
     parameters = INPUTS_A_COLUMN * ds.inputs * MOST_UNITS + MOST_UNITS**2
     networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
-    return program_bytes(widest, MANY_ROWS_BATCH) + whole_bytes(ds, widest, MANY_FOLDS) + networks <= ds.memory
+    return program_bytes(widest, MANY_ROWS_BATCH) + networks <= ds.memory
 
 
 def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
@@ -173,12 +178,17 @@ class Effort:
         operations."""
         budget, found, costs = EFFORTS[self._effort], [], []
         rows = self._rows()
-        statistics = functools.cache(lambda: TableStatistics.of(TableRows.of(self._ds.x), rows))
-        for candidate in self._candidates(rows):
-            net = self._network(candidate.layers(self._ds))
-            settings = self._settings(candidate)
+        statistics = functools.cache(lambda: TableStatistics(TableRows.of(self._ds.x), rows))
+
+        def network(candidate: Candidate) -> Network:
+            net, settings = self._network(candidate.layers(self._ds)), self._settings(candidate)
             scaling = settings.get("scaling", USUAL_SCALING)
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
+            return net
+
+        self._by_share = self._ds.rows * row_bytes(network(PLAIN)) > random.SHUFFLED_BYTES
+        for candidate in self._candidates(rows):
+            net = network(candidate)
             costs.append((operations(candidate, net, len(rows)), len(costs), candidate, net))
         for cost, _, candidate, net in costs:
             if cost <= budget:
@@ -203,8 +213,8 @@ class Effort:
         if self._activation:
             own["activation"] = self._activation
         found = candidates_for(len(rows), self._effort)
-        folds = most_folds(self._ds, rows, found[0].folds, self._seed)
-        if folds is None:
+        folds = None if self._by_share else most_folds(self._ds, rows, found[0].folds, self._seed)
+        if folds is None and not self._by_share:
             raise UsageError(f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds")
         return [replace(one, folds=folds, **own) for one in found]
 
@@ -241,13 +251,21 @@ class Effort:
 
     def _choose(self) -> list[int]:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
-        found = [out_of_fold(net, self._ds) for _, net in self.tried]
-        ds = self._ds.of_rows(found[0][0])
+        found = [self._unknown(net) for _, net in self.tried]
+        ds = self._ds.of_rows(found[0][0], inputs=False)
 
         def loss(scores: np.ndarray) -> float | None:
             return metric(LOSS, ds.task, ds.y, scores, ds.weights)
 
-        return greedy_selection([scores for *_, scores in found], PICKS, Monitor(LOSS), loss)
+        return greedy_selection([scores for _, scores in found], PICKS, Monitor(LOSS), loss)
+
+    def _unknown(self, net: Network) -> tuple[np.ndarray, np.ndarray]:
+        """Return (rows that networks did not know, what a network predicts of them)."""
+        if not self._by_share:
+            rows, _, scores = out_of_fold(net, self._ds)
+            return rows, scores
+        rows = split_rows(self._ds, self._given.get("holdout", 0.0), SHARE, self._seed).validation
+        return rows, judged(net, self._ds, rows)[1]
 
     def _combined(self, counts: list[int], figures: list[dict]) -> tuple[Network, dict]:
         chosen = [number for number, count in enumerate(counts) if count]
@@ -265,8 +283,8 @@ class Effort:
         history = mean_losses(each, weights)
         net.describe(config={**net.config, **self._config(self.tried[chosen[0]][0])}, history=history)
         net.combine(members, weights)
-        rows, _, scores = out_of_fold(net, self._ds)
-        ds = self._ds.of_rows(rows)
+        rows, scores = self._unknown(net)
+        ds = self._ds.of_rows(rows, inputs=False)
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         found = figures_of(net, ds, net.calibrated(scores))
         described = [(counts[number], self.tried[number][0]) for number in chosen]
@@ -283,7 +301,7 @@ class Effort:
             "effort": self._effort,
             "chosen": [self.flags(candidate, count) for count, candidate in described],
             "tried": len(self.tried),
-            "out_of_fold": found,
+            "validated" if self._by_share else "out_of_fold": found,
             **self._learned(net, ds, found),
             "seconds": sum(own["seconds"] for own in figures),
         }
@@ -317,7 +335,10 @@ def _flag(name: str, value) -> str:
 
 
 def _loss_of(figures: dict) -> str:
-    """Return the mean loss of the folds with its name."""
+    """Return the mean loss of the folds with its name, or that of validation rows."""
+    if "mean" not in figures:
+        losses = [value for value in figures["val_metric"] if value is not None]
+        return f"validation loss {min(losses, default=math.nan):.4g}"
     mean = figures["mean"]
     name = next(name for name in ("log_loss", "mse") if name in mean)
     value = mean[name]

@@ -16,9 +16,10 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..data import loading
-from ..data.dataset import ColumnChoices, Dataset, Schema
-from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
-from ..data.frame_table import open_frame
+from ..data.dataset import Choices, Dataset, Schema
+from ..data.encoders import NumberEncoder
+from ..data.encoding import CALL_ROWS, Encoding
+from ..data.frames import open_frame
 from ..data.table_rows import TableRows
 from ..data.targets import number_name
 from ..layers import begins_auto, input_shape, parse
@@ -47,7 +48,7 @@ except ImportError:
 QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
 _MEDIAN_ROWS = 10_000  # that medians are taken of, at most
 _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
-_COLUMNS = ("categories", "numbers", "dates", "drop", "missing")  # parameters of nn.load
+_COLUMNS = ("categories", "numbers", "dates", "ordered", "drop", "missing", "strict")  # parameters of nn.load
 _NETWORK = ("activation", "loss", "init", "backend", "dtype", "threads", "gpus")  # of Network
 _TRAINING = (  # of nn.train
     "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
@@ -152,7 +153,7 @@ class _NetworkEstimator(BaseEstimator):
         inputs = None
         if self.layers is not None and not begins_auto(self.layers):
             inputs = input_shape(parse(self.layers))
-        choices = ColumnChoices(**{name: getattr(self, name) for name in _COLUMNS})
+        choices = Choices(**{name: getattr(self, name) for name in _COLUMNS})
         return Schema(self._task(), inputs, dtype=self.dtype or "float32", choices=choices)
 
     def _weights(self, X, sample_weight) -> np.ndarray | None:
@@ -212,7 +213,7 @@ class _NetworkEstimator(BaseEstimator):
                 schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
             return rows
         any_gaps = Encoding(tuple(NumberEncoder(0.0, 1.0, median) for median in self._medians.tolist()))
-        rows = loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.numbers
+        rows = np.column_stack(loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.values)
         return np.where(np.isnan(rows), self._medians.astype(rows.dtype), rows)
 
     def __sklearn_tags__(self):
@@ -267,8 +268,10 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         categories=None,
         numbers=None,
         dates=None,
+        ordered=None,
         drop=None,
         missing=None,
+        strict=False,
         backend=None,
         dtype=None,
         threads=None,
@@ -367,8 +370,10 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         categories=None,
         numbers=None,
         dates=None,
+        ordered=None,
         drop=None,
         missing=None,
+        strict=False,
         backend=None,
         dtype=None,
         threads=None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.splits import Fold, fold_rows, split_rows
 from ..ds import Dataset
-from ..nn import Network
+from ..nn import PREDICT_BLOCK, Network
 from ..nn_aux import OF_FOLD
 from ..test import figures_of, remarks
 from ..utils import DataError, told_once
@@ -50,7 +50,11 @@ def predicted_by_folds(net: Network, ds: Dataset, folds: Sequence[Fold]) -> tupl
     parts = [fold.tested for fold in folds]
     tested = np.concatenate(parts)
     order = np.argsort(tested, kind="stable")
-    outputs = [_mean_of(net, number, len(folds), ds.of_rows(part).x) for number, part in enumerate(parts)]
+    outputs = [
+        _mean_of(net, number, len(folds), ds.x[part[first : first + PREDICT_BLOCK]])
+        for number, part in enumerate(parts)
+        for first in range(0, len(part), PREDICT_BLOCK)
+    ]
     of_fold = np.repeat(np.arange(len(folds)), [len(part) for part in parts])
     return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
 
@@ -74,7 +78,7 @@ def figures_out_of_fold(
     `members`, the figures of each fold.
     """
     rows, of_fold, scores = found or out_of_fold(net, ds)
-    result = figures_of(net, ds.of_rows(rows), scores, threshold=threshold, intervals=intervals)
+    result = figures_of(net, ds.of_rows(rows, inputs=False), scores, threshold=threshold, intervals=intervals)
     if each:
         with told_once(remarks):
             result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
@@ -84,4 +88,4 @@ def figures_out_of_fold(
 def figures_by_fold(net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None) -> list[dict]:
     """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold returns them."""
     parts = [np.flatnonzero(of_fold == fold) for fold in np.unique(of_fold)]
-    return [figures_of(net, ds.of_rows(rows[part]), scores[part], threshold=threshold) for part in parts]
+    return [figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=threshold) for part in parts]

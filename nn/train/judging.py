@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
 from ..backends.engine import PackJob
 from ..cluster import RankGroup
-from ..data.row_windows import RowWindow
 from ..nn import Network
 from ..nn_aux import DEFAULTS
 from ..utils import Stopped
@@ -38,20 +36,17 @@ class Judge:
         self._threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold  # a rule finds it later
         self._of_scores = monitor is not None and monitor.name != LOSS
 
-    def judge(
-        self, rows: row_sets.TrainingRows, await_window: Callable[[Future], RowWindow]
-    ) -> Generator[Ask, Any, tuple[float, float | None]]:
+    def judge(self, rows: row_sets.TrainingRows) -> Generator[Ask, Any, tuple[float, float | None]]:
         """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None.
 
-        await_window: waits for a window that is being read. Raises Stopped where a signal asks for it.
+        Raises Stopped where a signal asks for it.
         """
-        losses, parts = [], []
-        for judged in rows.judged(await_window):
-            for some in self._some_at_a_time(judged.rows):
-                part = yield Ask("loss", PackJob(0, judged.data, some))
-                losses.append((part, judged.weight(some)))
-                if self._of_scores:
-                    parts.append((yield from self._scores(judged, some)))
+        losses, parts, judged = [], [], rows.judged()
+        for some in self._some_at_a_time(judged.rows):
+            part = yield Ask("loss", PackJob(0, judged.data, some))
+            losses.append((part, judged.weight(some)))
+            if self._of_scores:
+                parts.append((yield from self._scores(judged, some)))
         loss = self._mean(losses)
         if self._of_scores:
             return loss, metric_of(self._net, self._monitor.name, self._of_all_ranks(parts), self._threshold)

@@ -7,8 +7,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict
 from functools import partial
@@ -18,10 +18,7 @@ import numpy as np
 from ..backends.engine import Engine, EpochSettings, PackJob
 from ..cluster import RankGroup
 from ..core.random import GlibcOrder, PhiloxOrder
-from ..data.memory import Room
-from ..data.row_windows import RowWindow
 from ..data.splits import Split
-from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
 from ..files.pack_checkpoint import MemberCheckpoint
@@ -34,7 +31,7 @@ from .decision import check_decision, decide_on
 from .judging import Judge
 from .learned import Baseline, learned
 from .options import Options, is_decided_later, learning_rates
-from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, refuse_gaps, split_seed, window_of
+from .rows import TrainingRows, check_fit, fit_encoding, kinds_of_columns, refuse_gaps
 
 POLL_SECONDS = 0.1
 
@@ -46,27 +43,11 @@ class NotFinite(NnError):
 RowsOf = Callable[[Network, bool], TrainingRows]  # of a network, and whether of its refit; tells the network facts
 
 
-def prepared(
-    net: Network,
-    ds: Dataset | StreamedDataset,
-    options: Options,
-    split: Split | None = None,
-    room: Callable[[], Room] | None = None,
-    batches: Collection[int] = (),
-):
-    """Return (data, rows of a window or None) as a training reads them, and give the network its encoding.
-
-    room: what several networks take, asked for when the first one has its encoding; batches: see window_of. Raises
-    DataError or UsageError if the network cannot learn from the data.
-    """
+def prepare(net: Network, ds: Dataset, options: Options, split: Split | None = None) -> None:
+    """Give the network its encoding. Raises DataError or UsageError if it cannot learn from the data."""
     check_fit(net, ds)
-    is_new = net.encoding is None
-    if is_new:
+    if net.encoding is None:
         fit_encoding(net, ds, options, split)
-    read, window = window_of(net, ds, options, net.engine.rank_group, room, batches)
-    if is_new and read is not ds:  # all rows are in memory after all, and others are held out
-        fit_encoding(net, read, options)
-    return read, window
 
 
 class Training:
@@ -75,20 +56,19 @@ class Training:
     def __init__(
         self,
         net: Network,
-        ds: Dataset | StreamedDataset,
+        ds: Dataset,
         options: Options,
         callback: Callback,
         stop: StopRequest,
         checkpoint: Checkpoint | MemberCheckpoint,
         validation: Dataset | None = None,
-        window: int | None = None,
         rows_of: RowsOf | None = None,
         before_refit: Callable[[Training], None] | None = None,
     ):
-        """ds, window: as `prepared` returns them. rows_of: gives rows that several trainings share. before_refit: is
-        told when the network has the parameters of the best epoch, and does not know the validation rows yet."""
+        """rows_of: gives rows that several trainings share. before_refit: is told when the network has the parameters
+        of the best epoch, and does not know the validation rows yet."""
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
-        self._data = ds, window
+        self._data = ds
         self.engine = net.engine  # made here at the latest
         self.rank_group, self._threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
         self._rows_of, self._is_member = rows_of or self._own_rows, rows_of is not None
@@ -121,13 +101,9 @@ class Training:
 
     def _own_rows(self, net: Network, refit: bool) -> TrainingRows:
         """Return the rows of the training, or of its refit, which this training alone uses."""
-        ds, window = self._data
-        if window and refit:
-            ds = ds.divided(self.options.holdout, split_seed(self.options, net.seed))
-        given = None if refit else self._validation
-        return TrainingRows(net, ds, window, self.options, self.engine, given, refit)
+        return TrainingRows(net, self._data, self.options, self.engine, None if refit else self._validation, refit)
 
-    def _check_ranks(self, ds: Dataset | StreamedDataset) -> None:
+    def _check_ranks(self, ds: Dataset) -> None:
         """Raise UsageError if the ranks cannot share the batches, or are not about to do the same."""
         rank_group, config, rows = self.rank_group, self.net.config, self.rows.count
         if rank_group.size == 1:
@@ -157,9 +133,10 @@ class Training:
     def _order(self):
         if self.net.reference:
             return GlibcOrder(self.rows.count, self.net.random)
-        return PhiloxOrder(self.rows.count, self.net.seed, ahead=not self.net.traits.on_host)
+        ahead = not self.net.traits.on_host
+        return PhiloxOrder(self.rows.count, self.net.seed, ahead, self.rows.by_blocks)
 
-    def _resume(self, ds: Dataset | StreamedDataset) -> bool:
+    def _resume(self, ds: Dataset) -> bool:
         """Go on from a checkpoint; return False if there is none. Raises as Checkpoint.load does."""
         if not self.checkpoint.keeps_states and self.checkpoint.source is None:
             return False
@@ -237,7 +214,6 @@ class Training:
             self.save()
             raise
         finally:
-            self.rows.close()
             self.callback.close()
             self.net.take_parameters()
             self.net.describe(history=self.losses())
@@ -257,7 +233,6 @@ class Training:
 
     def _run_epochs(self) -> Iterator[Ask]:
         """Run the epochs that are left, of the refit if that has begun."""
-        self.rows.start(self.at, self._last_epoch())
         while not self._is_over():
             yield from self._run_epoch()
 
@@ -291,7 +266,7 @@ class Training:
 
     def outcome(self) -> tuple[float, Baseline | None]:
         """Return (loss of the network as it is kept, before a refit, baseline), of rows apart from training if any."""
-        val_losses, best = self.chosen("val_losses"), self._best_epoch()
+        val_losses, best = self.chosen("val_losses"), self.best_epoch()
         if val_losses:
             return val_losses[best - 1 if best else -1], self._baseline
         # the original divides the loss by all rows, also where it left some out
@@ -310,7 +285,6 @@ class Training:
         if self._before_refit:
             self._before_refit(self)
         decided = {name: getattr(self.net, name) for name in ("threshold", "temperature")}
-        self.rows.close()
         self.rows = None  # two would need twice the memory
         self.rows = self._rows_of(self.net, True)
         self.net.describe(**decided)
@@ -325,50 +299,36 @@ class Training:
     def _run_epoch(self) -> Iterator[Ask]:
         """Train on the rest of the epoch at hand."""
         at, began = self.at, time.perf_counter()
-        stretches = self.rows.stretches(at, self.order, self._epoch_rows(), self._await, self._is_member)
-        for first, order, shuffle in stretches:
-            yield from self._train_on(first, order, shuffle)
+        count = self._epoch_rows()
+        if at.row < count:
+            rows, shuffle = self.rows.of_epoch(at.epoch, self.order, self._is_member)
+            yield from self._train_on(rows[:count], shuffle)
             at.seconds += time.perf_counter() - began
-            began = time.perf_counter()
-            if at.row < first + len(order):
+            if at.row < count:
                 raise Stopped(self._asked())
-            if self.rows.weight is None:
-                at.weight += self.rank_group.sum(self.rows.window_weight)
-        # the original divides by all rows, also where it left some out
-        yield from self._finish_epoch(at.loss / (at.weight if self.rows.weight is None else self.rows.weight))
+        yield from self._finish_epoch(at.loss / self.rows.weight)  # the original divides by all rows, too
 
-    def _train_on(self, first: int, order: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
-        """Train on the rows of a stretch that come after at.row; `first` rows of the epoch came before the stretch."""
+    def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
+        """Train on the rows of an epoch that come after at.row."""
         o, at, engine = self.options, self.at, self.engine
-        stretch = first, len(order), self._epoch_rows()
         settings = EpochSettings(
             optimizer=o.optimizer,
             batch=o.batch_number,
-            rates=learning_rates(o.schedule, o.learning_rate, o.epochs, at.epoch, *stretch),
+            rates=learning_rates(o.schedule, o.learning_rate, o.epochs, at.epoch),
             momentum=o.momentum,
             weight_decay=o.weight_decay,
             seed=self.net.seed,
         )
-        progress = engine.progress(row=at.row - first, step=at.step, loss=at.loss)
-        yield Ask("epoch", PackJob(0, self.rows.loaded, order, settings, progress, shuffle), first)
-        at.row, at.step, at.loss = first + progress.row, progress.step, progress.loss
-
-    def _await(self, reading: Future) -> RowWindow:
-        """Return the window that is being read; a signal need not wait for it."""
-        while True:
-            try:
-                return reading.result(POLL_SECONDS)
-            except FutureTimeout:
-                if self.stop.signum is not None and self.rank_group.size == 1:  # several stop after the same batch
-                    raise Stopped(self.stop.signum) from None
+        progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
+        yield Ask("epoch", PackJob(0, self.rows.loaded, rows, settings, progress, shuffle))
+        at.row, at.step, at.loss = progress.row, progress.step, progress.loss
 
     def show(self, ask: Ask) -> None:
         """Tell how far the epoch at hand is, if the engine is at one."""
         progress = ask.job.progress
         if progress is not None and progress.row:
-            done = ask.first + progress.row
-            loss = progress.loss / done * self.rows.rows_by_weight
-            self.callback.update(self.at.epoch + 1, done, self._epoch_rows(), loss)
+            loss = progress.loss / progress.row * self.rows.rows_by_weight
+            self.callback.update(self.at.epoch + 1, progress.row, self._epoch_rows(), loss)
 
     def _asked(self) -> int | None:
         """Return the signal that asks this rank or another to stop, agreed on by all; None without a signal."""
@@ -379,7 +339,7 @@ class Training:
         self._check_finite("loss", loss)
         val_loss = value = None
         if self.rows.judged_count:
-            val_loss, value = yield from self._judge.judge(self.rows, self._await)
+            val_loss, value = yield from self._judge.judge(self.rows)
             self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
             at.val_losses.append(val_loss)
         is_best = value is not None and self._is_best(value)
@@ -390,7 +350,7 @@ class Training:
         seconds, us_per_batch = at.seconds, 1e6 * at.seconds / self.batches
         at.losses.append(loss)
         at.epoch_seconds.append(seconds)
-        at.epoch, at.row, at.loss, at.seconds, at.weight = at.epoch + 1, 0, 0.0, 0.0, 0.0
+        at.epoch, at.row, at.loss, at.seconds = at.epoch + 1, 0, 0.0, 0.0
         at.order = self.order.state()
         if value is not None:
             self.callback.judged(at.epoch, self.monitor.name, value, is_best)
@@ -404,7 +364,7 @@ class Training:
     def _check_finite(self, name: str, loss: float) -> None:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
         if not math.isfinite(loss):
-            refuse_gaps(self._data[0])
+            refuse_gaps(self._data)
             raise NotFinite(
                 f"{name} is {loss} at epoch {self.at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"
@@ -423,10 +383,6 @@ class Training:
                 return
             self.checkpoint.save(self.fingerprint, self.at, vectors)
 
-    def release(self) -> None:
-        """Free what training needs, when it is over; the figures stay."""
-        self.engine = self._start = None
-
     # ---- figures
 
     def losses(self) -> dict:
@@ -439,7 +395,7 @@ class Training:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        net, windows = self.net, self.rows.windows
+        net = self.net
         return {
             **asdict(self.options),
             "backend": self.engine.describe(),
@@ -458,7 +414,6 @@ class Training:
             "batches": self.batches,
             "routes": partial(self.engine.routes, self.options.batch_number),
             "resumed": self._resumed_from(),
-            "window": {"rows": windows.window, "count": windows.count} if windows else None,
         }
 
     def _resumed_from(self) -> dict | None:
@@ -504,7 +459,7 @@ class Training:
         }
 
 
-def check_alike(rank_group: RankGroup, config: dict, ds: Dataset | StreamedDataset, engine: Engine) -> None:
+def check_alike(rank_group: RankGroup, config: dict, ds: Dataset, engine: Engine) -> None:
     """Raise UsageError if the ranks are not about to do the same: by flags, data or instruction set."""
     if rank_group.size == 1:
         return

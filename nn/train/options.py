@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 
 from ..core.metrics import check_metric
-from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import (
@@ -115,7 +114,7 @@ class Options:
         return {name: value for name, value in asdict(self).items() if LATER.get(name) != value}
 
 
-def options_of(net: Network, ds: Dataset | StreamedDataset, given: dict) -> Options:
+def options_of(net: Network, ds: Dataset, given: dict) -> Options:
     """Fill in defaults for None and check every value. Raises UsageError that names the flag."""
     if net.reference:
         check_reference(given)
@@ -197,14 +196,10 @@ def without_validation(options: Options) -> Options:
 
 
 @lru_cache(maxsize=64)
-def learning_rates(
-    schedule: str, learning_rate: float, epochs: int, epoch: int, first: int, stretch: int, rows: int
-) -> tuple[float, ...]:
-    """Return the rates at 0, 1/8 .. 8/8 of a stretch of an epoch's rows; see EpochSettings.
+def learning_rates(schedule: str, learning_rate: float, epochs: int, epoch: int) -> tuple[float, ...]:
+    """Return the rates at 0, 1/8 .. 8/8 of an epoch's rows; see EpochSettings.
 
-    epoch: how many are done of `epochs`. first: rows of the epoch's `rows` before the stretch of `stretch` rows. Many
-    networks ask for the same ones.
+    epoch: how many are done of `epochs`. Many networks ask for the same ones.
     """
     factor = SCHEDULES[schedule]
-    done = [(first + eighth * stretch / 8) / rows for eighth in range(9)]
-    return tuple(learning_rate * factor((epoch + share) / epochs) for share in done)
+    return tuple(learning_rate * factor((epoch + eighth / 8) / epochs) for eighth in range(9))

@@ -16,7 +16,6 @@ from ..backends.engine import Engine
 from ..backends.member import EngineOfPlaces
 from ..cluster import RankGroup
 from ..data.splits import Fold
-from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint, Fingerprint, data_digest
 from ..files.pack_checkpoint import PackCheckpoint
@@ -28,11 +27,11 @@ from ..watch.callbacks import Callback
 from .asks import Ask, stop_all
 from .decision import check_decision, decide_by, decide_on, judged, mean_scores
 from .folds import figures_by_fold, predicted_by_folds, summary
-from .halving import SuccessiveHalving, survivors
+from .halving import SuccessiveHalving
 from .loop import POLL_SECONDS, NotFinite, Training, check_alike, ctrl_c_to
 from .options import Options, is_decided_later
-from .pack_engines import EnginesInTurn, PackEngines, numbers_by_layers
-from .pack_limits import check_memory_for, check_memory_to_choose, check_pack
+from .pack_engines import PackEngines, numbers_by_layers
+from .pack_limits import check_memory_for, check_pack
 from .pack_members import PackMembers, mean_of
 from .pack_ranks import PackRanks
 from .pack_rows import PackRows, readers_of
@@ -45,16 +44,14 @@ from .vary import SETTINGS
 class PackTraining:
     """One call of train for several networks: seeds net.seed, net.seed + 1, ..., the same rows.
 
-    They are trained together, an epoch of all at a time; on windows of streamed data one network after the other, on
-    each rank or GPU.
+    They are trained together, an epoch of all at a time.
     """
 
     def __init__(
         self,
         net: Network,
         apart: tuple[RankGroup, Sequence[Place]],
-        ds: Dataset | StreamedDataset,
-        window: int | None,
+        ds: Dataset,
         options: Options,
         count: int,
         callback: Callback,
@@ -74,15 +71,12 @@ class PackTraining:
             options = replace(options, epochs=max(trial.options.epochs for trial in trials.each))
         self.net, self.options, self.callback, self.stop = net, options, callback, stop
         self._validation = validation
-        self._ranks, self._places = PackRanks(rank_group, count, net.dtype, in_turn=bool(window)), places
+        self._ranks, self._places = PackRanks(rank_group, count, net.dtype), places
         self._agreed = stop if rank_group.size == 1 else StopRequest()  # what the trainings stop for
         self._readers = readers_of(net, ds, options, self._trials)
         self._read_as(0)
         self.engine = self._engine_of(net)
-        self._rows = PackRows(
-            net, self._readers, self._engine_of, ds, window, options, self._trials, self._ranks.windows_of,
-            validation, folds,
-        )  # fmt: skip
+        self._rows = PackRows(net, self._readers, self._engine_of, ds, options, self._trials, validation, folds)
         check_memory_for(self._readers, self._trials, flag)
         self._networks = [
             reader.sibling(net.seed + number, trial.layers)
@@ -90,30 +84,23 @@ class PackTraining:
         ]
         for member, split in zip(self._networks, self._rows.splits, strict=False):
             fit_encoding(member, ds, options, split)  # by its own rows
-        if window:
-            self._engines = EnginesInTurn(places)
-        else:
-            self._engines = PackEngines(net, self._own_networks(), places, options.batch_number)
+        own = {number: self._networks[number] for number in self._ranks.own}
+        self._engines = PackEngines(net, own, places, options.batch_number)
         self._facts, self._held_out = self._rows.facts()
         self._config = {**self._facts["config"], "folds" if folds else "networks": count, **self._trials.config}
         if is_decided_later(options):
             check_decision(net, options, bool(folds) or self._rows.shared(False).decisive()[2])
         check_alike(rank_group, self._config, ds, self.engine)
-        self.checkpoint = self._checkpoint(ds, checkpoint, count, bool(window) and self._trials.keep is not None)
+        self.checkpoint = self._checkpoint(ds, checkpoint, count)
         self._halving = None
         if self._trials.keep is not None:
             epochs = [trial.options.epochs for trial in self._trials.each]
             self._halving = SuccessiveHalving(options.monitored, epochs, self._trials.keep)
-        if self._halving and window:
-            left = [count, *survivors(count, self._trials.keep)][-1]
-            check_memory_to_choose(net, ds, left, f"--keep {self._trials.keep}")
         self.members = PackMembers(self._networks, self._trials, self._halving)
         self._steps: dict[int, Generator[Ask]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
         self._first: dict[int, tuple] = {}  # of a refit: the validation rows as each network predicts them before
         self._told, self._seconds = 0, 0.0
-        self._is_last = False  # whether the others that are to do the epochs at hand have done them
-        self._looked_at = 0  # the epochs of those that are trained now, when it was last asked whether to save
 
     # ---- before the first epoch
 
@@ -127,14 +114,10 @@ class PackTraining:
         """Return what loads data for all places."""
         return reader.engine if len(self._places) == 1 else EngineOfPlaces(reader.engine)
 
-    def _checkpoint(self, ds, checkpoint: Checkpoint, count: int, keeps_states: bool) -> PackCheckpoint:
+    def _checkpoint(self, ds, checkpoint: Checkpoint, count: int) -> PackCheckpoint:
         digest = "" if checkpoint.path is None and checkpoint.source is None else data_digest(ds)
         fingerprint = Fingerprint(self._config, digest, self.engine.describe(), 0, 0, {})
-        return PackCheckpoint(checkpoint, count, fingerprint, keeps_states)
-
-    def _own_networks(self) -> dict[int, Network]:
-        """Return the networks that this rank computes now."""
-        return {number: self._networks[number] for number in self._ranks.own}
+        return PackCheckpoint(checkpoint, count, fingerprint)
 
     def _begin(self, number: int) -> None:
         """Make a member's training ready."""
@@ -142,7 +125,7 @@ class PackTraining:
         net.compute_with(self._ranks.engine_of(number, self.engine, self._engines.get(number)))
         training = Training(
             net, rows.data, rows.options_of(net), Callback(), self._agreed, self.checkpoint.member(number),
-            self._validation, rows.window, rows.of, partial(self._before_refit, number),
+            self._validation, rows.of, partial(self._before_refit, number),
         )  # fmt: skip
         self.members.trainings[number], self._steps[number] = training, training.steps()
 
@@ -156,15 +139,13 @@ class PackTraining:
     def run(self) -> dict:
         """Train all networks and return the figures of `--json`; see train for what is raised."""
         self.stop.answered = True
-        numbers = range(len(self._networks))
-        self._begin_all(self._groups(numbers)[0])
+        for number in range(len(self._networks)):
+            self._begin(number)
         self._check_resumed()
         self.callback.start(self.info())
         try:
             with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
-                while numbers:
-                    self._train_all(worker, self._groups(numbers))
-                    numbers = sorted(self._compared())
+                self._train(worker)
         except Stopped:
             self._save()
             raise
@@ -173,36 +154,8 @@ class PackTraining:
         self._select()
         return self._result() | (self._by_folds() if self._rows.folds else self._decided())
 
-    def _groups(self, numbers: Sequence[int]) -> list[Sequence[int]]:
-        """Return which of these networks are trained at a time: all; on windows of rows one on each rank or place."""
-        size = max(self._ranks.size, len(self._places)) if self._rows.window else len(numbers)
-        return [numbers[first : first + size] for first in range(0, len(numbers), size)]
-
-    def _train_all(self, worker: ThreadPoolExecutor, groups: list[Sequence[int]]) -> None:
-        """Train one group after the other, until their networks have ended or wait for a comparison."""
-        for group in groups:
-            if group is not groups[0] and self._agreed.signum is not None:  # it came too late for those before
-                raise Stopped(self._agreed.signum)
-            self._is_last = group is groups[-1]
-            self._begin_all(group)
-            self._train(worker, group)
-            if self._waiting or not self._is_last:
-                self._release(group)
-            for number in group:
-                self._networks[number].compute_with(None)
-
-    def _begin_all(self, group: Sequence[int]) -> None:
-        """Make the trainings of a group ready that are not."""
-        if group[0] in self._steps:
-            return
-        if self._rows.window:
-            self._ranks.share_out(group)
-            self._engines.share_out(self._own_networks())
-        for number in group:
-            self._begin(number)
-
-    def _train(self, worker: ThreadPoolExecutor, group: Sequence[int]) -> None:
-        """Answer what the trainings of a group ask for, all of the same kind at a time, until none asks."""
+    def _train(self, worker: ThreadPoolExecutor) -> None:
+        """Answer what the trainings ask for, all of the same kind at a time, until none asks."""
         answers: dict[int, object] = {}
         is_agreed = False  # how this ends is how it ends on all ranks
         try:
@@ -222,15 +175,15 @@ class PackTraining:
                 steps.close()
             self._steps.clear()
             if is_agreed:
-                self._take_parameters(group)
+                self._take_parameters()
         self._tell()
 
-    def _take_parameters(self, group: Sequence[int]) -> None:
+    def _take_parameters(self) -> None:
         """Bring to all ranks the parameters that the networks' owners have trained."""
         if self._ranks.size > 1:
             with self._ranks.telling():
-                for number in group:
-                    self._networks[number].take_parameters()
+                for net in self._networks:
+                    net.take_parameters()
 
     def _asks(self, answers: dict[int, object]) -> dict[int, Ask]:
         """Return what each training asks for next, given the answers to the last. Raises Stopped when all have ended
@@ -242,7 +195,7 @@ class PackTraining:
             try:
                 ask = steps.send(answers.get(number))
                 if self._is_to_wait(number, ask):
-                    self._wait(number, ask)
+                    self._waiting[number] = ask
                 else:
                     asks[number] = ask
                 continue
@@ -255,19 +208,12 @@ class PackTraining:
             del self._steps[number]
         if stopped is not None:
             raise stopped
-        return asks or ({} if self._rows.window else self._compared())
+        return asks or self._compared()
 
     def _is_to_wait(self, number: int, ask: Ask) -> bool:
         """Return whether a network is about to begin an epoch that waits for a comparison of all."""
         halving, done = self._halving, self.members.done(number)
         return halving is not None and ask.what == "epoch" and halving.waits(number, done)
-
-    def _wait(self, number: int, ask: Ask) -> None:
-        """Let a network wait for the next comparison. On windows of rows others are trained meanwhile: its steps end,
-        and it goes on from its state as one that was stopped does."""
-        self._waiting[number] = ask
-        if self._rows.window:
-            self._steps.pop(number).close()
 
     def _compared(self) -> dict[int, Ask]:
         """Compare the networks, which all wait or have ended, give up the worse; returns those that go on, with what
@@ -287,8 +233,7 @@ class PackTraining:
     def _drop(self, number: int, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last."""
         self.members.dropped[number] = error
-        is_last = not self.members.alive() and self._is_last
-        if is_last or self._rows.folds:
+        if not self.members.alive() or self._rows.folds:
             raise error
         log.warning("network %d, seed %d, is left out: %s", number, self._networks[number].seed, error)
 
@@ -330,9 +275,9 @@ class PackTraining:
         """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
         members = self.members
         running = [members.done(number) for number in {*self._steps, *self._waiting}]
-        at = min(running, default=max(map(members.done, members.trainings)))  # the epochs of those that are trained now
-        done = at if self._is_last else 0
-        figures = members.losses(self._told) if done > self._told else {}
+        done = min(running, default=max(map(members.done, members.trainings)))
+        is_new = done > self._told
+        figures = members.losses(self._told) if is_new else {}
         for new, epoch in enumerate(range(self._told, done)):
             val_loss = figures["val_loss"] and figures["val_loss"][new]
             seconds, self._seconds = self._seconds, 0.0
@@ -343,9 +288,8 @@ class PackTraining:
                 self.callback.judged(epoch + 1, self.options.monitored.name, np.nan if value is None else value, False)
             self.callback.epoch(epoch + 1, self.options.epochs, figures["loss"][new], val_loss, seconds, per_batch)
         self._told = max(done, self._told)
-        if at > self._looked_at and self._is_due(at):
+        if is_new and self._is_due(done):
             self._save()
-        self._looked_at = at
 
     def _is_due(self, done: int) -> bool:
         """Return whether the states are to be saved now; rank 0, which writes them, decides."""
@@ -353,31 +297,19 @@ class PackTraining:
             return False
         return self._ranks.group.gather(self.checkpoint.due(done, self.options.epochs))[0]
 
-    def _release(self, group: Sequence[int]) -> None:
-        """Free the engines of networks while others are trained; the checkpoint has their states."""
-        self._keep_states()
-        self._ranks.forget_engines()
-        for number in group:
-            self._engines.forget(number)
-            self.members.trainings[number].release()
-
-    def _keep_states(self) -> None:
-        """Keep the states of the networks that are trained now for the checkpoint; it has those of the others."""
+    def _save(self) -> None:
         with self._ranks.telling():
             for training in self.members.left().values():
-                if training.engine is not None:
-                    training.save()
-
-    def _save(self) -> None:
-        self._keep_states()
+                training.save()
         if self._ranks.group.rank == 0:
             self.checkpoint.write()
 
     def _end(self) -> None:
         """Leave the network with what its members have learned, also after an error or a signal."""
         self.callback.close()
-        for training in self.members.left().values():
+        for training in self.members.trainings.values():
             training.net.compute_with(None)
+            training.rows.release()
         if self.members.alive():
             self.net.describe(**{**self._facts, "config": self._config})
             self._combine()
@@ -433,10 +365,10 @@ class PackTraining:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        trainings, count = self.members.trainings, len(self._networks)
+        trainings = self.members.trainings
         first = trainings[0]
         done = mean_of([t.at.losses for t in trainings.values()]) if self.checkpoint.resumed else []
-        lines = [pack.describe() for pack in self._engines.packs] or [f"{count} networks, one after the other"]
+        lines = [pack.describe() for pack in self._engines.packs]
         pack = lines[0] if len(lines) == 1 and self._ranks.size == 1 else self._shared_out()
         varied = f", but for {self._trials.vary}" if self._trials.vary else ""
         routes = partial(self.engine.routes, self.options.batch_number)
@@ -476,4 +408,4 @@ class PackTraining:
         held_out = {} if self._held_out is None else {"holdout": self._held_out}
         ranks = {"ranks": self._ranks.size} if self._ranks.size > 1 else {}
         own = {**ranks, **held_out, "epochs": self.options.epochs, "threads": self._threads()}
-        return {**self.members.result(self._groups(range(len(self._networks)))), **own}
+        return {**self.members.result(), **own}

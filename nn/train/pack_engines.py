@@ -1,11 +1,9 @@
-"""PackEngines: what computes several networks. Those of a place whose layers are alike are a pack. EnginesInTurn: what
-computes networks that are trained one after the other."""
+"""PackEngines: what computes several networks. Those of a place whose layers are alike are a pack."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from functools import partial
 
 from ..backends import Place
 from ..backends.engine import Engine, Pack, PackJob
@@ -84,45 +82,6 @@ class PackEngines:
             with ThreadPoolExecutor(self._threads) as workers:
                 parts += workers.map(of, small)
         return {number: result for part in parts for number, result in part.items()}
-
-
-class EnginesInTurn:
-    """The engines of several networks that are trained one after the other, at each place one: the networks' own.
-
-    The methods are those of PackEngines.
-    """
-
-    packs: Sequence[Pack] = ()
-
-    def __init__(self, places: Sequence[Place]):
-        self._places, self._networks, self._engines = places, {}, {}
-
-    def share_out(self, networks: Mapping[int, Network]) -> None:
-        """Compute these networks from now on, by their numbers, each at a place of its own."""
-        self._networks = dict(networks)
-        if len(self._places) > 1:
-            for net, place in zip(networks.values(), self._places, strict=False):
-                net.compute_at(place)
-
-    def get(self, number: int) -> Engine | None:
-        """Return the engine of a network, which is made now; None for one that is not computed here."""
-        if number not in self._networks:
-            return None
-        self._engines[number] = self._networks[number].engine
-        return self._engines[number]
-
-    def forget(self, number: int) -> None:
-        """Free the engine of a network that is not trained now."""
-        self._engines.pop(number, None)
-
-    def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
-        """Return what trainings ask for, each of another place, in the order of the asks."""
-
-        def of(number: int, ask: Ask) -> dict[int, object]:
-            return {number: ask.of(self._engines[number])}
-
-        parts = at_the_same_time([partial(of, number, ask) for number, ask in asks.items()], asks)
-        return [result for part in parts for result in part.values()]
 
 
 def at_the_same_time(calls: Sequence[Callable[[], dict]], asks: Mapping[int, Ask]) -> list[dict]:

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.memory import COPIES, PREDICTED_ROWS, Room, check_memory, network_bytes, program_bytes
-from ..data.stream import StreamedDataset
+from ..data.memory import COPIES, network_bytes
 from ..layers import Layer, parse
 from ..nn import Network
 from ..nn_aux import moment_names
 from ..utils import NnError, UsageError, available_memory
 from .trials import Trial, Trials
-
-SCORE_BYTES, LABEL_BYTES = 16, 40  # of a score of a validation row, and of its truth, weight and mean score
 
 
 def check_pack(net: Network, count: int, flag: str, ranks: int) -> None:
@@ -44,26 +41,12 @@ def check_memory_for(readers: Sequence[Network], trials: Trials, flag: str) -> N
         )
 
 
-def check_memory_to_choose(net: Network, ds: StreamedDataset, count: int, flag: str) -> None:
-    """Raise UsageError if --memory has no room for what `count` networks predict of the validation rows, by which some
-    are chosen, beside one network."""
-    if ds.memory is not None:
-        rows = ds.validation.rows
-        needed = program_bytes(net, PREDICTED_ROWS) + rows * (SCORE_BYTES * net.outputs * count + LABEL_BYTES)
-        check_memory(ds.memory, needed, f"{flag} of {count} networks, by {rows} validation rows")
-
-
-def room_for(readers: Sequence[Network], trials: Trials, at_once: int) -> Room:
-    """Return what the networks of the trials take beside rows, for --memory.
-
-    readers: see check_memory_for. at_once: those that are trained on windows of rows at the same time.
-    """
-    trained, waiting = [], []
-    for net, trial in zip(readers, trials.each, strict=True):
-        layers, batch = layers_of(net, trial), trial.options.batch_number
-        trained.append(network_bytes(layers, net.dtype, COPIES, 4 * batch, net.inputs))
-        waiting.append(bytes_for(net, trial) + network_bytes(layers, net.dtype, 1))  # one more copy for the model file
-    return Room(trained, waiting, min(at_once, len(trained)), len({*readers}))
+def training_bytes_of(readers: Sequence[Network], trials: Trials) -> list[int]:
+    """Return what the training of each network of the trials takes of --memory; readers: see check_memory_for."""
+    return [
+        network_bytes(layers_of(net, trial), net.dtype, COPIES, 4 * trial.options.batch_number, net.inputs)
+        for net, trial in zip(readers, trials.each, strict=True)
+    ]
 
 
 def bytes_for(net: Network, trial: Trial) -> int:

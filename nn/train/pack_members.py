@@ -59,13 +59,13 @@ class PackMembers:
         ]
         return mean_losses(each, list(members.values()), first)
 
-    def result(self, groups: Sequence[Sequence[int]]) -> dict:
-        """Return the figures of `--json`. groups: the numbers of those that were trained at the same time."""
+    def result(self) -> dict:
+        """Return the figures of `--json`."""
         left, weights = self.left(), self.weights()
         figures = {number: training.figures() for number, training in left.items()}
         first = figures[next(iter(weights))]
         batches = sum(self.done(number) * training.batches for number, training in left.items())
-        seconds = sum(max((figures[n]["seconds"] for n in group if n in figures), default=0.0) for group in groups)
+        seconds = max((own["seconds"] for own in figures.values()), default=0.0)
         members = [
             {
                 "seed": left[number].net.seed,

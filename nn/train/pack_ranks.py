@@ -11,10 +11,8 @@ import numpy as np
 from ..backends.engine import Engine
 from ..backends.member import RankMember
 from ..cluster import RankGroup
-from ..data.row_windows import RowWindows
 from ..utils import NnError
 from .asks import Ask
-from .pack_windows import RankWindows
 
 
 class PackRanks:
@@ -23,24 +21,19 @@ class PackRanks:
     All ranks call the methods alike, with the same asks, and get the same answers, by which all trainings go on alike.
     """
 
-    def __init__(self, rank_group: RankGroup, count: int, dtype: str, in_turn: bool):
-        """dtype: of vectors and outputs. in_turn: each rank trains one network after the other, see share_out; else all
-        networks are trained at once."""
+    def __init__(self, rank_group: RankGroup, count: int, dtype: str):
+        """dtype: of vectors and outputs."""
         self.group, self._dtype = rank_group, np.dtype(dtype)
         self._members: list[RankMember] = []
         self._said: list = []  # what each rank told last
         numbers, ranks = range(count), range(rank_group.size)
         shares = {rank: numbers[rank_group.share(count, rank)] for rank in ranks}
-        self._owners = {} if in_turn else {number: rank for rank in ranks for number in shares[rank]}
+        self._owners = {number: rank for rank in ranks for number in shares[rank]}
 
     @property
     def size(self) -> int:
         """Return how many ranks there are."""
         return self.group.size
-
-    def share_out(self, group: Sequence[int]) -> None:
-        """Let the ranks compute the networks that are trained now, by their places in the group."""
-        self._owners = {number: place % self.size for place, number in enumerate(group)}
 
     @property
     def own(self) -> list[int]:
@@ -61,17 +54,6 @@ class PackRanks:
             return own
         self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
         return self._members[-1]
-
-    def forget_engines(self) -> None:
-        """Free the engines that engine_of has returned, whose networks are trained."""
-        self._members.clear()
-
-    def windows_of(self, number: int, windows: RowWindows) -> RowWindows | RankWindows:
-        """Return the windows of a network's training as all ranks see them."""
-        if self.size == 1:
-            return windows
-        is_own = self._owners[number] == self.group.rank
-        return RankWindows(windows, is_own, partial(self._from_owner, number))
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from ..backends.engine import Engine
-from ..data.memory import whole_batches
-from ..data.row_windows import RowWindows
 from ..data.splits import Fold, Split, split_given
-from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, OF_FOLD
 from .options import Options
-from .pack_windows import RankWindows
 from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
 from .trials import Trials
 
 
-def readers_of(net: Network, ds: Dataset | StreamedDataset, options: Options, trials: Trials) -> list[Network]:
+def readers_of(net: Network, ds: Dataset, options: Options, trials: Trials) -> list[Network]:
     """Return for each trial a network that reads the data as its network does: `net`, or where --vary draws how columns
     of numbers are embedded one for each of these ways."""
     readers = {options.number_embedding: net}
@@ -43,23 +38,18 @@ class PackRows:
         net: Network,
         readers: Sequence[Network],
         engine_of: Callable[[Network], Engine],
-        ds: Dataset | StreamedDataset,
-        window: int | None,
+        ds: Dataset,
         options: Options,
         trials: Trials,
-        windows_of: Callable[[int, RowWindows], RowWindows | RankWindows],
         validation: Dataset | None = None,
         folds: Sequence[Fold] = (),
     ):
         """net: whose seed the first network has; readers: see readers_of; engine_of: a reader, loads what networks
-        share; windows_of: of a network, by its number, see TrainingRows; validation: rows that judge the epochs, given
-        by the caller."""
-        self.data, self.window, self.folds = ds, window, list(folds)
+        share; validation: rows that judge the epochs, given by the caller."""
+        self.data, self.folds = ds, list(folds)
         self._readers, self._engine_of = readers, engine_of
         self._net, self._options, self._trials, self._validation = net, options, trials, validation
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
-        self._refit_data: StreamedDataset | None = None  # whose validation rows are trained on
-        self._windows_of = windows_of
         self._seed = split_seed(options, net.seed)
         self.splits = [self._split_of(fold) for fold in self.folds]
 
@@ -77,14 +67,14 @@ class PackRows:
         split = split_of(self.data, self._options, self._net.seed)
         rows = np.union1d(split.training, split.validation)
         any_holdout = len(split.holdout) > 0
-        return facts_of(self._net, self.data, rows, None, self._options, any_holdout), len(split.holdout)
+        return facts_of(self._net, self.data, rows, self._options, any_holdout), len(split.holdout)
 
     def shared(self, refit: bool, number: int = 0) -> TrainingRows:
         """Return the rows that a network and all others that read alike train on, or those of their refit."""
         reader = self._readers[number]
         if (reader, refit) not in self._shared:
             engine, given = self._engine_of(reader), self._given(refit)
-            rows = TrainingRows(reader, self.data, self.window, self._options, engine, given, refit)
+            rows = TrainingRows(reader, self.data, self._options, engine, given, refit)
             self._shared[reader, refit] = rows
         return self._shared[reader, refit]
 
@@ -98,28 +88,10 @@ class PackRows:
         return rows
 
     def _own_rows(self, net: Network, number: int, refit: bool) -> TrainingRows:
-        given, options = self._given(refit), self.options_of(net)
-        if self.folds:
-            split = self.splits[number]
-            return TrainingRows(net, self.data, None, options, net.engine, given, refit, split)
-        if not self.window:
+        if not self.folds:
             return self.shared(refit, number)
-        data, windows_of = self._streamed(refit), partial(self._windows_of, number)
-        return TrainingRows(
-            net, data, self._own_window(options), options, net.engine, given, refit, windows_of=windows_of
-        )
-
-    def _own_window(self, options: Options) -> int:
-        """Return the rows of the windows of a network with these options."""
-        return whole_batches(self.window, options.batch_number)
-
-    def _streamed(self, refit: bool) -> StreamedDataset:
-        """Return the data set of windows; networks that are trained at the same time may be at a refit or not."""
-        if not refit:
-            return self.data
-        if self._refit_data is None:
-            self._refit_data = self.data.divided(self._options.holdout, self._seed)
-        return self._refit_data
+        options, given = self.options_of(net), self._given(refit)
+        return TrainingRows(net, self.data, options, net.engine, given, refit, self.splits[number])
 
     def _given(self, refit: bool) -> Dataset | None:
         return None if refit else self._validation

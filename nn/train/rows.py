@@ -3,59 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ..backends.engine import Engine
-from ..cluster import RankGroup
+from ..core import random
 from ..data.dataset import name_of
 from ..data.encoding import Encoding, TableStatistics
-from ..data.memory import Room, window_rows
+from ..data.kinds import NUMBER
 from ..data.model_data import load_for
-from ..data.row_windows import RowWindow, RowWindows
-from ..data.scaling import Moments, Scaling, StreamedMoments, check_spread
+from ..data.scaling import Moments, Scaling, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
-from ..data.stream import StreamedDataset
 from ..data.table_rows import TableRows
 from ..ds import Dataset, check_trainable
-from ..files.checkpoint import Position
 from ..nn import Network
 from ..nn_aux import ACTIVATIONS, DEFAULTS, OF_FOLD, number_embedding_value
 from ..utils import DataError, UsageError, log
 from .learned import Baseline, baseline_of, targets_of
 from .options import Options, is_decided_later, without_validation
-from .pack_windows import RankWindows
-from .validation import LOSS, JudgedRows, truth_of
+from .validation import LOSS, JudgedRows
 from .weights import check_any_weight, class_weights, row_weights, weight_of
 
 CLIP_MARGIN = 0.1  # of the range of the training targets, that --clip leaves on either side
 VALIDATION_ROWS = 4096  # between two looks for a signal
+MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
 ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a network reads its data
 
 
 class TrainingRows:
-    """The rows of a training as its engine reads them: all loaded, or row windows that are loaded in turn.
+    """The rows of a training as its engine reads them.
 
-    window: rows of a window, None to load all. engine: what loads them, whose ranks share them. given: the data set of
-    validation rows, if a caller has it already. refit: train on the validation rows too, and judge none. split: rows
-    other than the options ask for. windows_of: makes of windows those of several ranks.
+    engine: what loads them, whose ranks share them. given: the data set of validation rows, if a caller has it already.
+    refit: train on the validation rows too, and judge none. split: rows other than the options ask for.
     The network is told what it must know to read such data again.
     """
 
     def __init__(
         self,
         net: Network,
-        ds: Dataset | StreamedDataset,
-        window: int | None,
+        ds: Dataset,
         options: Options,
         engine: Engine,
         given: Dataset | ReadValidation | None = None,
         refit: bool = False,
         split: Split | None = None,
-        windows_of: Callable[[RowWindows], RowWindows | RankWindows] | None = None,
     ):
         self._net, self._engine, used = net, engine, without_validation(options) if refit else options
         if split is None:
@@ -63,34 +57,28 @@ class TrainingRows:
         elif refit:
             split = Split(np.union1d(split.training, split.validation), split.validation[:0], split.holdout)
         self._training, self.count, self.holdout_count = split.training, len(split.training), len(split.holdout)
-        self.facts = facts_of(net, ds, self._training, window, options, self.holdout_count > 0)
+        self.facts = facts_of(net, ds, self._training, options, self.holdout_count > 0)
         net.describe(**self.facts)
         self.of_classes = _class_weights(options, ds, self._training)
         self._file = self._validation_file(used, given)
         self.is_validated = used.validation is not None
         self._judged = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
         self.judged_count = self._file.rows if self._file else len(self._judged)
-        self._has_weights = getattr(ds, "weights", None) is not None
-        needed = window or is_decided_later(options) or (self.is_validated and options.monitored.name != LOSS)
+        self._has_weights = ds.weights is not None
+        needed = is_decided_later(options) or (self.is_validated and options.monitored.name != LOSS)
         self._data = ds if needed else None  # else the engine's copy is enough
-        self.loaded = self.windows = self.weights = None  # loaded: what the engine computes with now
         convert = partial(_engine_rows, net, self.of_classes)
-        if window:
-            judging = ds.nothing if refit or self._file else ds.validation if self.is_validated else ds.holdout
-            batches = options.batch_number, VALIDATION_ROWS * engine.rank_group.size
-            place = engine.rank_group.rank, engine.rank_group.size
-            windows = RowWindows(ds, window, batches, convert, net.seed, *place, judging)
-            self.windows = windows_of(windows) if windows_of else windows
-        else:
-            targets = self._load(convert(ds))
+        self._file_loaded = None
+        targets = self._load(convert(ds))
         if self._file:
             self._file_arrays = convert(self._file)
             self._file_loaded = engine.load(*self._file_arrays)
-        self.baseline = None if window else self._baseline(*targets)
+        self.baseline = self._baseline(*targets)
 
     def _load(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         """Let the engine load all rows; return (targets), and weights if there are any. Raises DataError if all
         training rows, or all judged ones, have weight 0."""
+        self.by_blocks = arrays[0].nbytes > random.SHUFFLED_BYTES
         self.weights = arrays[2] if len(arrays) > 2 else None
         check_any_weight(self.weights, self._training, "training")
         check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
@@ -115,115 +103,46 @@ class TrainingRows:
         check_any_weight(ds.weights, np.arange(ds.rows), "validation")
         return ds
 
-    def decisive(self) -> tuple[Dataset | StreamedDataset, object, bool]:
+    def release(self) -> None:
+        """Free what the engine computes with, when training is over."""
+        self.loaded = self._file_loaded = None
+
+    def decisive(self) -> tuple[Dataset, np.ndarray, bool]:
         """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_on."""
         if self._file:
             return self._file, np.arange(self._file.rows), True
-        if self.windows:
-            return self._data, self._data.validation if self.is_validated else self._data.training, self.is_validated
         return self._data, self._judged if self.is_validated else self._training, self.is_validated
 
     @property
-    def weight(self) -> float | None:
-        """How many rows the training rows count as; None where that is known at the end of an epoch only."""
-        if self.windows and self.weighted:
-            return None
+    def weight(self) -> float:
+        """How many rows the training rows count as."""
         return weight_of(self.weights, self._training)
 
     @property
     def rows_by_weight(self) -> float:
-        """Return training rows per weight: turns a loss by rows into one by weights; 1 where the weight is unknown."""
-        return self.count / self.weight if self.weight else 1.0
+        """Return training rows per weight: turns a loss by rows into one by weights."""
+        return self.count / self.weight
 
     @property
     def weighted(self) -> bool:
         """Return whether rows have weights in the loss."""
         return self.of_classes is not None or self._has_weights
 
-    def start(self, at: Position, epochs: int) -> None:
-        """Begin to read windows from a position on."""
-        if self.windows:
-            self.windows.start(at.epoch, at.row, epochs)
+    def of_epoch(self, number: int, order, later: bool = False) -> tuple[np.ndarray, int | None]:
+        """Return (the rows of an epoch, PackJob.shuffle).
 
-    def close(self) -> None:
-        """Stop reading, and free the memory of windows; rows that are all loaded may be those of other trainings."""
-        if self.windows:
-            self.windows.close()
-            self.loaded = self._engine = self._file_loaded = self._file_arrays = None
-
-    def stretches(
-        self, at: Position, order, epoch_rows: int, wait, later: bool = False
-    ) -> Iterator[tuple[int, np.ndarray, int | None]]:
-        """Yield the rest of the epoch: (rows of the epoch before, the rows in `loaded`, PackJob.shuffle).
-
-        order: of all rows, epoch by epoch; wait: see RowWindows.next. later: leave it to the engine to draw the order
-        of all rows.
+        order: of all rows, epoch by epoch. later: leave it to the engine to draw the order, where it can.
         """
-        if self.windows is None:
-            rows, shuffle = (self._training, at.epoch) if later else (self._training[order.epoch(at.epoch)], None)
-            if at.row < epoch_rows:
-                yield 0, rows[:epoch_rows], shuffle
-            return
-        while at.row < epoch_rows:
-            window = self._load_next(wait)
-            yield window.first, window.order, None
+        if later and not self.by_blocks:
+            return self._training, number
+        return self._training[order.epoch(number)], None
 
-    def judged(self, wait) -> Iterator[JudgedRows]:
-        """Yield the rows that judge an epoch: those of --validation, else those held out."""
+    def judged(self) -> JudgedRows:
+        """Return the rows that judge an epoch: those of --validation, else those held out."""
         if self._file:
             ds, weights = self._file, self._file_arrays[2] if len(self._file_arrays) > 2 else None
-            yield JudgedRows(self._file_loaded, np.arange(ds.rows), partial(weight_of, weights), partial(_truth, ds))
-        elif self.windows is None:
-            of_rows = partial(weight_of, self.weights), partial(_truth, self._data)
-            yield JudgedRows(self.loaded, self._judged, *of_rows)
-        else:
-            for _ in range(0, self.judged_count, self.windows.window):
-                window = self._load_next(wait)
-                of_rows = partial(weight_of, window.weights), partial(self._truth_in, window)
-                yield JudgedRows(self.loaded, window.order, *of_rows)
-
-    def _truth_in(self, window: RowWindow, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return (targets, weights) of a window's rows as metrics take them: class weights are of the loss alone."""
-        truth, weights = truth_of(self._net, window.y[rows]), window.weights
-        if weights is None or not self._has_weights:
-            return truth, None
-        own = np.ones(len(rows)) if self.of_classes is None else self.of_classes[truth]
-        return truth, np.divide(weights[rows], own, out=np.zeros(len(rows)), where=own > 0)
-
-    def _load_next(self, wait) -> RowWindow:
-        window = self.windows.next(wait)
-        self.loaded = None  # two would need twice the memory
-        self.loaded = self._engine.load(window.x, window.y, window.weights)
-        self.window_weight = weight_of(window.weights, slice(None)) if window.weights is not None else len(window.x)
-        return window
-
-
-def window_of(
-    net,
-    ds: Dataset | StreamedDataset,
-    options: Options,
-    rank_group: RankGroup,
-    room: Callable[[], Room] | None = None,
-    batches: Collection[int] = (),
-):
-    """Return (data, rows of a window): streamed data that memory can hold become a Dataset, without a window.
-
-    room: of several networks, which --memory is for. batches: the sizes of their batches; where they differ, a network
-    takes of the window what whole_batches says.
-    """
-    if isinstance(ds, Dataset):
-        return ds, None
-    ds.split(options.holdout, split_seed(options, net.seed), options.validation_share)
-    needed = room() if room and ds.memory is not None else None
-    batches = {*batches} or {options.batch_number}
-    window = window_rows(ds, net, max(batches), options.scaling, rank_group.size, needed)
-    if window is None:
-        return ds.whole(), None
-    if net.reference:
-        raise UsageError("--reference shuffles all rows at once: leave out --memory and --window")
-    if len(batches) > 1 and ds.window is not None:
-        window = ds.window if ds.memory is None else min(ds.window, ds.training.rows - 1)
-    return ds, window
+            return JudgedRows(self._file_loaded, np.arange(ds.rows), partial(weight_of, weights), partial(_truth, ds))
+        return JudgedRows(self.loaded, self._judged, partial(weight_of, self.weights), partial(_truth, self._data))
 
 
 def split_seed(options: Options, seed: int) -> int:
@@ -231,39 +150,27 @@ def split_seed(options: Options, seed: int) -> int:
     return seed if options.split_seed is None else options.split_seed
 
 
-def split_of(ds: Dataset | StreamedDataset, options: Options, seed: int, remark: bool = False) -> Split:
-    """Return the rows by their purpose; of a Dataset their indices. remark: say what the data is too small for."""
-    if isinstance(ds, Dataset):
-        split = split_rows(ds, options.holdout, options.validation_share, split_seed(options, seed))
-    else:
-        split = Split(*(range(blocks.rows) for blocks in (ds.training, ds.validation, ds.holdout)))
+def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> Split:
+    """Return the rows by their purpose. remark: say what the data is too small for."""
+    split = split_rows(ds, options.holdout, options.validation_share, split_seed(options, seed))
     shares = {"holdout": (options.holdout, split.holdout), "validation": (options.validation_share, split.validation)}
     if options.validation_share and not len(split.validation):
-        raise _no_validation_rows(ds, options.validation, len(split.training))
+        found = f"takes none of the {len(split.training)} rows"
+        raise DataError(f"--validation {options.validation:g}: {found}; give a larger share")
     for flag, (share, rows) in shares.items():
         if remark and share and not len(rows):
             log.warning("the data is too small for --%s %g: training on all %d rows", flag, share, len(split.training))
-    if remark and isinstance(ds, Dataset):
+    if remark:
         remark_on_rare_classes(ds, split)
     return split
 
 
-def _no_validation_rows(ds: Dataset | StreamedDataset, share: float, rows: int) -> DataError:
-    found = f"--validation {share:g}: takes none of the {rows} rows"
-    if isinstance(ds, Dataset):
-        return DataError(f"{found}; give a larger share")
-    blocks = f"of which windows take whole blocks of {ds.training.block_rows}"
-    return DataError(f"{found}, {blocks}; give a larger share, or leave out --window and --memory")
-
-
-def _class_weights(options: Options, ds: Dataset | StreamedDataset, training) -> np.ndarray | None:
-    """Return the weight of each class; `balanced` goes by the training rows, of streamed data by all rows."""
+def _class_weights(options: Options, ds: Dataset, training) -> np.ndarray | None:
+    """Return the weight of each class; `balanced` goes by the training rows."""
     sums = None
-    if ds.classes is not None and isinstance(ds, Dataset):
+    if ds.classes is not None:
         weights = None if ds.weights is None else ds.weights[training]
         sums = np.bincount(ds.y[training], weights, len(ds.classes))
-    elif ds.classes is not None:
-        sums = ds.class_counts()
     return class_weights(options.class_weight, ds.classes, sums)
 
 
@@ -272,19 +179,17 @@ def _truth(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None
     return ds.y[rows], None if ds.weights is None else ds.weights[rows]
 
 
-def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Options, any_holdout: bool) -> dict:
+def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
     """Return the facts of Network.describe: what a network must know to read such data again."""
     if net.encoding is not None:
         scaling = Scaling()  # the encoding has the constants
-    elif window:
-        scaling = Scaling.of_moments(o.scaling, ds.moments, columns=ds.columns)
     else:
         scaling = Scaling.fit(o.scaling, ds.x, rows, columns=ds.columns, strict=net.reference)
         if np.isnan(scaling.shift).any():
             refuse_gaps(ds)
     of_targets = None
     if net.task == "regression" and (o.scaling != "none" or o.clip) and not net.reference:
-        moments = ds.target_moments if window else _target_moments(ds, rows)
+        moments = _target_moments(ds, rows)
         if o.scaling == "none":
             of_targets = Scaling("standardization", np.zeros_like(moments.low), np.ones_like(moments.low))
         else:
@@ -308,14 +213,14 @@ def facts_of(net, ds: Dataset | StreamedDataset, rows, window: int | None, o: Op
             "layers": net.spec,
             **{name: getattr(net, name) for name in settings},
             "target": ds.target,
-            "window": window,
+            "window": None,  # as files of earlier versions have it
             **({"left_out": list(ds.left_out_places)} if ds.left_out_places else {}),
             **({"table": ds.kept_choices} if ds.kept_choices else {}),
         },
     }
 
 
-def refuse_gaps(ds: Dataset | StreamedDataset) -> None:
+def refuse_gaps(ds: Dataset) -> None:
     """Raise DataError that names the first gap among the inputs or targets of a data set that cannot have any."""
     for name in ("x", "y"):
         values = getattr(ds, name, None)
@@ -334,34 +239,35 @@ def kinds_of_columns(net) -> dict[str, str]:
     return dict(zip(names, kinds, strict=False)) if len(names) == len(kinds) else {}
 
 
-def fit_encoding(net, ds: Dataset | StreamedDataset, o: Options, split: Split | None = None) -> None:
+def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> None:
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
     they are to become more."""
-    if isinstance(ds, StreamedDataset):
-        ds.split(o.holdout, split_seed(o, net.seed), o.validation_share)
-        encode(net, ds, ds.statistics, o.scaling, o.number_embedding)
-    else:
-        rows = (split or split_of(ds, o, net.seed)).training
-        encode(net, ds, lambda: TableStatistics.of(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
+    rows = (split or split_of(ds, o, net.seed)).training
+    encode(net, ds, lambda: TableStatistics(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
 
 
-def encode(
-    net, ds: Dataset | StreamedDataset, statistics: Callable[[], TableStatistics], scaling: str, asked: str | None
-) -> None:
+def encode(net, ds: Dataset, statistics: Callable[[], TableStatistics], scaling: str, asked: str | None) -> None:
     """Give a network the encoding of a table with these statistics, where it needs one. asked: --number_embedding."""
     embedding = None if asked is None else number_embedding_value(asked)
     if embedding and ds.are_images:
         raise UsageError(f"--number_embedding {asked}: is for columns of numbers, the data are images; leave it out")
-    plain = not ds.reads if isinstance(ds, StreamedDataset) else not isinstance(ds.x, TableRows)
+    plain = not isinstance(ds.x, TableRows)
     if embedding or not plain:
         where = {"names": ds.columns, "places": ds.places, "plain": plain}
-        known = {"text_kinds": ds.text_kinds, "decimals": ds.decimals}
-        net.adopt(Encoding.fit(statistics(), scaling, embedding, **where, **known))
+        kinds = ds.kinds or (NUMBER,) * ds.inputs
+        net.adopt(Encoding.fit(statistics(), kinds, scaling, embedding, **where))
+
+
+def row_bytes(net: Network) -> int:
+    """Return the bytes of a row as the engine takes it; of a network for images, where its pixels are numbers."""
+    if net.encoding is not None:
+        return net.encoding.record_of(net.dtype).itemsize
+    return net.inputs * np.dtype(net.dtype).itemsize
 
 
 def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
     y = ds.y[rows].reshape(len(rows), -1)
-    return Moments.of(y, block_values=y.size)  # added up at once
+    return Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
 
 
 def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.ndarray, ...]:
@@ -383,7 +289,7 @@ def _inputs_and_targets(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
     return net.engine_rows(ds.x), y
 
 
-def target_scaling(activation: str, y: Moments | StreamedMoments) -> Scaling:
+def target_scaling(activation: str, y: Moments) -> Scaling:
     """Return the scaling of regression targets with these moments, to values that the output's activation can have.
 
     Both bounds of ACTIVATIONS known: to [low, high]. Else to deviation 1, and mean 0 if there is no lower bound. The
@@ -400,21 +306,20 @@ def target_scaling(activation: str, y: Moments | StreamedMoments) -> Scaling:
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
 
 
-def within_range(scaling: Scaling, y: Moments | StreamedMoments) -> Scaling:
+def within_range(scaling: Scaling, y: Moments) -> Scaling:
     """Return a scaling of targets whose inverse stays within their range, and CLIP_MARGIN of it on either side."""
     margin = CLIP_MARGIN * (y.high - y.low)
     return replace(scaling, low=y.low - margin, high=y.high + margin)
 
 
-def check_fit(net: Network, ds: Dataset | StreamedDataset, only_rows: bool = False) -> None:
+def check_fit(net: Network, ds: Dataset, only_rows: bool = False) -> None:
     """Raise DataError or UsageError if this network cannot learn from this data set; only_rows: be judged by it."""
     where = name_of(ds)
     if net.task != ds.task:
         raise UsageError(f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers")
-    if net.reference and getattr(ds, "weights", None) is not None:
+    if net.reference and ds.weights is not None:
         raise UsageError("--weight: --reference has no such thing; leave one out")
-    if isinstance(ds, Dataset):
-        ds.check()
+    ds.check()
     if not only_rows:
         check_trainable(ds)
     if ds.inputs != net.inputs:

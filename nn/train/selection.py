@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..core.metrics import metric
-from ..data.stream import StreamedDataset
 from ..ds import Dataset
 from ..nn import Network
-from .decision import blocks_of, judged_by_member
+from .decision import blocks_of
 from .validation import Monitor, undefined
 
 
@@ -39,9 +38,7 @@ def greedy_selection(
     return [taken.count(number) for number in range(len(scores))]
 
 
-def select_members(
-    net: Network, ds: Dataset | StreamedDataset, rows, picks: int, monitor: Monitor, threshold: float
-) -> list[int]:
+def select_members(net: Network, ds: Dataset, rows, picks: int, monitor: Monitor, threshold: float) -> list[int]:
     """Return how often each member of a network is chosen, by rows that they do not know, as judged takes them.
 
     threshold: of class 1, for metrics of decisions.
@@ -54,14 +51,8 @@ def select_members(
     return greedy_selection(scores, picks, monitor, value_of)
 
 
-def _scores_of_members(net: Network, ds: Dataset | StreamedDataset, rows) -> tuple:
+def _scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
-    if isinstance(ds, StreamedDataset):
-        each = []
-        for own in judged_by_member(net, ds, rows):
-            truth, scores, weights = own
-            each.append(scores)
-        return truth, each, weights
     parts = [(y, np.stack([*net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
     truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
     return truth, np.concatenate([part[1] for part in parts], axis=1), weights

@@ -9,7 +9,7 @@
     machine.py       processor, cores, memory
     packages.py      the packages that some parts need, and how to install them
 
-Imports: nothing. Imported by: nn_aux, core, cluster, layers, data, files, backends, nn, matrix, watch, test, train,
+Imports: nothing. Imported by: nn_aux, core, cluster, layers, data, files, ds, backends, nn, matrix, watch, test, train,
 terminal, study, commands, cli.
 """
 
@@ -21,6 +21,7 @@ from .limits import (
     NO_ROOM_TO_LOAD,
     check_room_to_load,
     check_threads,
+    give_back_memory,
     has_address_limit,
     is_for_want_of_memory,
     make_room_for_matrices,
@@ -64,6 +65,7 @@ __all__ = [
     "atomic_write",
     "available_memory",
     "check_room_to_load",
+    "give_back_memory",
     "check_threads",
     "check_writable",
     "closest",

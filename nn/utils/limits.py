@@ -16,7 +16,8 @@ except ImportError:  # Windows
 
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
 NO_ROOM_TO_LOAD = "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
-M_ARENA_MAX = -8  # of glibc's malloc.h
+M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of glibc's malloc.h
+LARGE_BYTES = 1 << 20  # of an array that goes back to the system when it is freed, where memory is limited
 ROOM_FOR_MATRICES = 36 << 20  # bytes of addresses: the buffer of OpenBLAS, and a little
 
 
@@ -34,10 +35,20 @@ def spare_addresses() -> None:
     """Where addresses are limited, let glibc reserve none for each thread (64 MiB): threads or libraries would find
     none left."""
     if has_address_limit():
-        with contextlib.suppress(OSError, ImportError, AttributeError):  # another C library
-            import ctypes
+        _set_malloc(M_ARENA_MAX, 1)
 
-            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+@cache
+def give_back_memory() -> None:
+    """Let glibc give large arrays back to the system when they are freed: it keeps those of up to 32 MiB."""
+    _set_malloc(M_MMAP_THRESHOLD, LARGE_BYTES)
+
+
+def _set_malloc(option: int, value: int) -> None:
+    with contextlib.suppress(OSError, ImportError, AttributeError):  # another C library
+        import ctypes
+
+        ctypes.CDLL(None).mallopt(option, value)
 
 
 def check_room_to_load(size: int) -> None:

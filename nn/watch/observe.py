@@ -32,7 +32,9 @@ class Observers:
             check_writable(flags.trace)
         self._trace = trace.Trace(net) if flags.trace is not None else None
         if self._trace:
-            self._trace.span("reading", "reading", *reading, file=flags.dataset)
+            from ..data.uris import without_secrets
+
+            self._trace.span("reading", "reading", *reading, file=without_secrets(flags.dataset))
             self._callbacks.append(self._trace)
         if flags.logdir is not None:
             from .tensorboard import TensorBoard

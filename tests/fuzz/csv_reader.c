@@ -1,7 +1,7 @@
 /* libFuzzer's harness of the C reader of CSV: text of strangers, in memory that ends where the text ends.
 
-   The first two bytes choose separator, point, type and what becomes of the columns. The text is taken apart, counted
-   and read as Python does it: rows go on in blocks of three, words get more room when they ask for it. */
+   The first two bytes choose separator, point, type and what becomes of the columns. The text is taken apart and read as
+   Python does it: rows go on in blocks of three, words get more room when they ask for it. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,17 +38,23 @@ static void fill_gaps(struct gap_words *words, int are_known)
         words->lengths[(unsigned char)text[from]] |= (uint64_t)1 << (ends[i] - from);
 }
 
-static int make_room(struct csv_words *words, int64_t length)
+static int make_room(struct csv_words *words, int64_t length, int are_odd)
 {
     /* as _Words.make_room in nn/data/csv_reader.py, in small steps */
+    words->limit = MOST_WORDS;
     if (words->count == MOST_WORDS)
         return 0;
     const int64_t used = words->count ? words->ends[words->count - 1] : 0;
     if (words->count == words->most) {
         words->most = words->count + 4 < MOST_WORDS ? words->count + 4 : MOST_WORDS;
         words->ends = realloc(words->ends, (size_t)words->most * sizeof *words->ends);
+        struct csv_odd *odd = are_odd ? zeros((size_t)words->most + 1, sizeof *odd) : NULL;
+        if (odd && words->odd)
+            memcpy(odd, words->odd, (size_t)words->count * sizeof *odd);
+        free(words->odd);
+        words->odd = odd;
     }
-    if (words->size - used < length) {
+    if (words->size - used < length || !words->text) {
         words->size = used + length;
         words->text = realloc(words->text, (size_t)words->size + !words->size);
     }
@@ -66,27 +72,28 @@ static void free_words(struct csv_words *words)
 {
     free(words->text);
     free(words->ends);
+    free(words->odd);
     free(words->table);
 }
 
 static void assign_roles(struct csv *csv, struct csv_column *roles, unsigned kinds)
 {
-    int *counts[] = {NULL, &csv->inputs, &csv->targets, &csv->texts, &csv->dates, &csv->ids};
+    int *counts[] = {NULL, &csv->numbers, &csv->apart, &csv->apart, &csv->texts, &csv->texts};
     for (int i = 0; i < csv->columns; i++) {
-        const int role = i == csv->columns - 1 ? CSV_TARGET : (int)((kinds >> i % 8) + (unsigned)i) % 6;
+        const int role = (int)((kinds >> i % 8) + (unsigned)i) % 6;
         roles[i] = (struct csv_column){role, role ? (*counts[role])++ : 0};
     }
+    for (int i = 0; i < csv->columns; i++)
+        roles[i].slot += roles[i].role == CSV_EXACT || roles[i].role == CSV_DATE ? csv->numbers : 0;
     csv->roles = roles;
 }
 
 static void new_block(struct csv *csv)
 {
-    free(csv->x), free(csv->y), free(csv->codes), free(csv->seconds), free(csv->id);
-    csv->x = zeros((size_t)(BLOCK_ROWS * csv->inputs), csv->type == CSV_UINT8 ? 1 : csv->type == CSV_FLOAT32 ? 4 : 8);
-    csv->y = zeros((size_t)(BLOCK_ROWS * csv->targets), sizeof *csv->y);
+    free(csv->matrix), free(csv->doubles), free(csv->codes);
+    csv->matrix = zeros((size_t)(BLOCK_ROWS * csv->numbers), csv->is_double ? 8 : 4);
+    csv->doubles = zeros((size_t)(BLOCK_ROWS * csv->apart), sizeof *csv->doubles);
     csv->codes = zeros((size_t)(BLOCK_ROWS * csv->texts), sizeof *csv->codes);
-    csv->seconds = zeros((size_t)(BLOCK_ROWS * csv->dates), sizeof *csv->seconds);
-    csv->id = zeros((size_t)(BLOCK_ROWS * csv->ids), sizeof *csv->id);
     csv->rows = 0;
     csv->capacity = BLOCK_ROWS;
 }
@@ -101,26 +108,20 @@ static void read_rows(struct csv *csv, const char *text, int64_t size)
             check(csv->rows == csv->capacity && (csv->used > 0 || last < 0 || !csv->capacity));
             new_block(csv);
         } else {
-            const struct csv_column column = csv->roles[csv->column];
-            check(0 <= csv->start && csv->start <= csv->stop && csv->stop <= size);
-            if (!make_room(column.role == CSV_TARGET ? csv->names : &csv->words[column.slot], csv->stop - csv->start))
+            const int role = csv->roles[csv->column].role;
+            check(0 <= csv->length && csv->length <= size);
+            if (!make_room(&csv->words[csv->column], csv->length, role != CSV_WORD && role != CSV_RAW))
                 break;
         }
         last = csv->used;
         text += csv->used, size -= csv->used;
     }
-    check(csv->rows <= csv->capacity && csv->left_out <= csv->taken);
-}
-
-static void count_fields(struct csv *csv, const char *text, int64_t size)
-{
-    struct csv_facts *facts = zeros((size_t)csv->columns, sizeof *facts);
-    struct csv_place *place = zeros((size_t)csv->columns, sizeof *place);
-    csv->capacity = 1000;
-    csv_count(csv, facts, place, text, size);
+    check(csv->rows <= csv->capacity && csv->rows <= csv->taken);
     for (int i = 0; i < csv->columns; i++)
-        check(facts[i].gaps + facts[i].numbers + facts[i].truths + facts[i].dates + facts[i].texts >= csv->rows);
-    free(facts), free(place);
+        for (int word = 0; csv->words[i].odd && word <= csv->words[i].most; word++) {
+            const struct csv_odd odd = csv->words[i].odd[word];
+            check(odd.rows <= odd.last && odd.first <= odd.last && odd.last <= csv->taken + 1);
+        }
 }
 
 static void compare_number(const char *text, int64_t size)
@@ -158,24 +159,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     check(0 <= count && count <= 3);
     csv.columns = count ? (int)rows[0].fields : 0;
     if (csv.columns >= 1 && csv.columns <= MOST_COLUMNS) {
-        struct csv start = csv;
         struct csv_column roles[MOST_COLUMNS];
-        struct csv_words words[MOST_COLUMNS + 1] = {{0}};
+        struct csv_words words[MOST_COLUMNS] = {{0}};
         double low[MOST_COLUMNS] = {0}, high[MOST_COLUMNS] = {0}, row[MOST_COLUMNS];
-        start.first_line = how >> 7;
-        start.used = start.line = 0;
-        csv = start;
-        count_fields(&csv, text, size);
-        csv = start;
-        csv.type = (enum csv_type)(how >> 4 & 3) % 3;
-        csv.leave_out = how >> 6 & 1;
+        csv.first_line = how >> 7;
+        csv.used = csv.line = 0;
+        csv.is_double = how >> 6 & 1;
         assign_roles(&csv, roles, kinds);
         csv.words = words;
-        csv.names = kinds >> 7 ? &words[MOST_COLUMNS] : NULL;
         csv.low = low, csv.high = high, csv.row = row;
         read_rows(&csv, text, size);
-        free(csv.x), free(csv.y), free(csv.codes), free(csv.seconds), free(csv.id);
-        for (int i = 0; i <= MOST_COLUMNS; i++)
+        free(csv.matrix), free(csv.doubles), free(csv.codes);
+        for (int i = 0; i < MOST_COLUMNS; i++)
             free_words(&words[i]);
     }
     free(text);

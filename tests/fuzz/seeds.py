@@ -120,6 +120,19 @@ def arrow() -> list[bytes]:
     ]
 
 
+def orc() -> list[bytes]:
+    from pyarrow import orc
+
+    plain, _ = _arrow_tables()
+    return [written(lambda path: orc.write_table(plain, path))]
+
+
+def json_lines() -> list[bytes]:
+    rows = [{"a": n / 2, "b": "xy"[n % 2], "day": f"2024-01-{n + 1:02}", "Class": n % 3 == 0} for n in range(8)]
+    text = "\n".join(map(json.dumps, [*rows, {"b": "x", "a": None, "Class": True}])).encode()
+    return [text, gzip.compress(text, mtime=0)]
+
+
 def sqlite() -> list[bytes]:
     def write(path: Path, *statements: str) -> None:
         connection = sqlite3.connect(path)

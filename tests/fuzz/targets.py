@@ -65,7 +65,11 @@ _CHOICES = (
     {"dates": "3", "numbers": "2", "missing": "none"},
     {"inputs": (1, 1, 2)},
     {"plain": True, "labelled": False},
-    {"window": 4, "holdout": 0.5},
+    {"memory": 0},
+    {"strict": True, "ordered": "1=red<blue"},
+    {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
+    {"group": "1", "time": "3"},
+    {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
 )
 
 
@@ -78,10 +82,7 @@ def _load_as_asked(path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[1:])
     choices = _CHOICES[data[0] % len(_CHOICES)] if data else {}
-    if "inputs" not in choices:
-        nn.load(path, **choices)
-    for block in nn.ds.load_blocks(path, rows=3, inputs=choices.get("inputs")):
-        assert block.rows <= 3
+    nn.load(path, **choices)
 
 
 @cache
@@ -185,7 +186,7 @@ def _apply_config(path: Path) -> None:
     """Read a configuration as `nn --train --config FILE` does."""
     given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in flags.FLAGS})
     given.config, given.train = str(path), True
-    config.apply_config(given, flags.FLAGS, flags.MODES)
+    config.apply_config(given, flags.FLAGS, flags.MODES, flags.GONE)
 
 
 def _read_plan(path: Path) -> None:
@@ -230,6 +231,8 @@ TARGETS = {
                      needs=("PIL",)),
     "parquet": Target(seeds.parquet, _load, "input.parquet", needs=("pyarrow",)),
     "arrow": Target(seeds.arrow, _load, "input.arrow", needs=("pyarrow",)),
+    "orc": Target(seeds.orc, _load, "input.orc", needs=("pyarrow",)),
+    "json-lines": Target(seeds.json_lines, _load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)),
     "sqlite": Target(seeds.sqlite, _load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
     "model": Target(seeds.model, _read_model, "input.bin", JSON_WORDS),
     "model-facts": Target(seeds.model_facts, _read_signed(_read_model, "nn"), "input.bin", JSON_WORDS),

@@ -8,15 +8,13 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import succeed, write_two_classes
+from support.command_line import succeed
 from support.launches import SECONDS, ours, rank_process
 from support.networks import require
 
 import nn
-from nn.backends import TRAITS
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.turns import Turns
-from nn.data import memory as budget
 from nn.utils import NnError
 from nn.watch.callbacks import Callback
 
@@ -30,10 +28,6 @@ WAYS = {
     "folds": ["--folds", 4, "--layers", DENSE, *EARLY, "--threshold", "f1"],
     "keep": ["--networks", 9, "--layers", DENSE, *EARLY, "--keep", 2,
              "--vary", "hidden=7|60-10,learning_rate=1e-3..1e-2"],
-    "windows": ["--networks", 5, "--layers", DENSE, *EARLY, "--validation", 0.5, "--refit",
-                "--window", 1000],
-    "keep on windows": ["--networks", 9, "--layers", DENSE, *EARLY, "--validation", 0.5, "--keep", 2, "--window", 1000,
-                        "--vary", "hidden=7|60-10,learning_rate=1e-3..1e-2,batch_size=20|64"],
 }  # fmt: skip
 TIMES = ("seconds", "us_per_batch", "ranks", "model")
 
@@ -97,36 +91,6 @@ def test_networks_of_images_on_several_gpus_have_the_bytes_of_one(name, gpus, tm
         models.append((tmp_path / "m.bin").read_bytes())
     assert models[0] == models[1]
     assert len({member.gpus for member in net.members}) == gpus
-
-
-def test_each_gpu_reads_windows_of_rows_for_its_own_networks(gpus, tmp_path):
-    ds = nn.load(write_two_classes(tmp_path / "two.csv", 20_000), window=4000)
-    models = []
-    for several in ((), gpus):
-        net = nn.Network("2,8,1", ds.task, backend="cuda", gpus=several)
-        nn.train(net, ds, epochs=2, networks=5)
-        net.export(tmp_path / "m.bin")
-        models.append((tmp_path / "m.bin").read_bytes())
-    assert models[0] == models[1]
-    assert [member.gpus for member in net.members] == [(number % gpus,) for number in range(5)]
-
-
-def test_a_limit_of_the_memory_is_for_the_windows_of_all_gpus(gpus, tmp_path, monkeypatch):
-    """They are smaller than those of one; the model is that of the window that is told."""
-    monkeypatch.setattr(budget, "READING_BYTES", 0)
-    path = write_two_classes(tmp_path / "two.csv", 6000)
-
-    def trained(gpus, **limits):
-        ds = nn.load(path, **limits)
-        net = nn.Network("2,9,1", ds.task, backend="cuda", gpus=gpus)
-        nn.train(net, ds, epochs=1, networks=4)
-        net.export(tmp_path / "m.bin")
-        return net.config["window"], (tmp_path / "m.bin").read_bytes()
-
-    memory = TRAITS["cuda"].base_bytes + 200_000
-    (window, model), (of_one, _) = trained(gpus, memory=memory), trained((), memory=memory)
-    assert 100 < window < 0.6 * of_one < 6000
-    assert trained((), window=window)[1] == model
 
 
 def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):

@@ -1,13 +1,12 @@
-"""What the tests of streamed tables share: one table in several files, and nn as a process of its own."""
+"""What the tests of large tables share: one table in several files, and nn as a process of its own."""
 
 import numpy as np
 
 from support.command_line import start
 
-ROWS = 24_000  # 24 blocks, the last one short
+ROWS = 24_000
 NAMES = ["number", "b", "c", "d", "Class"]
 LAYERS = ["--layers", "4,8,1", "--epochs", 3, "--quiet"]
-WINDOW = 5000
 # ways to name the table
 SAME = ["days", "days/day*.csv", "days/day2.csv,days/day3.csv,days/day10.csv", "all.npy", "columns.npy"]
 SAME += ["front.npy,back.npy"]

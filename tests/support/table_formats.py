@@ -1,36 +1,75 @@
 """A table in files of all formats, for the tests of reading them."""
 
+import json
 import sqlite3
 
+import numpy as np
 import pytest
 
 from nn.data import formats
-from nn.data.field_types import Number, TargetNumber
-from nn.data.frame_table import open_frame
+from nn.data.column import Wanted
+from nn.data.frames import open_frame
+from nn.data.uris import without_secrets
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
-feather, parquet = pytest.importorskip("pyarrow.feather"), pytest.importorskip("pyarrow.parquet")
-NUMBER, TARGET = Number("float32", "float32"), TargetNumber(None, "or remove the row")
+feather, orc, parquet = (pytest.importorskip(f"pyarrow.{name}") for name in ("feather", "orc", "parquet"))
 
 
 def opened(path, name=None):
-    """The table that a file is."""
+    """The table that files are."""
     known, files = formats.recognise(str(path))
     assert name is None or known.name == name
-    return known.table(files, str(path))
+    return known.table(files, without_secrets(str(path)), None)
+
+
+def read(source, reads=None, **wanted):
+    """The table that a source, a path or a frame gives, of all columns, or of those in `reads`."""
+    if not hasattr(source, "read"):
+        source = open_frame(source) or opened(source)
+    return source.read(Wanted(dict.fromkeys(range(source.width)) if reads is None else reads, **wanted))
+
+
+def fields(column) -> list:
+    """The fields of a column: numbers, seconds or words, None for a gap."""
+    if column.reads == "text":
+        return [None if code < 0 else column.words[code] for code in column.values]
+    return [None if np.isnan(value) else value for value in column.values.tolist()]
 
 
 def written(frame, folder) -> dict:
     """The table in files of all formats, and as it is: what opens it, by name."""
-    frame.to_csv(folder / "a.csv", index=False)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     parquet.write_table(table, folder / "a.parquet", row_group_size=max(1, len(frame) // 3))
     feather.write_feather(table, folder / "a.feather", chunksize=max(1, len(frame) // 2))
+    no_nulls = [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in table.schema]
+    orc.write_table(table.cast(pa.schema(no_nulls)), folder / "a.orc")  # it has no columns of nulls alone
+    rows = [{name: None if pd.isna(v) else v for name, v in row.items()} for row in frame.to_dict("records")]
+    own = [{name: None if v is None else plain(v) for name, v in row.items()} for row in rows]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, own)))
+    frame.to_csv(folder / "a.csv", index=False)
     (folder / "a.db").unlink(missing_ok=True)
     write_database(frame, folder / "a.db")
-    tables = {name: opened(folder / f"a.{name}") for name in ("csv", "parquet", "feather", "db")}
-    return tables | {"pandas": open_frame(frame), "pyarrow": open_frame(table)}
+    tables = {name: opened(folder / f"a.{name}") for name in ("parquet", "feather", "orc", "jsonl", "db")}
+    frames = {"pandas": frame, "pyarrow": table, "columns": frame.to_dict("list"), "rows": rows, "texts": texts(frame)}
+    if polars := sys_polars():
+        frames["polars"] = polars.from_arrow(table)
+    return tables | {name: open_frame(data) for name, data in frames.items()}
+
+
+def sys_polars():
+    try:
+        import polars
+    except ImportError:
+        return None
+    return polars
+
+
+def texts(frame):
+    """A frame of the texts that the table has as a CSV file."""
+    import io
+
+    return pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str, keep_default_na=False)
 
 
 def write_database(frame, path, name="t"):
@@ -46,4 +85,4 @@ def write_database(frame, path, name="t"):
 
 
 def plain(value):
-    return value if isinstance(value, (int, float, str)) else str(value)
+    return value if isinstance(value, (int, float, str)) else str(value).removesuffix(" 00:00:00")

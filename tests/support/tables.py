@@ -1,16 +1,14 @@
-"""What the tests of tables share: parsing one field in C, reading a CSV file stage by stage."""
+"""What the tests of tables share: parsing one field in C, reading a CSV file into columns."""
 
 import pytest
 from nn.core._seq import ffi, lib
 
-from nn.data.csv_head import read_head
-from nn.data.csv_table import CsvFiles
-from nn.data.field_types import Number, TargetNumber
-from nn.data.table_files import GAPS, Fields, ReadOptions
+from nn.data.column import Wanted
+from nn.data.csv_head import ReadOptions, read_head
+from nn.data.csv_table import CsvSource
 from nn.ds import load
 from nn.utils import DataError
 
-NUMBERS = Number("float64", "float64")
 ANY = "n,word,day,id,y\n"  # the header of a table with a column of each kind
 
 
@@ -41,16 +39,18 @@ def head_of(path, **options):
     return read_head(str(path), ReadOptions(**options))
 
 
-def facts_of(path, missing=GAPS, rows=None):
-    return CsvFiles([str(path)], str(path)).facts(missing, rows)
+def read_csv(*paths, reads=None, options=None, **wanted):
+    """The table of CSV files; reads: of each column, None: as its fields are."""
+    source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), ReadOptions(**(options or {})))
+    reads = dict.fromkeys(range(source.width)) if reads is None else reads
+    return source.read(Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted))
 
 
-def counts(facts):
-    return facts.gaps, facts.numbers, facts.truths, facts.dates, facts.texts
+def fields_of(column):
+    """The fields of a column of text as texts, None for a gap."""
+    return [column.words[code] if code >= 0 else None for code in column.values]
 
 
-def read_any(path, **fields):
-    """The files, and the fields to read of a table like ANY."""
-    wanted = {"texts": [1], "dates": [2], "ids": [3], "missing": GAPS} | fields
-    files = CsvFiles([str(path)], str(path))
-    return files, Fields([0], [4], NUMBERS, wanted.pop("kind", TargetNumber(None, "")), **wanted)
+def odd_of(table, place):
+    """The odd words of a column: how many rows have each, and the first of them."""
+    return {word: (odd.rows, table.row(odd.first)) for word, odd in table.columns[place].odd.items()}

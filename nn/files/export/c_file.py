@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.column_lookup import split_names
-from ...data.table_files import GAPS
+from ...data.column import GAPS
+from ...data.kinds import split_names
 from ...layers import input_shape
 from ...nn_aux import ACTIVATIONS
 from ...utils import UsageError, atomic_file, counted

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from ...data.field_types import is_coarse
+from ...data.column import is_coarse
 from ...utils import UsageError
 
 EXPORTED = ("number", "yes/no", "category", "date")  # kinds of columns that the formats can encode
@@ -20,8 +20,9 @@ def check_columns(net, path) -> None:
     for member in net.members:
         for index, encoder in enumerate(member.encoding.encoders if member.encoding else ()):
             if encoder.kind not in EXPORTED:
+                kind = "ordered words" if encoder.kind == "ordered" else f"{encoder.kind}s"
                 raise UsageError(
-                    f"{path}: column {member.encoding.name(index)} holds {encoder.kind}s ({encoder.summary()}), "
+                    f"{path}: column {member.encoding.name(index)} holds {kind} ({encoder.summary()}), "
                     f"expected plain ones; write them as 1234.5 or 2024-12-31 and train again, or --drop the column"
                 )
         if member.layers[0].columns and member.encoding is None:

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-from ...data.column_lookup import split_names
+from ...data.kinds import split_names
 from ...layers import input_shape
 from ...utils import UsageError, atomic_file
 from .columns import class_names, column_names, shares, units

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
-from ..utils import DataError, closest, listed, sha256_file
-from .arrow_table import check_same_names
-from .column_blocks import objects
-from .column_reader import Blocks, Part
-from .column_table import ColumnTable
-from .source import Extents, database_of
-from .table_files import AS_FOUND, ReadOptions
+from ..utils import DataError, closest, listed
+from .assemble import Part, TypedSource, check_same_columns
+from .blocks import Block, objects
+from .source import Files, database_of, local
 
-SQLITE = b"SQLite format 3\0"  # how the files begin
+MAGIC = b"SQLite format 3\0"
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
 _LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing
@@ -30,7 +27,6 @@ class _Database:
     """
 
     def __init__(self, path: str):
-        self.path = path
         self.file, asked = database_of(path)
         with self._connection() as connection:
             self._table = self._choose(connection, asked)
@@ -39,32 +35,22 @@ class _Database:
             self.are_truths = [kind.upper() in ("BOOL", "BOOLEAN") for _, kind in columns]
             self._key = self._find_key(connection)
             (self.rows,) = connection.execute(f"SELECT count(*) FROM {_quoted(self._table)}").fetchone()
-        self._known = [(0, None)]  # (place of a row, its key), from which others are counted
 
-    def read(self, columns: list[int], start: int, rows: int) -> Iterator[tuple[int, list]]:
-        """Yield (place of the first row, the values of each column) for some rows at a time."""
-        names = [_quoted(self.names[column]) for column in columns]
-        names.insert(0, self._key or "NULL")
-        with self._connection() as connection:
-            cursor = connection.execute(*self._query(names, start, rows))
-            while some := cursor.fetchmany(_READ_ROWS):
-                keys, *values = zip(*some, strict=True)
-                self._remember(start, keys[0])
-                yield start, [list(column) for column in values]
-                start += len(some)
-
-    def _query(self, names: list[str], start: int, rows: int) -> tuple[str, tuple]:
-        """Return a query for some rows, from the nearest row before them whose key is known."""
-        select = f"SELECT {', '.join(names)} FROM {_quoted(self._table)}"
-        place, key = self._known[bisect_right(self._known, start, key=lambda known: known[0]) - 1]
-        where = "" if key is None else f" WHERE {self._key} >= {key}"
+    def read(self, places: list[int]) -> Iterator[dict[int, list]]:
+        """Yield the values of columns for some rows at a time."""
+        names = ", ".join(_quoted(self.names[place]) for place in places)
         order = f" ORDER BY {self._key}" if self._key else ""
-        return f"{select}{where}{order} LIMIT ? OFFSET ?", (rows, start - place)
+        with self._connection() as connection:
+            cursor = connection.execute(f"SELECT {names or 'NULL'} FROM {_quoted(self._table)}{order}")
+            while some := cursor.fetchmany(_READ_ROWS):
+                yield dict(zip(places, map(list, zip(*some, strict=True)), strict=False))
 
-    def _remember(self, place: int, key: int | None) -> None:
-        at = bisect_right(self._known, place, key=lambda known: known[0])
-        if key is not None and self._known[at - 1][0] < place:
-            self._known.insert(at, (place, key))
+    def block(self, fields: dict[int, list], place: int) -> Block:
+        """Return the block of a column; SQLite keeps truths as 0 and 1."""
+        values = fields[place]
+        if self.are_truths[place]:
+            values = [bool(value) if isinstance(value, int) and value in (0, 1) else value for value in values]
+        return objects(values)
 
     def _choose(self, connection: sqlite3.Connection, asked: str | None) -> str:
         query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
@@ -98,13 +84,14 @@ class _Database:
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that only reads; failures become a DataError."""
+        path = Path(local(self.file))
         try:
-            with closing(sqlite3.connect(f"{Path(self.file).absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
                 for setting in _CAUTIOUS:
                     connection.execute(setting)
                 connection.set_authorizer(_authorize)
                 if hasattr(connection, "setlimit"):  # Python 3.11
-                    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + Path(self.file).stat().st_size)
+                    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + path.stat().st_size)
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
@@ -120,34 +107,22 @@ def _authorize(action: int, *_) -> int:
     return sqlite3.SQLITE_DENY if action == _RECURSIVE else sqlite3.SQLITE_OK
 
 
-def _truth(value):
-    """Return what a value of a column of truths means; SQLite keeps truths as 0 and 1."""
-    return bool(value) if isinstance(value, int) and value in (0, 1) else value
-
-
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class SqliteFiles(ColumnTable):
-    """The TableFiles of SQLite."""
+class SqliteSource(TypedSource):
+    """The TableSource of SQLite."""
 
-    def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
-        self._databases = [_Database(file) for file in paths]
+    def __init__(self, paths: list[str], path: str, options=None):
+        self._databases = list(map(_Database, paths))
         first = self._databases[0]
-        for other in self._databases[1:]:
-            check_same_names(other.path, other.names, first.path, first.names)
-        self._extents = Extents([database.file for database in self._databases])
-        self._open(path, paths, first.names, [database.rows for database in self._databases])
+        for file, database in zip(paths, self._databases, strict=True):
+            check_same_columns(file, database.names, paths[0], first.names)
+        self.files = Files([database.file for database in self._databases])
+        self._open(path, first.names, [database.rows for database in self._databases])
 
-    def _parts(self, number: int, columns: list[int], start: int, stop: int) -> Iterator[Part]:
-        self._extents.check(number)
-        for first, values in self._databases[number].read(columns, start, stop - start):
-            fields = dict(zip(columns, values, strict=True))
-            for column in columns:
-                if self._databases[number].are_truths[column]:
-                    fields[column] = [_truth(value) for value in fields[column]]
-            yield Blocks(number, first, len(values[0]), {column: objects(fields[column]) for column in columns})
-
-    def _digests(self) -> list[bytes]:
-        return [bytes.fromhex(sha256_file(database.file)) for database in self._databases]
+    def _parts(self, number: int, places: list[int]) -> Iterator[Part]:
+        database = self._databases[number]
+        for fields in database.read(places):
+            yield Part(len(fields[places[0]]), partial(database.block, fields))

@@ -1,0 +1,294 @@
+"""The one form of a table: columns, each of numbers with gaps, codes with words, or dates; and what a format offers.
+
+A field is the text that it is in a CSV file: a number its shortest decimal, a truth True or False, a date ISO 8601, a
+null nothing. So any format gives the same columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from ..core import extension
+
+ffi, lib = extension("seq")
+
+TRUTHS = {  # yes/no words, in any case, and what they mean
+    "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
+}  # fmt: skip
+GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # words for a gap
+MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, for the column to be one of them
+LARGEST = 2.0**128 - 2.0**103  # from which float32 takes numbers for infinite
+MAX_WORDS = (1 << 24) - 1  # different texts in one column
+MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
+OTHERS = "..."
+LONGEST_SHOWN = 40  # characters of a field in a message
+_COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
+
+
+@dataclass
+class Odd:
+    """The rows in which one odd word stands among numbers or dates. first: the index of the first one."""
+
+    rows: int
+    first: int
+
+
+@dataclass
+class Column:
+    """The fields of one column.
+
+    reads: number, text or date. values (rows,): numbers, float32 or float64, a gap nan; int32 indices into `words`, a
+    gap -1; or float64 seconds since 1970-01-01, a gap nan. odd: the words among numbers or dates that are neither, nor
+    words for a gap (infinite numbers are among them); their fields are gaps. low, high: of numbers, before any rounding
+    to float32.
+    """
+
+    reads: str
+    values: np.ndarray
+    words: list[str] = field(default_factory=list)
+    odd: dict[str, Odd] = field(default_factory=dict)
+    low: float = math.inf
+    high: float = -math.inf
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_gap(self) -> np.ndarray:
+        """Return which fields are gaps (rows,), odd words among them."""
+        return self.values < 0 if self.reads == "text" else np.isnan(self.values)
+
+
+def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, Column]:
+    """Return columns by their places, without values: what each reads, its words, its odd words, its (low, high)."""
+    nothing = np.empty(0)
+    return {
+        place: Column(
+            kind, nothing, words.get(place, []), odd.get(place, {}), *bounds.get(place, (math.inf, -math.inf))
+        )
+        for place, kind in reads.items()
+    }
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns of a table that are read, and how.
+
+    reads: by the place of a column in the file, from 0: number, text, date, or None, as its fields are (`settled`);
+    other columns are not read and may hold anything. exact: columns of numbers that are kept apart in float64 (targets,
+    weights, times). raw: columns of text in which the words for a gap are words (ids). pure: columns that are numbers,
+    or dates, only where all of their fields are. missing: words for a gap; without the empty word an empty field is an
+    odd word. dtype: of the numbers; all are float64 where float32 would blur one column.
+    """
+
+    reads: dict[int, str | None]
+    exact: frozenset[int] = frozenset()
+    raw: frozenset[int] = frozenset()
+    pure: frozenset[int] = frozenset()
+    missing: frozenset[str] = GAPS
+    dtype: str = "float32"
+
+
+@dataclass
+class Span:
+    """Rows of one file that follow each other in a table."""
+
+    at: int  # index of the first one in the table
+    line: int  # its line in the file, if no blank line comes in between
+    number: int  # its number among the rows of the file, from 1
+    path: str | None = None  # None: the only file
+    has_blank_lines: bool = False
+    word: str = "row"
+
+
+@dataclass
+class Table:
+    """The rows of a table in the columns that were asked for.
+
+    columns: by their places in the file. numbers (rows, number_places): C-contiguous; the values of the columns of
+    numbers at these places, all but the exact ones, are views of it; number_places ascend. spans: how messages call the
+    rows. sha256: of the files' bytes, or what takes it later; None where there are no files.
+    """
+
+    columns: dict[int, Column]
+    numbers: np.ndarray
+    number_places: list[int]
+    spans: list[Span]
+    sha256: object = None  # str, source.FileDigest or None
+    kept: np.ndarray | None = None  # indices among the rows that were read; None: all
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def row(self, index: int) -> str:
+        """Return how messages call a row: by its line in the file, counted from 1 (unknown behind a blank line)."""
+        index = index if self.kept is None else int(self.kept[index])
+        span = [span for span in self.spans if span.at <= index][-1]
+        after = index - span.at
+        place = f"data row {span.number + after}" if span.has_blank_lines else f"{span.word} {span.line + after}"
+        return place if span.path is None else f"{place} of {span.path}"
+
+
+class TableSource(Protocol):
+    """One file of a table format, or several with the same columns, or a data frame, opened; rows are read by `read`.
+
+    Opening raises InputNotFound, and DataError for files that are none or whose columns differ.
+    """
+
+    path: str  # the files as the user named them; how messages call the table
+    names: list[str] | None  # of the columns, None where the files have no names for them
+    width: int  # columns of the files
+    default_target: int  # the place of the last column that has a name or, in the first rows, a value
+
+    def column(self, place: int) -> str:
+        """Return how messages call a column."""
+
+    def read(self, wanted: Wanted) -> Table:
+        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
+
+
+def is_coarse(low, high) -> bool:
+    """Return whether float32, off by up to 2^-24, would blur a column between these bounds, or one of several."""
+    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    size = np.maximum(np.abs(low), np.abs(high))
+    return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
+
+
+# ---------------------------------------------------------------- what a text is
+
+
+def shortened(text: str) -> str:
+    """Return a field as messages show it: short, and on one line."""
+    text = "".join(c if c.isprintable() else "?" for c in text[: LONGEST_SHOWN + 1])
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def number_in(text: str, point: str = ".") -> float | None:
+    """Return the number that a text is, None if it is none or too large for one. point: before its decimals."""
+    if not (text[-1:].isdecimal() or text[-1:] == point) or "_" in text or not text.isascii():
+        return None
+    if text[0].isalpha() or (point != "." and "." in text):
+        return None
+    try:
+        number = float(text if point == "." else text.replace(point, "."))
+    except ValueError:
+        return None
+    return None if math.isinf(number) else number
+
+
+def is_not_finite(text: str) -> bool:
+    """Return whether a text reads as a number that is infinite, or none (nan)."""
+    if not text.strip("+-")[:1].isalnum():
+        return False
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return number - number != 0
+
+
+def date_in(text: str) -> float | None:
+    """Return the seconds since 1970-01-01 of the date in ISO 8601 that a text is, None if it is none."""
+    if not (text[:4].isdecimal() and text[4:5] in ("-", "/")):
+        return None
+    raw, seconds = text.encode(), ffi.new("double *")
+    return seconds[0] if lib.csv_date(seconds, raw, len(raw)) else None
+
+
+def number_text(value) -> str:
+    """Return a number's shortest decimal, a whole number without a point."""
+    if isinstance(value, (int, np.integer)) or not math.isfinite(value):
+        return str(value)
+    text = str(value)
+    return text.removesuffix(".0") if "e" not in text else text
+
+
+def decimal_text(text: str) -> str:
+    """Return a number as formats with typed columns have it, 1 for 1.0, 1e0 and 01; else the text itself."""
+    number = number_in(text)
+    if number is None:
+        return text
+    return str(int(text)) if text.lstrip("+-").isdecimal() else number_text(number + 0.0)  # one zero
+
+
+# ---------------------------------------------------------------- what a column of texts is
+
+_GLANCE = 1 << 10  # words that rule out most columns
+_VALUE_IN: dict[str, Callable] = {"number": number_in, "date": lambda text, point: date_in(text)}
+
+
+def settled(column: Column, kind: str | None, point: str = ".", least: float = MOSTLY) -> Column:
+    """Return a column of texts as what its words are, where it is no column of texts.
+
+    kind: number or date, which it is whatever its words are, text, or None: a number, or a date, if at least that share
+    of the fields that are no gaps are; infinite numbers, which are odd ones, count.
+    """
+    if column.reads != "text" or kind == "text":
+        return column
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
+    known = int(counts.sum())
+    for reads, value_in in _VALUE_IN.items():
+        if kind is None and (not known or _share(column.words[:_GLANCE], counts, value_in, point) < least / 2):
+            continue
+        if kind == reads or (kind is None and _share(column.words, counts, value_in, point) >= least):
+            return _of_values(column, reads, [value_in(word, point) for word in column.words], counts)
+    return column
+
+
+def _share(words: list[str], counts: np.ndarray, value_in: Callable, point: str) -> float:
+    """Return the share of the rows of these words, the first ones, whose word has a value."""
+    counts = counts[: len(words)]
+    right = [value_in(word, point) is not None or (value_in is number_in and is_not_finite(word)) for word in words]
+    return counts[right].sum() / max(1, counts.sum())
+
+
+def _of_values(column: Column, reads: str, values: list[float | None], counts: np.ndarray) -> Column:
+    """Return the column of the values of its words; a word without one is odd."""
+    of_words = np.array([*(math.nan if value is None else value for value in values), math.nan])
+    odd = [code for code, value in enumerate(values) if value is None and counts[code]]
+    used = of_words[:-1][(counts > 0) & ~np.isnan(of_words[:-1])]
+    low, high = (float(used.min()), float(used.max())) if len(used) else (math.inf, -math.inf)
+    return Column(reads, of_words[column.values], [], odd_words(column, odd, counts), low, high)
+
+
+def odd_words(column: Column, codes: list[int], counts: np.ndarray) -> dict[str, Odd]:
+    """Return the words with these codes as odd ones, in the order of their first rows; MOST_ODD of them by name."""
+    if not codes:
+        return {}
+    first = np.zeros(len(column.words) + 1, np.int64)
+    rows = len(column.values)
+    first[column.values[::-1]] = np.arange(rows - 1, -1, -1)
+    codes = sorted(codes, key=lambda code: first[code])
+    odd = {column.words[code]: Odd(int(counts[code]), int(first[code])) for code in codes[:MOST_ODD]}
+    if more := codes[MOST_ODD:]:
+        odd[OTHERS] = Odd(int(counts[more].sum()), int(first[more[0]]))
+    return odd
+
+
+def as_text(column: Column) -> Column:
+    """Return a column of numbers or dates as the texts that they are, numbers as their shortest decimals."""
+    if column.reads == "text":
+        return column
+    different, codes = np.unique(column.values, return_inverse=True)
+    codes = codes.reshape(-1).astype(np.int32)
+    codes[np.isnan(column.values)] = -1
+    write = number_text if column.reads == "number" else _date_text
+    return Column("text", codes, [write(value) for value in different[~np.isnan(different)]])
+
+
+def _date_text(seconds: float) -> str:
+    """Return a date as text, at midnight without the time."""
+    text = str(np.datetime64(round(seconds * 1000), "ms")).replace("T", " ")
+    return text.removesuffix(".000").removesuffix(" 00:00:00")
+
+
+def recoded(column: Column, words: list[str]) -> Column:
+    """Return a column of texts with other words in the place of its own, equal ones as one."""
+    places = {word: place for place, word in enumerate(dict.fromkeys(words))}
+    codes = np.array([*(places[word] for word in words), -1], np.int32)
+    return Column("text", codes[column.values], list(places))

@@ -1,0 +1,283 @@
+"""Fields that are not what their column is: gaps, odd words, numbers out of range; the sentences for all formats.
+
+Rows without a target are left out first; what else they hold does not matter.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ..utils import DataError
+from .column import (
+    LARGEST,
+    LONGEST_SHOWN,
+    MOSTLY,
+    OTHERS,
+    Column,
+    Odd,
+    Table,
+    TableSource,
+    as_text,
+    is_not_finite,
+    settled,
+    shortened,
+)  # fmt: skip
+from .dataset import Places, Schema
+from .encoders import odd_of
+from .kinds import NUMBER, Choice, in_a_list, kind_of
+from .written import date_of, values_of
+
+_MOST_TOLD = 20  # columns in a message
+_EXAMPLES = 3  # of odd words in a remark
+_ENOUGH = 10  # fields, none of which is a number, that show a column to be another one than a model's
+
+
+# ---------------------------------------------------------------- rows without a target
+
+
+def without_unlabelled(source: TableSource, table: Table, places: Places) -> tuple[Table, int]:
+    """Return (the table without the rows in which a target is a gap, how many these are). DataError: all are.
+
+    An odd word among the numbers of a target is no gap, but an error.
+    """
+    gaps = [table.columns[place].is_gap for place in places.targets if not table.columns[place].odd]
+    lacks = np.logical_or.reduce(gaps) if gaps else np.zeros(len(table), bool)
+    if not lacks.any():
+        return table, 0
+    if lacks.all():
+        raise DataError(
+            f"{source.path}: no row has a target, all {len(table)} have a gap there, expected some that have one; "
+            f"choose the target with --target"
+        )
+    return taken(table, np.flatnonzero(~lacks)), int(lacks.sum())
+
+
+def taken(table: Table, rows: np.ndarray) -> Table:
+    """Return some rows of a table (indices). Texts are counted in the order of their first appearance among them."""
+    numbers, is_taken = table.numbers[rows], np.zeros(len(table), bool)
+    is_taken[rows] = True
+    slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
+    for place, column in table.columns.items():
+        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or is_taken[one.first]}
+        if place in slots:
+            values = numbers[:, slots[place]]
+            columns[place] = replace(column, values=values, odd=odd, **_bounds(values))
+        elif column.reads == "text":
+            columns[place] = _recounted(column, rows)
+        else:
+            columns[place] = replace(column, values=column.values[rows], odd=odd)
+    return replace(table, columns=columns, numbers=numbers, kept=rows)
+
+
+def _bounds(values: np.ndarray) -> dict[str, float]:
+    known = values[~np.isnan(values)]
+    return {"low": float(known.min()), "high": float(known.max())} if len(known) else {}
+
+
+def _recounted(column: Column, rows: np.ndarray) -> Column:
+    codes = column.values[rows]
+    different, first = np.unique(codes, return_index=True)
+    order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
+    places = np.full(len(column.words) + 1, -1, np.int32)
+    places[order] = np.arange(len(order))
+    return replace(column, values=places[codes], words=[column.words[code] for code in order])
+
+
+# ---------------------------------------------------------------- odd words
+
+
+def odd_remarks(
+    source: TableSource,
+    table: Table,
+    columns: dict[int, Column],
+    places: Places,
+    schema: Schema,
+    kinds: Sequence | None,
+) -> list[str]:
+    """Return a line for each column with odd words, which are taken for gaps. Raises DataError for what cannot be.
+
+    kinds: of the columns, or a model's encoders of them; None: all are plain numbers.
+    """
+    remarks, refused, of_model = [], [], schema.of_model
+    is_strict, needs_all = schema.choices.strict, schema.needs_all
+    for (place, column), kind in zip(columns.items(), kinds or [NUMBER] * len(columns), strict=True):
+        odd = odd_of(kind, column) if column.reads == "text" else column.odd
+        _check_finite(source, table, place, column, odd)
+        if needs_all:
+            _check_whole(source, table, place, column)
+        elif odd:
+            if is_strict or ((of_model or place in places.choices) and _are_too_many(column, odd, of_model)):
+                word = min(odd, key=lambda one: odd[one].first)
+                refused.append(_refusal(source, table, place, kind, word, odd[word], of_model))
+            else:
+                remarks.append(_remark(source, place, kind, odd, of_model))
+    if refused:
+        more = [f"and {len(refused) - _MOST_TOLD} columns more"] if len(refused) > _MOST_TOLD else []
+        raise DataError(f"{source.path}, " + "; ".join([*refused[:_MOST_TOLD], *more]))
+    return remarks
+
+
+def _are_too_many(column: Column, odd: dict[str, Odd], of_model: bool) -> bool:
+    """Return whether too many fields are odd for the column to be what it was taken for."""
+    rows = sum(one.rows for one in odd.values())
+    known = rows + int(np.count_nonzero(~column.is_gap)) if column.reads != "text" else len(column.values)
+    if of_model:
+        return known == rows >= _ENOUGH
+    return rows > (1 - MOSTLY) * known
+
+
+def _refusal(source: TableSource, table: Table, place: int, kind, word: str, odd: Odd, of_model: bool) -> str:
+    """Return what is wrong with a column, with the cures as a shell takes them."""
+    text, column = shortened(word), source.column(place)
+    where = f'{read_row(table, odd.first)}, {column}: found "{text}", expected {_words_of(kind)[0]}'
+    if of_model:
+        return f"{where} as in training; correct it, or remove the row"
+    flag = shlex.quote(in_a_list(source.names[place])) if source.names and source.names[place] else place
+    return (
+        f"{where} as in most rows; correct it, take it for a gap (--missing {shlex.quote(text)}) or the column for "
+        f"categories (--categories {flag})"
+    )
+
+
+def _remark(source: TableSource, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
+    rows = sum(one.rows for one in odd.values())
+    words = [word for word in odd if word != OTHERS][:_EXAMPLES]
+    examples = ", ".join(f'"{shortened(word)}"' + f" ({odd[word].rows})" * (odd[word].rows > 1) for word in words)
+    more = ", ..." if len(odd) > len(words) else ""
+    flag = shlex.quote(in_a_list(source.names[place])) if source.names and source.names[place] else place
+    it = "them" if rows > 1 else "it"
+    other = f"add {it} to --ordered" if kind.kind == "ordered" else f"use --categories {flag}"
+    cure = "" if of_model else f"; correct {it}, or {other}; --strict refuses {it}"
+    _, one, several = _words_of(kind)
+    values = f"values that are {several} are" if rows > 1 else f"value that is {one} is"
+    return f"{source.column(place)}: {rows} {values} taken for a gap: {examples}{more}{cure}"
+
+
+def _words_of(kind) -> tuple[str, str, str]:
+    """Return what messages call a value of a column of this kind, another word in it, and several of these."""
+    if kind.kind == "ordered":
+        order = " < ".join(kind.order)
+        return f"one of {order}", f"none of {order}", f"none of {order}"
+    if kind.kind == "yes/no":
+        return "yes or no", "neither yes nor no", "neither yes nor no"
+    noun = kind.kind.removeprefix("written ")
+    return f"a {noun}", f"no {noun}", f"no {noun}s"
+
+
+# ---------------------------------------------------------------- fields that cannot be
+
+
+def _check_finite(source: TableSource, table: Table, place: int, column: Column, odd: dict[str, Odd]) -> None:
+    """Raise DataError for an infinite number, and for one that float32 takes for infinite."""
+    infinite = [word for word in odd if is_not_finite(word)] if odd else []
+    if infinite:
+        word = min(infinite, key=lambda one: odd[one].first)
+        where = f"{source.path}, {read_row(table, odd[word].first)}, {source.column(place)}"
+        raise DataError(f'{where}: found "{shortened(word)}", expected a finite number; correct it')
+    if column.values.dtype == np.float32 and max(-column.low, column.high) >= LARGEST:
+        row = int(np.argmax(np.isinf(column.values)))
+        found = column.high if column.values[row] > 0 else column.low
+        raise DataError(
+            f'{place_of(source, table, row, place)}: found "{found:g}", expected at most 3.4e38 for float32; correct '
+            "it or use --dtype float64"
+        )
+
+
+def _check_whole(source: TableSource, table: Table, place: int, column: Column) -> None:
+    """Raise DataError for the first field that is no number where every field must be one."""
+    bad = np.flatnonzero(np.isnan(column.values))
+    if len(bad):
+        raise no_number(source, table, place, column, int(bad[0]))
+
+
+def no_number(source: TableSource, table: Table, place: int, column: Column, row: int) -> DataError:
+    """Return the error for a field that is a gap or an odd word where a number must be."""
+    original = row if table.kept is None else int(table.kept[row])
+    word = next((word for word, odd in column.odd.items() if odd.first == original), "")
+    where = place_of(source, table, row, place)
+    if not word:
+        return DataError(f"{where}: found an empty field, expected a number; fill it in or remove the row")
+    expected = "a finite number; correct it or remove the row" if is_not_finite(word) else "a number; correct it, or "
+    expected += "" if is_not_finite(word) else "remove the row or the column"
+    return DataError(f'{where}: found "{shortened(word)}", expected {expected}')
+
+
+def place_of(source: TableSource, table: Table, row: int, place: int) -> str:
+    """Return how messages call a field: by its file, row and column."""
+    return f"{source.path}, {table.row(row)}, {source.column(place)}"
+
+
+def read_row(table: Table, index: int) -> str:
+    """Return how messages call a row by its index among all rows that were read."""
+    return replace(table, kept=None).row(index)
+
+
+def gap_advice(texts: list[str]) -> str:
+    """Return the flag that takes texts for gaps, as a shell takes it; nothing where that would be long."""
+    words = ",".join(texts)
+    if len(words) > LONGEST_SHOWN or not words.isprintable() or any(set(text) & {'"', ","} for text in texts):
+        return ""
+    return f", or --missing {shlex.quote(words)} if that is a gap"
+
+
+# ---------------------------------------------------------------- weights, groups and times
+
+
+def role_values(source: TableSource, table: Table, places: Places) -> dict[str, np.ndarray]:
+    """Return weights, groups and times of a table's rows, as a Dataset names them. Raises DataError."""
+    found = {}
+    for role, place in places.roles.items():
+        column = table.columns[place]
+        values = _OF_ROLE[role](source, table, place, column)
+        if role != "group":
+            _check_role(source, table, role, place, values)
+        found[f"{role}s"] = values
+    return found
+
+
+def _weights(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
+    if column.odd:
+        _check_whole(source, table, place, column)
+    return column.values.astype(np.float64)
+
+
+def _times(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
+    """Return numbers, or seconds since 1970-01-01, of dates as people write them too."""
+    if column.reads == "text":
+        kind = kind_of(column, Choice("date"), source.column(place))
+        seconds = settled(column, "date").values
+        if kind.way:
+            seconds = np.array(values_of(column.words, partial(date_of, form=kind.way)))[column.values]
+        bad = np.flatnonzero(np.isnan(seconds) & ~column.is_gap)
+        if len(bad):
+            found = shortened(column.words[column.values[bad[0]]])
+            raise DataError(
+                f'{place_of(source, table, int(bad[0]), place)}: --time: found "{found}", expected a number or a date; '
+                f"correct it or remove the row"
+            )
+        return seconds
+    if column.odd:
+        _check_whole(source, table, place, column)
+    return column.values.astype(np.float64)
+
+
+def _groups(_source: TableSource, _table: Table, _place: int, column: Column) -> np.ndarray:
+    return as_text(column).values.astype(np.int64)
+
+
+_OF_ROLE: dict[str, Callable] = {"weight": _weights, "group": _groups, "time": _times}
+
+
+def _check_role(source: TableSource, table: Table, role: str, place: int, values: np.ndarray) -> None:
+    """Raise DataError that names the first row whose weight or time cannot be."""
+    bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
+    if bad.size:
+        where = f"{source.path}, {source.column(place)}, {table.row(bad[0])}"
+        found = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+        expected = "a finite number, 0 or above" if role == "weight" else "a time"
+        raise DataError(f"{where}: --{role}: found {found}, expected {expected}; correct it or remove the row")

@@ -1,0 +1,155 @@
+"""Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows,
+not copied; dictionaries of columns, and lists of rows that are dictionaries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..utils import DataError
+from .arrow import arrow_block
+from .assemble import Part, TypedSource
+from .blocks import Block, Numbers, Texts, Times, array_block, objects, truths
+from .uris import pyarrow
+
+TARGET = "target"  # the name of targets that have none
+
+
+@dataclass
+class _Columns:
+    """The columns of a frame: their names, None if they have none, and the block of each."""
+
+    rows: int
+    width: int
+    names: list[str] | None
+    block: Callable[[int], Block]
+
+
+class FrameSource(TypedSource):
+    """The TableSource of a data frame."""
+
+    in_memory = True
+
+    def __init__(self, columns: _Columns, path: str):
+        self._columns = columns
+        self._open(path, columns.names, [columns.rows], columns.width)
+
+    def _parts(self, number: int, places: list[int]) -> Iterator[Part]:
+        yield Part(self._columns.rows, self._columns.block)
+
+
+def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameSource | None:
+    """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
+    dictionaries is; None for anything else.
+
+    path: how messages call it. y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
+    frame. Raises DataError if there are more or fewer of them than rows.
+    """
+    columns = _columns_of(frame)
+    if columns is None:
+        return None
+    if y is not None:
+        columns = _beside(columns, _columns_of(_two_axes(y)))
+    return FrameSource(columns, path)
+
+
+def _columns_of(frame) -> _Columns | None:
+    pandas = sys.modules.get("pandas")  # not imported: there is no frame of it
+    if pandas is not None and isinstance(frame, pandas.DataFrame):  # its index is no column
+        names = list(map(str, frame.columns))
+        return _Columns(len(frame), len(names), names, lambda place: pandas_block(frame.iloc[:, place]))
+    if isinstance(frame, np.ndarray):
+        if frame.ndim != 2 or frame.dtype.names is not None:
+            return None
+        array = np.asarray(frame) if isinstance(frame, np.matrix) else frame
+        return _Columns(*array.shape, None, lambda place: array_block(array[:, place]))
+    if isinstance(frame, dict):
+        return _columns_of_dictionary(frame)
+    if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
+        names = dict.fromkeys(name for row in frame for name in row)
+        return _columns_of_dictionary({name: [row.get(name) for row in frame] for name in names})
+    is_arrow = hasattr(frame, "__arrow_c_stream__") and len(getattr(frame, "shape", (0, 0))) == 2
+    return _columns_of_arrow(frame) if is_arrow else None
+
+
+def _columns_of_arrow(frame) -> _Columns:
+    """Return the columns of a frame that offers them as Arrow does."""
+    pa = pyarrow("frames of polars and Arrow")
+    try:
+        table = pa.table(frame)
+    except (pa.ArrowException, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"the data frame: pyarrow cannot read it ({reason}); leave such a column out") from None
+    return _Columns(*table.shape, table.column_names, lambda place: arrow_block(table.column(place)))
+
+
+def _columns_of_dictionary(columns: dict) -> _Columns:
+    """Return the columns of a dictionary: a sequence or array each, or a single value where there is one row."""
+    names, fields = list(map(str, columns)), list(map(_sequence, columns.values()))
+    sizes = list(map(len, fields))
+    for name, size in zip(names, sizes, strict=True):
+        if size != sizes[0]:
+            raise DataError(
+                f"the data frame: {sizes[0]} values of {names[0]}, {size} of {name}, expected one for each row"
+            )
+
+    def block(place: int) -> Block:
+        values = fields[place]
+        return array_block(values) if isinstance(values, np.ndarray) else objects(values)
+
+    return _Columns(sizes[0] if sizes else 0, len(names), names, block)
+
+
+def _sequence(values) -> np.ndarray | list:
+    """Return the values of a column as an array (rows,) or a list."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return values
+    is_one = isinstance(values, str) or not hasattr(values, "__len__") or np.ndim(values) == 0
+    return [values] if is_one else list(values)
+
+
+def _two_axes(y):
+    """Return targets as a frame or as an array (rows, targets)."""
+    if hasattr(y, "to_frame"):  # a series
+        return y.to_frame(TARGET if y.name in (None, "") else y.name)
+    if _columns_of(y) is not None:
+        return y
+    array = np.atleast_1d(y if isinstance(y, np.ma.MaskedArray) else np.asarray(y))
+    return array.reshape(len(array), -1)
+
+
+def _beside(frame: _Columns, targets: _Columns) -> _Columns:
+    """Return the columns of a frame with the targets of its rows behind them."""
+    if frame.rows != targets.rows:
+        raise DataError(f"y: {targets.rows} targets for {frame.rows} rows, expected one for each")
+    own, count = frame.width, targets.width
+    names = targets.names or ([TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)])
+
+    def block(place: int) -> Block:
+        return frame.block(place) if place < own else targets.block(place - own)
+
+    return _Columns(frame.rows, own + count, None if frame.names is None else [*frame.names, *names], block)
+
+
+def pandas_block(series) -> Block:
+    """Return the block of a column of pandas (pandas.Series)."""
+    kind = series.dtype
+    if isinstance(kind, np.dtype):
+        return array_block(series.to_numpy())
+    name = type(kind).__name__
+    if name == "CategoricalDtype":
+        return Texts.recoded(series.cat.codes.to_numpy(), kind.categories.tolist())
+    if name == "DatetimeTZDtype":
+        return Times(series.dt.tz_convert(None).to_numpy())
+    if name == "SparseDtype":
+        return pandas_block(series.sparse.to_dense())
+    if name == "ArrowDtype" or getattr(kind, "storage", None) == "pyarrow":
+        return arrow_block(series.array.__arrow_array__())
+    if hasattr(kind, "numpy_dtype"):  # numbers or truths beside a mask
+        is_null = series.isna().to_numpy()
+        values = series.to_numpy(kind.numpy_dtype, na_value=0)
+        return truths(values, is_null) if values.dtype.kind == "b" else Numbers(values, is_null)
+    return objects(series.tolist())

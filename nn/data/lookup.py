@@ -1,0 +1,242 @@
+"""Which columns of a file are meant, and what for: by the words of a person, by a model's names, or by their places.
+
+The features and targets of a file that a model is used on are found here, in whatever order the file has them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..utils import DataError, UsageError, closest, listed
+from .column import TableSource
+from .dataset import ROLES, Choices, Places, Schema
+from .kinds import Choice, in_a_list, parse_choices, split_names
+
+KIND_FLAGS = ("categories", "numbers", "dates", "ordered")  # that say what columns are
+
+
+def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
+    """Return the columns that a schema asks for. Raises DataError, UsageError."""
+    targets = target_columns(source, schema, labelled)
+    choices = schema.choices
+    dropped = set(columns_asked_for(source, "drop", choices.drop))
+    ids = tuple(columns_asked_for(source, "id", choices.id))
+    roles = _role_columns(source, schema)
+    out = [("drop", column) for column in targets if column in dropped]
+    uses = [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles.items()]
+    _check_one_use(source, uses)
+    features = feature_columns(source, targets, schema, dropped | set(ids) | set(roles.values()))
+    known = schema.of_model or schema.pixels
+    if known and schema.width is not None and len(features) != schema.width:
+        raise DataError(column_mismatch(source, len(features), schema))
+    if not features:
+        if dropped:
+            raise DataError(f"{source.path}: no input columns left, expected one or more; drop fewer with --drop")
+        raise DataError(f"{source.path}: only target columns, expected features as well; check --target")
+    roles = roles if labelled or not schema.of_model else {}  # a prediction does not ask for them
+    return Places(features, targets, ids, roles, _chosen(source, choices))
+
+
+def _chosen(source: TableSource, choices: Choices) -> dict[int, Choice]:
+    """Return what a person says of the kinds of columns."""
+    chosen: dict[int, Choice] = {}
+    asked = {flag: text for flag in KIND_FLAGS if (text := getattr(choices, flag)) is not None}
+    for flag, text in asked.items():
+        for word, choice in parse_choices(**{flag: text}, names=source.names or ()):
+            (column,) = columns_asked_for(source, flag, in_a_list(word))
+            if column in chosen:
+                again = "is given two kinds" if chosen[column] != choice else "is listed twice"
+                raise UsageError(f"--{flag}: {source.column(column)} {again}; name it once")
+            chosen[column] = choice
+    return chosen
+
+
+def named_columns(target: str | int | None, choices: Choices) -> frozenset[str]:
+    """Return the words by which a person asks for columns: names, or indices."""
+    flags = ("drop", "id", *ROLES)
+    asked = [str(text) for text in (target, *(getattr(choices, flag) for flag in flags)) if text is not None]
+    kinds = {flag: text for flag in KIND_FLAGS if (text := getattr(choices, flag)) is not None}
+    named = [word for text in asked for word in (text, *split_names(text))]
+    return frozenset([*named, *(word for word, _ in (parse_choices(**kinds) if kinds else ()))])
+
+
+def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
+    """Return the target columns: as asked for, by the names of the model's, or the last one or last ones."""
+    if schema.targets == []:
+        return []
+    if schema.target is not None:
+        return columns_asked_for(source, "target", str(schema.target))
+    names, inputs, outputs = source.names, schema.width, schema.outputs
+    if names and schema.targets:
+        return _targets_by_name(source, schema, labelled)
+    if names and schema.columns and all(name in names for name in schema.columns):
+        rest = [c for c, name in enumerate(names) if name not in schema.columns]
+        if len(rest) in (1, outputs) or not labelled:
+            return rest if len(rest) in (1, outputs) else []
+    fits = inputs is not None and source.width - inputs in (1, outputs, 1 if labelled else 0)
+    if inputs is not None and (fits or schema.of_model or schema.pixels):
+        inputs += len(schema.left_out)
+        if source.width == inputs and not labelled:
+            return []
+        if source.width != inputs + 1 and (outputs is None or source.width != inputs + outputs):
+            raise DataError(column_mismatch(source, source.width, schema))
+        return list(range(inputs, source.width))
+    if source.width < 2:
+        raise DataError(f"{source.path}: 1 column, expected features and a target, separated by commas; add columns")
+    return [source.default_target]
+
+
+def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
+    """Return the columns that have the names of a model's targets; [] if they are not there and need not be.
+
+    Of several columns of a target's name, which may be features, the place in the training's file tells the target.
+    Raises DataError if there is no target, and for such names in another file.
+    """
+    found, needed = Counter(source.names), Counter([*(schema.columns or []), *schema.targets])
+    absent = [name for name in needed if found[name] < needed[name]]
+    if not set(absent).isdisjoint(schema.targets):
+        if not labelled:
+            return []
+        beside = " besides the inputs" if any(name in found for name in absent) else ""
+        raise DataError(
+            f"{source.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on, "
+            f"{listed(schema.targets)} as the target; add {_it(absent)}, or choose the target with --target"
+        )
+    doubled = next((name for name in schema.targets if found[name] > 1), None)
+    if doubled is None:
+        return [source.names.index(name) for name in schema.targets]
+    places = _places_in_training(source, schema)
+    if places is None:
+        those = listed([column for column, name in enumerate(source.names) if name == doubled])
+        raise DataError(
+            f"{source.path}: columns {those} (from 0) are called {doubled}, expected one of the target's name; "
+            "choose it with --target INDEX, or rename the others"
+        )
+    return places
+
+
+def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None:
+    """Return the places of the targets in the file of the training; None if this file has other names than that."""
+    kept = [column for column in range(source.width) if column not in schema.left_out]
+    if len(kept) + len(schema.left_out) != source.width or schema.columns is None:
+        return None
+    try:
+        places = kept[-len(schema.targets) :]
+        if schema.asked is not None:
+            places = columns_asked_for(source, "target", str(schema.asked))
+    except UsageError:  # for a name that is there twice, or an index that is not
+        return None
+    names = [source.names[column] for column in [*(c for c in kept if c not in places), *places]]
+    return places if names == [*schema.columns, *schema.targets] else None
+
+
+def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[int]:
+    """Return the columns that a flag names, in its order."""
+    if text is None:
+        return []
+    names = source.names or []
+    words = [text] if text in names else split_names(text)
+    chosen = [names.index(word) if word in names else _column_number(source, flag, word) for word in words]
+    for word, column in zip(words, chosen, strict=True):
+        if names.count(word) > 1:
+            raise UsageError(
+                f"{source.path}: --{flag} {word}: {names.count(word)} columns have this name; use an index"
+            )
+        if chosen.count(column) > 1:
+            raise UsageError(f"{source.path}: --{flag} {text}: {source.column(column)} is listed twice; list it once")
+    return chosen
+
+
+def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:
+    """Return the columns of weights, groups and times; a file that a model is used on need not have them."""
+    found = {}
+    for role in ROLES:
+        asked = getattr(schema.choices, role)
+        if asked is None or (schema.of_model and source.names and asked not in source.names and not _is_index(asked)):
+            continue
+        columns = columns_asked_for(source, role, asked)
+        if schema.pixels:
+            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
+        if len(columns) > 1:
+            raise UsageError(f"--{role} {asked}: {len(columns)} columns, expected one")
+        found[role] = columns[0]
+    return found
+
+
+def _check_one_use(source: TableSource, uses: list[tuple[str, int]]) -> None:
+    """Raise UsageError for a column of two uses, (flag, column) each: a column is read in one way."""
+    flags: dict[int, str] = {}
+    for flag, column in uses:
+        if flags.setdefault(column, flag) != flag:
+            raise UsageError(
+                f"{source.path}: --{flag}: {source.column(column)} is that of --{flags[column]} too, expected one use; "
+                "name another, or write it into the table twice"
+            )
+
+
+def _is_index(text: str) -> bool:
+    return text.lstrip("-").isdigit()
+
+
+def _column_number(source: TableSource, flag: str, word: str) -> int:
+    try:
+        index = int(word)
+    except ValueError:
+        similar = closest(word, source.names or [])
+        advice = f"did you mean {similar}?" if similar else "use a name from the header or an index from 0"
+        known = "" if source.names else " (the file has no header)"
+        raise UsageError(f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
+    if not -source.width <= index < source.width:
+        raise UsageError(
+            f"{source.path}: --{flag} {word}: the file has {source.width} columns, expected an index from "
+            f"{-source.width} to {source.width - 1}"
+        )
+    return index % source.width
+
+
+def feature_columns(source: TableSource, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
+    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets.
+
+    Of several columns of one name the first is the model's first.
+    """
+    names = schema.columns
+    rest = [c for c in range(source.width) if c not in set(targets)]
+    kept = [c for c in rest if c not in schema.left_out]
+    if source.names and names and [source.names[c] for c in kept] == names:  # as in training: names may come twice
+        return kept
+    if not (source.names and names):
+        gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
+        return [c for c in rest if c not in gone]
+    places: dict[str, list[int]] = {}
+    for column in reversed(rest):
+        places.setdefault(source.names[column], []).append(column)
+    found = [places[name].pop() if places.get(name) else None for name in names]
+    beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
+    absent = [name for name, column in zip(names, found, strict=True) if column is None]
+    if absent:
+        raise DataError(
+            f"{source.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on; "
+            f"add {_it(absent)}{cure}"
+        )
+    return found
+
+
+def _no_columns(names: list[str]) -> str:
+    return f"no column{'s' * (len(names) > 1)} {listed(names)}"
+
+
+def _it(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def column_mismatch(source: TableSource, found: int, schema: Schema) -> str:
+    inputs, outputs = schema.width, schema.outputs
+    expected = f"{inputs + 1} ({inputs} inputs and a target)"
+    if outputs is not None and outputs > 1:
+        expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
+    if found != source.width:  # the targets were chosen apart
+        return (
+            f"{source.path}: {found} columns besides the target, expected {inputs}, one per input of the "
+            f"network; check --layers, the model and --target"
+        )
+    return f"{source.path}: {found} columns, expected {expected}; check --layers, the model and --target"

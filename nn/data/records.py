@@ -1,0 +1,211 @@
+"""Records: arrays of rows in memory, or, where it has no room for them, in a file that is mapped.
+
+Such a file has no name, so that nothing is left of it whatever ends the program, and is never on a file system in
+memory. Its place on the disk is taken before it is mapped: a full disk is an OutputError, and no signal later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..utils import OutputError, give_back_memory, memory_left, os_reason
+
+PROGRAM_BYTES = 48 << 20  # of a limit, for the program without rows
+LEAST_BYTES = 1 << 20  # of an array for which the limit is asked
+LEAST_BYTES_MAPPED = 1 << 16  # of an array that is not from the heap
+LEAST_BYTES_FREE = 1 << 26  # of an array for which the free memory is asked, where there is no limit
+HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
+COPIED_BYTES = 1 << 24  # at a time
+
+
+class _Room:
+    """The memory that rows may take, and the folder of their files; of the whole process, its threads too."""
+
+    most: int | None = None  # bytes; None: as the free memory allows
+    folder: str | None = None  # of files; None: a temporary one
+    taken = 0  # bytes of arrays in memory
+
+
+@contextlib.contextmanager
+def within(most: int | None = None, folder: str | None = None) -> Iterator[None]:
+    """Let arrays of rows take at most `most` bytes of memory in the block, and their files be in a folder.
+
+    None: as it is.
+    """
+    if most is not None:
+        give_back_memory()
+    before = _Room.most, _Room.folder
+    _Room.most = before[0] if most is None else most
+    _Room.folder = before[1] if folder is None else folder
+    try:
+        yield
+    finally:
+        _Room.most, _Room.folder = before
+
+
+def share_of(memory: int | None) -> int | None:
+    """Return what rows may take of --memory while no network is known; None without a limit."""
+    return None if memory is None else max(0, memory - PROGRAM_BYTES) // 2
+
+
+def taken() -> int:
+    """Return the bytes of memory that arrays of rows take now, without their files."""
+    return _Room.taken
+
+
+def fits(size: int) -> bool:
+    """Return whether the memory has room for an array of `size` bytes more."""
+    if _Room.most is not None:
+        return size < LEAST_BYTES or _Room.taken + size <= _Room.most
+    left = memory_left() if size >= LEAST_BYTES_FREE else None
+    return left is None or 2 * size <= left
+
+
+def new_rows(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
+    """Return an array of zeros, in memory or in a file."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < LEAST_BYTES_MAPPED:
+        return np.zeros(shape, dtype, order)
+    memory = _memory(size) if fits(size) else RowsFile().mapped(size)
+    return np.frombuffer(memory, dtype, math.prod(shape)).reshape(shape, order=order)
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Return memory of its own, which is taken as it is written to.
+
+    It is not from the heap: the heap keeps a freed array while anything above it is in use. A large one has large
+    pages, with a fault for each 2 MiB instead of 4 KiB.
+    """
+    is_large = size >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE")
+    if is_large:
+        size = -(-size // HUGE_BYTES) * HUGE_BYTES
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages
+    if is_large:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    _Room.taken += size
+    weakref.finalize(memory, _give_back, size)
+    return memory
+
+
+def _give_back(size: int) -> None:
+    _Room.taken -= size
+
+
+class RowsFile:
+    """A file without a name for rows: written from front to back, or all at once where it is mapped."""
+
+    def __init__(self, path: str | os.PathLike = "the data"):
+        """path: how errors call the rows."""
+        self._path, self._folder = path, folder_on_disk()
+        with self._told():
+            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 (closed by mapped)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise OutputError where the file cannot be written, MemoryError where it cannot be mapped."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno == errno.ENOMEM:
+                raise MemoryError from error
+            raise OutputError(
+                f"{self._path}: its rows do not fit the memory, and cannot be written to {self._folder}: "
+                f"{os_reason(error)}; make room there, or name another folder by TMPDIR"
+            ) from error
+
+    def write(self, rows: np.ndarray) -> None:
+        """Write the next rows, which are contiguous. Raises OutputError."""
+        view = memoryview(rows.reshape(-1).view(np.uint8))
+        with self._told():
+            while len(view):
+                view = view[self._file.write(view) :]
+
+    def mapped(self, size: int) -> mmap.mmap:
+        """Return `size` bytes of the file, zeros behind what was written; the file ends with them. OutputError."""
+        with self._told(), self._file as file:
+            written = file.seek(0, os.SEEK_END)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(1, size))
+            else:
+                for first in range(written, max(1, size), COPIED_BYTES):
+                    file.write(bytes(min(COPIED_BYTES, max(1, size) - first)))
+            return mmap.mmap(file.fileno(), max(1, size))
+
+
+def folder_on_disk() -> str:
+    """Return the folder for files of rows: the one that was named, or a temporary one, on no file system in memory."""
+    asked = [_Room.folder, tempfile.gettempdir(), "/var/tmp", os.curdir]
+    for folder in filter(None, asked):
+        with contextlib.suppress(OSError):
+            if os.access(folder, os.W_OK) and not _is_in_memory(folder):
+                return folder
+    tried = ", ".join(dict.fromkeys(filter(None, asked)))
+    raise OutputError(f"{tried}: no folder on a disk for rows that do not fit the memory; name one by TMPDIR")
+
+
+def _is_in_memory(folder: str) -> bool:
+    """Return whether a folder's file system is in memory, as the system's list of mounts has it."""
+    device = os.stat(folder).st_dev
+    try:
+        with open("/proc/self/mountinfo") as file:
+            mounts = [line.split() for line in file]
+    except OSError:
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return any(mount[2] == number and mount[mount.index("-") + 1] in ("tmpfs", "ramfs") for mount in mounts)
+
+
+def some_rows(array: np.ndarray, rows) -> np.ndarray:
+    """Return some rows, a slice or indices; many in a new array of rows, in the order that NumPy gives them."""
+    if isinstance(rows, slice) or len(rows) * array[:1].nbytes < LEAST_BYTES:
+        return array[rows]
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    order = "C" if array[rows[:2]].flags.c_contiguous else "F"
+    return _filled(new_rows((len(rows), *array.shape[1:]), array.dtype, order), lambda some: array[rows[some]])
+
+
+def some_columns(array: np.ndarray, columns: list[int]) -> np.ndarray:
+    """Return some columns; many rows in a new array of rows, in the order that NumPy gives them."""
+    if len(array) * len(columns) * array.itemsize < LEAST_BYTES:
+        return array[:, columns]
+    order = "C" if array[:2, columns].flags.c_contiguous else "F"
+    return _filled(new_rows((len(array), len(columns)), array.dtype, order), lambda some: array[some][:, columns])
+
+
+def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
+    """Return an array of a type whose rows lie one after the other: itself, or a copy."""
+    dtype = array.dtype if dtype is None else np.dtype(dtype)
+    if array.flags.c_contiguous and array.dtype == dtype:
+        return array
+    if array.size * dtype.itemsize < LEAST_BYTES:
+        return np.ascontiguousarray(array, dtype)
+    return _filled(new_rows(array.shape, dtype), array.__getitem__)
+
+
+def in_file(array: np.ndarray) -> np.ndarray:
+    """Return a copy in a file, of a small array one in memory."""
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    with within(0):
+        return _filled(new_rows(array.shape, array.dtype, order), array.__getitem__)
+
+
+def blocks_of(rows: int, row_bytes: int) -> Iterator[slice]:
+    """Yield the rows in blocks that are copied at a time."""
+    step = max(1, COPIED_BYTES // max(1, row_bytes))
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
+
+
+def _filled(out: np.ndarray, rows) -> np.ndarray:
+    for some in blocks_of(len(out), out[:1].nbytes):
+        out[some] = rows(some)
+    return out

@@ -1,0 +1,206 @@
+"""Files that lie elsewhere: those of a URI that pyarrow opens, s3://bucket/day1.parquet, and standard input, `-`.
+
+What a message, a page or a model knows of them is a name without secrets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import hashlib
+import os
+import posixpath
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cached_property
+from types import ModuleType
+from typing import BinaryIO
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from ..utils import InputNotFound, UsageError, check_room_to_load, has_address_limit, needs_package, os_reason
+
+STANDARD_INPUT = "-"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation")  # in a query; others may be secrets
+_ROOM = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
+
+
+def pyarrow(what: str) -> ModuleType:
+    """Return the package. Raises UsageError if it is not installed; `what` needs it."""
+    if "pyarrow" not in sys.modules and has_address_limit():  # its threads end the process where they find no addresses
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+        os.environ.setdefault("MIMALLOC_ARENA_RESERVE", "16MiB")  # of 1 GiB
+        check_room_to_load(_ROOM)
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        raise UsageError(needs_package("arrow", f"{what} need")) from None
+    return pyarrow
+
+
+class Fetched(str):
+    """A file that lies elsewhere. As a text it is its name without secrets.
+
+    filesystem, inner: of pyarrow, and the file's name there; None: standard input. secrets: what no message may show.
+    """
+
+    def __new__(cls, name: str, filesystem=None, inner: str = "", secrets: tuple[str, ...] = ()):
+        file = super().__new__(cls, name)
+        file._filesystem, file._inner, file._secrets = filesystem, inner, secrets
+        return file
+
+    def __reduce__(self):
+        return str, (str(self),)
+
+    def open(self):
+        """Return a file to be read anywhere: that of pyarrow, or a copy."""
+        if self._filesystem is None:
+            return open(self.copy, "rb")
+        with _reading(self, self._secrets):
+            return self._filesystem.open_input_file(self._inner)
+
+    @property
+    def copy(self) -> str:
+        """The path of a copy in a temporary folder, which goes with this object."""
+        return self._copy.name
+
+    @cached_property
+    def _copy(self):
+        file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        with _reading(self, self._secrets):
+            if self._filesystem is None:
+                shutil.copyfileobj(_stdin(), file, 1 << 20)
+            else:
+                with self._filesystem.open_input_stream(self._inner) as source:
+                    shutil.copyfileobj(source, file, 1 << 20)
+            file.flush()
+        return file
+
+    def state(self) -> tuple:
+        """Return what changes with the file's bytes: its size, and its tag or its time; None: they stay."""
+        if self._filesystem is None:
+            return (os.path.getsize(self.copy),)
+        with _reading(self, self._secrets):
+            with self._filesystem.open_input_stream(self._inner) as file:
+                facts = dict(file.metadata() or {})
+            if {b"ETag", b"Content-Length"} <= facts.keys():
+                return int(facts[b"Content-Length"]), facts[b"ETag"].decode()
+            info = self._filesystem.get_file_info(self._inner)
+        return info.size, info.mtime_ns
+
+    def failure(self, error: Exception) -> InputNotFound:
+        """Return the error for this file where it could not be read."""
+        return _failure(self, self._secrets, error)
+
+    def digest(self) -> str | None:
+        """Return what stands for the SHA-256 of the bytes; None for standard input, which is read as its copy."""
+        if self._filesystem is None:
+            return None
+        return hashlib.sha256(" ".join(map(str, self.state())).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _reading(name: str, secrets: tuple[str, ...]) -> Iterator[None]:
+    """Turn the failures of pyarrow into an InputNotFound."""
+    try:
+        yield
+    except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
+        raise _failure(name, secrets, error) from None
+
+
+def _failure(name: str, secrets: tuple[str, ...], error: Exception) -> InputNotFound:
+    """Return the error for a file that could not be read; it shows no secret."""
+    if isinstance(error, FileNotFoundError):
+        return InputNotFound(f"{name}: no such file; check the URI")
+    reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
+    for secret in sorted(secrets, key=len, reverse=True):
+        reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
+    return InputNotFound(f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI")
+
+
+_standard_input: list = []  # (the stream, the file that stands for it)
+
+
+def standard_input() -> Fetched:
+    """Return the file that stands for standard input, which is read once, when its bytes are first asked for."""
+    if not _standard_input or _standard_input[0][0] is not sys.stdin:
+        _standard_input[:] = [(sys.stdin, Fetched(STANDARD_INPUT))]
+    return _standard_input[0][1]
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
+    return sys.stdin.buffer
+
+
+def is_uri(path: str) -> bool:
+    """Return whether a path is a URI and no file of that name."""
+    return bool(_URI.match(path)) and not os.path.exists(path)
+
+
+def without_secrets(path: str) -> str:
+    """Return a name of data, URIs in it without users, passwords, keys and tokens."""
+    if os.path.exists(path) or "://" not in path:
+        return path
+    return ",".join(_parted(name)[0] if is_uri(name) else name for name in path.split(","))
+
+
+def _parted(uri: str) -> tuple[str, tuple[str, ...]]:
+    """Return (a URI without secrets, these secrets, as they are written and as they are meant)."""
+    scheme, _, rest = uri.partition("://")
+    rest, _, fragment = rest.partition("#")
+    rest, _, query = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    if "@" not in host and ":" in host and not host.rpartition(":")[2].isdecimal() and "@" in path:
+        host, slash, path = rest.rpartition("@")[0] + "@", "", rest.rpartition("@")[2]  # a key with a slash in it
+    user, _, host = host.rpartition("@")
+    values = parse_qsl(query, keep_blank_values=True)
+    kept = urlencode([(key, value) for key, value in values if key in _HARMLESS], safe=":/")
+    hidden = [fragment, user, *user.split(":", 1), *(value for key, value in values if key not in _HARMLESS)]
+    hidden += [value for key, _, value in (word.partition("=") for word in query.split("&")) if key not in _HARMLESS]
+    secrets = tuple({text for secret in hidden for text in (secret, unquote(secret)) if text} - {"anonymous"})
+    user = "anonymous@" if user == "anonymous" else ""
+    return f"{scheme}://{user}{host}{slash}{path}" + (f"?{kept}" if kept else ""), secrets
+
+
+def files_of_uri(uri: str, suffixes: tuple[str, ...]) -> list[Fetched] | str:
+    """Return the files of a URI: one, those that fit a pattern with `*`, or those of a folder with these suffixes.
+
+    Of file:// it is a path. Raises InputNotFound.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return unquote(parts.path)
+    name, secrets = _parted(uri)
+    pyarrow("URIs")
+    from pyarrow import fs
+
+    with _reading(name, (uri, *secrets)):
+        filesystem, inner = fs.FileSystem.from_uri(uri.replace("*", "%2A"))
+        if "*" in inner:
+            folder, pattern = posixpath.split(inner)
+            found = [info for info in _entries(filesystem, folder) if fnmatch.fnmatch(info.base_name, pattern)]
+        elif (kind := filesystem.get_file_info(inner).type) == fs.FileType.NotFound:
+            raise FileNotFoundError
+        elif kind == fs.FileType.Directory:
+            found = [info for info in _entries(filesystem, inner) if info.base_name.lower().endswith(suffixes)]
+        else:
+            return [Fetched(name, filesystem, inner, secrets)]
+    if not found:
+        raise InputNotFound(f"{name}: no file fits; check the URI")
+    front, _, query = name.partition("?")
+    front = front.rpartition("/")[0] if "*" in inner else front.rstrip("/")
+    rest = f"?{query}" if query else ""
+    return [Fetched(f"{front}/{info.base_name}{rest}", filesystem, info.path, secrets) for info in found]
+
+
+def _entries(filesystem, folder: str) -> list:
+    """Return the files in a folder, without those that are hidden."""
+    from pyarrow import fs
+
+    entries = filesystem.get_file_info(fs.FileSelector(folder))
+    return [info for info in entries if info.type == fs.FileType.File and not info.base_name.startswith((".", "_"))]

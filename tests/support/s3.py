@@ -1,0 +1,79 @@
+"""A server on the loopback address that answers as S3 does where files are read: HEAD, GET with ranges, and lists."""
+
+import contextlib
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+ENTRY = "<Contents><Key>{}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified><Size>{}</Size></Contents>"
+LIST = "<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>{}</KeyCount>{}</ListBucketResult>"
+
+
+class Bucket(BaseHTTPRequestHandler):
+    """Requests for the objects of a bucket. server.objects: by name; server.asked: what was asked for."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self):
+        self.answer(with_body=False)
+
+    def do_GET(self):
+        parts = urlsplit(self.path)
+        if "list-type" in parse_qs(parts.query):
+            self.list(parse_qs(parts.query).get("prefix", [""])[0])
+        else:
+            self.answer(with_body=True)
+
+    def list(self, prefix):
+        found = [(name, data) for name, data in self.server.objects.items() if name.startswith(prefix)]
+        self.send(
+            200,
+            LIST.format(len(found), "".join(ENTRY.format(escape(name), len(data)) for name, data in found)).encode(),
+        )
+
+    def answer(self, with_body):
+        name = unquote(urlsplit(self.path).path).partition("/")[2].partition("/")[2]
+        self.server.asked.append((self.command, name, self.headers.get("Range")))
+        data = self.server.objects.get(name)
+        if data is None or self.server.is_denied or (with_body and self.server.is_down):
+            code = 403 if self.server.is_denied else 404 if data is None else 500
+            self.send(code, b"<Error><Code>AccessDenied</Code></Error>" if with_body else b"", bool(with_body))
+            return
+        tag, code, more = hashlib.md5(data).hexdigest(), 200, {}
+        if "Range" in self.headers and with_body:
+            first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+            first, last = int(first), min(int(last or len(data) - 1), len(data) - 1)
+            code, more = 206, {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
+            data = data[first : last + 1]
+        more |= {"ETag": f'"{tag}"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+        self.send(code, data, with_body, more)
+
+    def send(self, code, data, with_body=True, headers=None):
+        self.send_response(code)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def bucket(objects):
+    """Yield a server with these objects (bytes by name); its address is server.address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
+    server.objects, server.asked, server.is_denied, server.is_down = dict(objects), [], False, False
+    server.address = f"127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

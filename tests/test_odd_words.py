@@ -1,0 +1,262 @@
+"""Odd words among at least 95 % numbers or dates are gaps, told once a column; --strict refuses them. What a person
+says of columns: --ordered, --dates."""
+
+import contextlib
+import csv
+import io
+import sqlite3
+
+import numpy as np
+import pytest
+from support.command_line import ONE, run, succeed
+
+import nn
+
+ROWS = 200
+ODD = {7: "n.a.", 90: "n.a.", 120: "tbd", 130: "?!", 140: "12 o'clock"}  # row -> the word that stands there
+TOLD = (
+    'column size: 5 values that are no numbers are taken for a gap: "n.a." (2), "tbd", "?!", ...; correct them, or use '
+    "--categories size; --strict refuses them"
+)
+REFUSED = 'column size: found "n.a.", expected a number as in most rows; correct it, take it for a gap (--missing n.a.)'
+
+
+def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
+    """A table whose column size has these odd words, whose target is the last digit of size."""
+    values = [str(7 * i % 41) for i in range(rows)]
+    return {
+        "a": [i * 13 % 17 for i in range(rows)],
+        "size": [odd.get(i, value) for i, value in enumerate(values)],
+        "y": ["big" if int(value) > 20 else "small" for value in values],
+    }
+
+
+def in_form(form: str, columns: dict, name: str = "t"):
+    """Write a table in the current folder; return what nn.load takes."""
+    if form in ("csv", "gz"):
+        import gzip
+
+        text = io.StringIO()
+        csv.writer(text).writerows([columns, *zip(*columns.values(), strict=True)])
+        with (gzip.open if form == "gz" else open)(f"{name}.csv{'.gz' * (form == 'gz')}", "wt") as file:
+            file.write(text.getvalue())
+        return f"{name}.csv{'.gz' * (form == 'gz')}"
+    if form == "db":
+        with contextlib.closing(sqlite3.connect(f"{name}.db")) as database, database:
+            database.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+            places = ", ".join("?" * len(columns))
+            database.executemany(f"INSERT INTO {name} VALUES ({places})", zip(*columns.values(), strict=True))
+        return f"{name}.db:{name}"
+    if form == "columns":
+        return columns
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(columns)
+    if form == "frame":
+        return frame
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(f"{name}.parquet")
+    return f"{name}.parquet"
+
+
+FORMS = pytest.mark.parametrize("form", ["csv", "gz", "db", "parquet", "frame", "columns"])
+
+
+@FORMS
+def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(folder, form):
+    ds = nn.load(in_form(form, sizes(ODD)))
+    assert [line for line in ds.remarks if "size" in line] == [TOLD]
+    clean = nn.load(in_form(form, sizes(dict.fromkeys(ODD, "")), "clean"))
+    assert np.array_equal(ds.x.column(1), clean.x.column(1), equal_nan=True) and not clean.remarks
+    assert np.flatnonzero(np.isnan(ds.x.column(1))).tolist() == [*ODD]
+    nets = [nn.Network.for_data(data, "auto,4,1", seed=0) for data in (ds, clean)]
+    for net, data in zip(nets, (ds, clean), strict=True):
+        nn.train(net, data, epochs=1)
+    assert np.array_equal(nets[0].vector, nets[1].vector)
+
+
+@FORMS
+def test_strict_refuses_them_with_the_first_row_and_the_cures_work(folder, form):
+    source = in_form(form, sizes(ODD))
+    with pytest.raises(nn.DataError) as refused:
+        nn.load(source, strict=True)
+    row = "row 9" if form in ("csv", "gz") else "data row 8"
+    assert f"{row}, {REFUSED} or the column for categories (--categories size)" in str(refused.value)
+    words = ",".join({*ODD.values()})
+    assert not nn.load(source, strict=True, missing=words).remarks
+    assert nn.load(source, strict=True, categories="size").x.kinds == ("number", "text")
+
+
+@FORMS
+def test_dates_are_as_patient(folder, form):
+    days = (np.datetime64("2020-01-01") + np.arange(ROWS) * 3 % 700).astype(str).tolist()
+    columns = {"day": [*days[:-1], "soon"], "n": [i * 7 % 11 for i in range(ROWS)], "y": list(range(ROWS))}
+    ds = nn.load(in_form(form, columns))
+    assert ds.x.kinds == ("date", "number") and np.isnan(ds.x.column(0)[-1])
+    told = 'column day: 1 value that is no date is taken for a gap: "soon"; correct it, or use --categories day; '
+    assert ds.remarks[0].startswith(told)
+
+
+@FORMS
+def test_what_stands_in_a_row_without_a_target_does_not_matter(folder, form):
+    columns = sizes({5: "inf", 7: "tbd"})
+    columns["y"][5] = columns["y"][7] = ""
+    ds = nn.load(in_form(form, columns))
+    assert (ds.rows, ds.unlabelled) == (ROWS - 2, 2) and isinstance(ds.x, np.ndarray)
+    assert not [line for line in ds.remarks if "gap" in line]
+
+
+@pytest.mark.parametrize("count, kind", [(10, "number"), (11, "text")])
+def test_more_than_a_twentieth_of_such_fields_make_a_column_of_texts(folder, count, kind):
+    ds = nn.load(in_form("csv", sizes({i: f"word {i}" for i in range(count)})))
+    assert ds.x.kinds[1] == kind and bool([line for line in ds.remarks if "--strict" in line]) == (kind == "number")
+
+
+def test_one_word_beside_many_numbers_is_a_gap_in_any_share_unless_a_person_says_that_they_are_numbers(folder):
+    source = in_form("csv", sizes(dict.fromkeys(range(0, 60, 2), "Varies")))
+    ds = nn.load(source)
+    assert 'column size: 30 values that are no numbers are taken for a gap: "Varies" (30); correct' in ds.remarks[0]
+    assert [kind.kind for kind in ds.kinds] == ["number", "written number"]
+    with pytest.raises(nn.DataError, match='row 2, column size: found "Varies", expected a number as in most rows'):
+        nn.load(source, numbers="size")
+
+
+@FORMS
+def test_new_rows_may_have_odd_words_in_any_share_but_not_in_every_row(folder, form):
+    """A nightly prediction does not die of one word; a file with another column in this place is refused."""
+    ds = nn.load(in_form("csv", sizes({3: ""})))
+    net = nn.Network.for_data(ds, "auto,4,1", seed=0)
+    nn.train(net, ds, epochs=1)
+    half = {i: "n.a." for i in range(0, 40, 2)}
+    new, gaps = (nn.load_for(net, in_form(form, sizes(odd, 40), name)) for odd, name in
+                 ((half, "new"), (dict.fromkeys(half, ""), "gaps")))  # fmt: skip
+    np.testing.assert_array_equal(net.predict(new.x), net.predict(gaps.x))
+    with pytest.raises(nn.DataError, match='column size: found "many", expected a number as in training; correct it'):
+        nn.load_for(net, in_form(form, sizes(dict.fromkeys(range(40), "many"), 40), "other"))
+
+
+def test_the_command_tells_new_rows_in_one_line(folder):
+    in_form("csv", sizes({3: ""}))
+    succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "--layers", "auto,4,1")
+    in_form("csv", sizes({0: "n.a.", 5: "n.a."}, 12), "new")
+    told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
+    assert 'column size: 2 values that are no numbers are taken for a gap: "n.a." (2)\n' in told.err
+    assert len(told.out.splitlines()) == 13
+    trained = succeed(*ONE, "--dataset", in_form("csv", sizes(ODD), "odd"), "--model", "m.bin", "--epochs", 1)
+    assert TOLD in trained.err and trained.err.count("taken for a gap") == 1
+    refused = run(*ONE, "--strict", "--dataset", "odd.csv", "--model", "m.bin")
+    assert refused.code == 65 and f"odd.csv, row 9, {REFUSED}" in refused.err
+
+
+@FORMS
+@pytest.mark.parametrize("word", ["inf", "-Infinity", "1e999"])
+def test_infinite_numbers_are_no_odd_words(folder, form, word):
+    for rows in (8, ROWS):
+        with pytest.raises(nn.DataError, match=f'column size: found "{word}", expected a finite number; correct it'):
+            nn.load(in_form(form, sizes({5: word}, rows), f"t{rows}"))
+
+
+@pytest.mark.parametrize("choices", [{"target": "y,size"}, {"target": "size", "task": "regression"}])
+def test_an_odd_word_is_no_target(folder, choices):
+    columns = sizes({5: "n.a."}) | {"y": list(range(ROWS))}
+    with pytest.raises(
+        nn.DataError, match='row 7, column size: found "n.a.", expected a number; correct it, or remove'
+    ):
+        nn.load(in_form("csv", columns), **choices)
+
+
+def test_a_network_of_plain_numbers_refuses_them(folder):
+    numbers = {"y": [i % 2 for i in range(ROWS)]}
+    in_form("csv", sizes({}) | numbers)
+    flags = ("--model", "m.bin", "--layers", "2,4,1:sigmoid", "--epochs", 1)
+    succeed("--train", "--reference", "--dataset", "t.csv", *flags)
+    in_form("csv", sizes({5: "n.a."}) | numbers, "odd")
+    for mode in (("--train", "--reference", *flags), ("--predict", "--model", "m.bin"), ("--test", "--model", "m.bin")):
+        refused = run(*mode, "--dataset", "odd.csv")
+        assert refused.code == 65 and 'row 7, column size: found "n.a.", expected a number' in refused.err
+
+
+# ---- what a person says
+
+SIZES = ["small", "medium", "large"]
+
+
+def shirts(rows: int = 180) -> dict[str, list]:
+    """A price that follows the size."""
+    return {
+        "size": [SIZES[i * 7 % 3] for i in range(rows)],
+        "n": [i * 5 % 13 for i in range(rows)],
+        "price": [i * 7 % 3 + (i * 5 % 13) / 50 for i in range(rows)],
+    }
+
+
+@FORMS
+def test_ordered_words_are_ranks_from_training_to_prediction(folder, form):
+    ds = nn.load(in_form(form, shirts()), ordered="size=small<medium<large")
+    assert not ds.remarks
+    net = nn.Network.for_data(ds, "auto,8,1", seed=0)
+    nn.train(net, ds, epochs=2)
+    net.export("m.bin")
+    net = nn.Network.load("m.bin")
+    encoder = net.encoding.encoders[0]
+    assert (encoder.kind, encoder.order, net.encoding.by_kind()) == (
+        "ordered", SIZES, {"ordered": ["size (small < medium < large)"], "number": ["n"]},
+    )  # fmt: skip
+    new = {"n": [1, 1, 1, 1, 1], "size": ["small", "medium", "large", "huge", ""]}
+    small, medium, large, huge, gap = net.predict(nn.load_for(net, in_form(form, new, "new"), labelled=False).x)[:, 0]
+    assert huge == gap == medium and len({small, medium, large}) == 3
+
+
+def test_the_command_takes_an_order_and_tells_other_words(folder):
+    in_form("csv", shirts() | {"size": ["huge", *shirts()["size"][1:]]})
+    flags = ("--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1)
+    trained = succeed("--train", *flags, "--ordered", "size=small<medium<large", "--json")
+    assert trained.json["columns"] == {"size": "ordered", "n": "number"}
+    other = (
+        'value that is none of small < medium < large is taken for a gap: "huge"; correct it, or add it to --ordered'
+    )
+    assert other in trained.err and "ordered: size (small < medium < large" in trained.err
+    assert "small < medium < large" in succeed("--info", "--model", "m.bin").out
+    in_form("csv", {"size": ["large", "tiny", "small"], "n": [1, 2, 3]}, "new")
+    told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
+    assert '"tiny"' in told.err and len(told.out.splitlines()) == 4
+    refused = run("--train", *flags, "--ordered", "size=small<medium<large", "--strict")
+    assert (
+        refused.code == 65 and 'row 2, column size: found "huge", expected one of small < medium < large' in refused.err
+    )
+
+
+def test_dates_in_a_format_that_a_person_gives(folder):
+    days = np.datetime64("2020-01-01") + np.arange(120) * 5
+    columns = {"day": [f"{d[8:]}.{d[5:7]}.{d[:4]}" for d in days.astype(str)], "n": [i * 5 % 13 for i in range(120)]}
+    columns["y"] = list(range(120))
+    for form, read in (("%d.%m.%Y", columns["day"]), ("week %j/%Y", [f"week {d}" for d in _of_year(days)])):
+        ds = nn.load(in_form("csv", columns | {"day": read}), dates=f"day={form}")
+        net = nn.Network.for_data(ds, "auto,4,1", seed=0)
+        nn.train(net, ds, epochs=1)
+        net.export("m.bin")
+        iso = nn.load(in_form("csv", columns | {"day": days.astype(str).tolist()}, "iso"))
+        other = nn.Network.for_data(iso, "auto,4,1", seed=0)
+        nn.train(other, iso, epochs=1)
+        assert net.encoding.encoders[0].kind == "written date" and other.encoding.encoders[0].kind == "date"
+        np.testing.assert_array_equal(net.vector, other.vector)
+        again = nn.Network.load("m.bin")
+        new = nn.load_for(again, in_form("csv", columns | {"day": [*read[:-1], "soon"]}, "new"))
+        np.testing.assert_array_equal(again.predict(new.x)[:-1], net.predict(ds.x)[:-1])
+
+
+def _of_year(days) -> list[str]:
+    first = days.astype("datetime64[Y]")
+    counts = (days - first.astype("datetime64[D]")).astype(int) + 1
+    return [f"{count}/{year}" for count, year in zip(counts, first, strict=True)]
+
+
+@FORMS
+def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cures_work(folder, form):
+    days = [f"{i * 5 % 12 + 1:02}/{i * 7 % 12 + 1:02}/20{10 + i % 9}" for i in range(120)]
+    source = in_form(form, {"day": days, "n": [i * 5 % 13 for i in range(120)], "y": list(range(120))})
+    with pytest.raises(nn.DataError) as asked:
+        nn.load(source)
+    assert "no date tells which is the day and which the month" in str(asked.value)
+    for cure in ("day=%d/%m/%Y", "day=%m/%d/%Y"):
+        assert f"--dates {cure}" in str(asked.value)
+        assert nn.load(source, dates=cure).rows == 120

@@ -1,0 +1,191 @@
+"""Files that lie elsewhere, of a URI or from standard input, are read as those on this machine; no secret shows."""
+
+import gzip
+import hashlib
+import io
+import os
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from support.s3 import bucket
+from support.table_formats import opened, pa, parquet, pd, read, written
+
+import nn
+from nn.data import formats
+from nn.data.source import Source, absolute, are_there, data_files, relative_to, short_name
+from nn.data.uris import without_secrets
+
+pytest.importorskip("pyarrow.fs").S3FileSystem  # noqa: B018
+USER, PASSWORD = "AKIAKEY", "se/cr+et"
+FRAME = pd.DataFrame({"a": np.arange(9) / 7, "t": list("abcabcabc"), "y": np.arange(9) % 2})
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server with the table in files of all formats."""
+    written(FRAME, tmp_path)
+    FRAME.to_csv(tmp_path / "a.csv", index=False)
+    files = {f"day/{name}": (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    files |= {f"days/day{n}.parquet": files["day/a.parquet"] for n in (2, 10)} | {"days/_SUCCESS": b""}
+    with bucket(files) as server:
+        yield server
+
+
+def uri(server, name, secrets=f"{USER}:se%2Fcr%2Bet@"):
+    return f"s3://{secrets}bucket/{name}?endpoint_override={server.address}&scheme=http"
+
+
+def told(action, error=nn.NnError) -> str:
+    """The message of a failure, which is one line without a secret."""
+    with pytest.raises(error) as caught:
+        action()
+    message = str(caught.value)
+    assert "\n" not in message and not any(secret in message for secret in (USER, PASSWORD, "se%2Fcr", "tok123"))
+    return message
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.orc", "a.jsonl", "a.db"])
+def test_every_format_is_read_from_a_server(server, name):
+    source = opened(uri(server, f"day/{name}"))
+    assert source.path == uri(server, f"day/{name}", "") and USER not in repr(source.__dict__)
+    table = read(source)
+    assert table.numbers.tolist() == read(FRAME).numbers.tolist() and table.columns[1].words == ["a", "b", "c"]
+    assert len(table.sha256) == 64 and table.sha256 == read(uri(server, f"day/{name}")).sha256
+
+
+def test_text_is_read_from_a_copy(server):
+    known, files = formats.recognise(uri(server, "day/a.csv"))
+    assert known.name == "CSV"
+    with Source(files[0]) as source:
+        assert source.read(1 << 20) == server.objects["day/a.csv"]
+    copy = files[0].copy
+    assert os.stat(copy).st_mode & 0o777 == 0o600
+    del files, source
+    assert not os.path.exists(copy)
+
+
+def test_only_the_wanted_columns_of_a_file_are_fetched(server):
+    wide = pa.table({f"c{i}": np.random.default_rng(i).normal(size=20_000) for i in range(30)})
+    parquet.write_table(wide, out := io.BytesIO())
+    server.objects["wide.parquet"] = out.getvalue()
+    assert read(uri(server, "wide.parquet"), {3: None}).numbers[:, 0].tolist() == np.float32(wide["c3"]).tolist()
+    ranges = [asked[2].removeprefix("bytes=").split("-") for asked in server.asked if asked[0] == "GET"]
+    assert sum(int(last) - int(first) for first, last in ranges) < len(out.getvalue()) // 4
+
+
+@pytest.mark.parametrize("name", ["days/day*.parquet", "days", "days/"])
+def test_a_pattern_or_a_folder_is_all_its_files(server, name):
+    files = data_files(uri(server, name))
+    assert files == [uri(server, f"days/day{n}.parquet", "") for n in (2, 10)]
+    table = read(uri(server, name))
+    assert len(table) == 18 and table.row(9) == f"data row 1 of {files[1]}"
+
+
+def test_files_here_and_elsewhere_are_one_table(server, tmp_path):
+    assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
+
+
+def test_the_digest_changes_with_the_file(server):
+    source = opened(uri(server, "day/a.parquet"))
+    before = read(source).sha256
+    parquet.write_table(pa.table({"a": [1.0] * 9, "t": ["x"] * 9, "y": [0] * 9}), out := io.BytesIO())
+    server.objects["day/a.parquet"] = out.getvalue()
+    assert "changed while it was read" in told(lambda: read(source), nn.DataError)
+    assert read(uri(server, "day/a.parquet")).sha256 != before
+
+
+def test_a_file_that_is_not_there_or_not_for_us_is_one_line(server):
+    missing = told(lambda: opened(uri(server, "day/gone.parquet")), nn.InputNotFound)
+    assert missing == f"{uri(server, 'day/gone.parquet', '')}: no such file; check the URI"
+    assert "no file fits" in told(lambda: opened(uri(server, "day/*.csv.gz")), nn.InputNotFound)
+    server.is_denied = True
+    assert "ACCESS_DENIED" in told(lambda: opened(uri(server, "day/a.parquet")), nn.InputNotFound)
+
+
+def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    source, (csv,) = opened(uri(server, "day/a.parquet")), data_files(uri(server, "day/a.csv"))
+    server.is_denied = True
+    for action in (lambda: read(source), lambda: Source(csv)):
+        message = told(action, nn.InputNotFound)
+        assert message.startswith(uri(server, "day/a.", "").partition("?")[0]) and "cannot be read" in message
+
+
+@pytest.mark.parametrize(
+    "given, shown",
+    [
+        (f"s3://{USER}:{PASSWORD}@bucket/x.csv", "s3://bucket/x.csv"), (f"s3://{USER}:x@b/y?token=tok123", "s3://b/y"),
+        ("abfs://c:tok123@a/x?sas_token=tok123&scheme=http", "abfs://a/x?scheme=http"), ("gs://anonymous@b/x", "gs://anonymous@b/x"),
+        (f"s3://{USER}:se%2Fcr@b/x@y.csv#tok123", "s3://b/x@y.csv"), ("http://u:tok123@h/x", "http://h/x"),
+        (f"a.csv,s3://{USER}:x@b/y.csv", "a.csv,s3://b/y.csv"), ("a:b@c.csv", "a:b@c.csv"),
+    ],
+)  # fmt: skip
+def test_no_name_that_is_shown_or_kept_has_a_secret(given, shown, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert without_secrets(given) == shown
+    assert (
+        absolute(given).endswith(shown.split(",")[-1])
+        and USER not in absolute(given)
+        and "tok123" not in absolute(given)
+    )
+    assert USER not in short_name(given)
+    if "://" in shown and "," not in shown:
+        assert absolute(given) == relative_to("/else", shown) == shown
+        if not shown.startswith(("gs", "abfs")):
+            told(lambda: opened(given))
+
+
+def test_a_file_elsewhere_is_no_secret_when_it_is_pickled(server):
+    (file,) = data_files(uri(server, "day/a.csv"))
+    assert pickle.loads(pickle.dumps(file)) == uri(server, "day/a.csv", "") and b"KEY" not in pickle.dumps(file)
+    assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
+
+
+def test_uris_of_this_machine_are_files(tmp_path):
+    FRAME.to_parquet(tmp_path / "a b.parquet")
+    there = tmp_path.as_uri()
+    for given in (f"{there}/a%20b.parquet", f"{there}/*.parquet", there, f"file://localhost{tmp_path}/a%20b.parquet"):
+        assert data_files(given) == [f"{tmp_path}/a b.parquet"]
+    assert len(read(f"{there}/a%20b.parquet")) == 9
+
+
+def test_images_are_to_be_copied_first(server):
+    server.objects["day/a.npz"] = b"PK\x03\x04" + bytes(500)
+    assert "NPZ, expected" in told(lambda: formats.recognise(uri(server, "day/a.npz")), nn.DataError)
+
+
+def standard_input(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.db", "a.npy"])
+def test_standard_input_is_read_once_and_is_a_table_of_any_format(tmp_path, monkeypatch, name):
+    written(FRAME, tmp_path)
+    np.save(tmp_path / "a.npy", FRAME[["a", "y"]].to_numpy())
+    data = (tmp_path / name).read_bytes()
+    standard_input(monkeypatch, data)
+    table, again = read("-"), read("-")
+    assert table.numbers.tolist() == again.numbers.tolist() == read(tmp_path / name).numbers.tolist()
+    assert table.sha256.text == hashlib.sha256(data).hexdigest()
+    assert table.row(2) in ("data row 3", "index 2") and not are_there("-")
+
+
+def test_standard_input_may_be_packed_text(monkeypatch):
+    standard_input(monkeypatch, gzip.compress(b"a,y\n1,2\n"))
+    known, files = formats.recognise("-")
+    assert known.name == "CSV" and files == ["-"]
+    with Source(files[0]) as source:
+        assert source.read(99) == b"a,y\n1,2\n"
+    standard_input(monkeypatch, b"")
+    assert data_files("-")[0].copy != files[0].copy
+
+
+def test_a_file_called_like_standard_input_or_a_uri_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").write_text("a,y\n1,2\n")
+    (tmp_path / "s3:" / "b").mkdir(parents=True)
+    (tmp_path / "s3:" / "b" / "x.csv").write_text("a,y\n1,2\n")
+    assert data_files("-") == ["-"] and type(data_files("-")[0]) is str
+    assert data_files("s3://b/x.csv") == ["s3://b/x.csv"] == [without_secrets("s3://b/x.csv")]
