@@ -8,9 +8,9 @@ import pytest
 from nn.data.column import Column
 from nn.data.encoders import CategoryEncoder, DateEncoder, NumberEncoder
 from nn.data.encoding import Encoding, TableStatistics
-from nn.data.kinds import Choice, Kind, kind_of
+from nn.data.kinds import ONE_HOT, RARE, Choice, Kind, kind_of
 from nn.data.schema import Decision, decide
-from nn.data.statistics import ONE_HOT, RARE, SAMPLE, DateStatistics, NumberStatistics, TextStatistics
+from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
 from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES, is_number_embedding, number_embedding_value

@@ -157,7 +157,7 @@ def test_a_database_may_have_numbers_here_and_texts_there(tmp_path, monkeypatch)
 def test_where_memory_is_short_the_numbers_are_read_a_second_time_and_are_the_same(tmp_path, monkeypatch):
     tables = written(everything(), tmp_path)
     whole = {form: read(source) for form, source in tables.items()}
-    monkeypatch.setattr(assemble, "memory_left", lambda: 1)
+    monkeypatch.setattr(assemble, "fits", lambda _size: False)
     for form, source in tables.items():
         table = read(source)
         np.testing.assert_array_equal(table.numbers, whole[form].numbers)

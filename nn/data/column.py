@@ -15,8 +15,6 @@ import numpy as np
 
 from ..core import extension
 
-ffi, lib = extension("seq")
-
 TRUTHS = {  # yes/no words, in any case, and what they mean
     "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
 }  # fmt: skip
@@ -196,6 +194,7 @@ def date_in(text: str) -> float | None:
     """Return the seconds since 1970-01-01 of the date in ISO 8601 that a text is, None if it is none."""
     if not (text[:4].isdecimal() and text[4:5] in ("-", "/")):
         return None
+    ffi, lib = extension("seq")  # here: who makes a network of no table does without it
     raw, seconds = text.encode(), ffi.new("double *")
     return seconds[0] if lib.csv_date(seconds, raw, len(raw)) else None
 

@@ -30,8 +30,8 @@ COPIED_BYTES = 1 << 24  # at a time
 class _Room:
     """The memory that rows may take, and the folder of their files; of the whole process, its threads too."""
 
-    most: int | None = None  # bytes; None: as the free memory allows
-    folder: str | None = None  # of files; None: a temporary one
+    limits: list[int] = []  # bytes, the last one counts; none: as the free memory allows
+    folders: list[str] = []  # of files, the last one counts; none: a temporary one
     taken = 0  # bytes of arrays in memory
 
 
@@ -39,17 +39,18 @@ class _Room:
 def within(most: int | None = None, folder: str | None = None) -> Iterator[None]:
     """Let arrays of rows take at most `most` bytes of memory in the block, and their files be in a folder.
 
-    None: as it is.
+    None: as it is. Threads may end their blocks in any order: each takes back what it brought.
     """
     if most is not None:
         give_back_memory()
-    before = _Room.most, _Room.folder
-    _Room.most = before[0] if most is None else most
-    _Room.folder = before[1] if folder is None else folder
+    brought = [(own, value) for own, value in ((_Room.limits, most), (_Room.folders, folder)) if value is not None]
+    for own, value in brought:
+        own.append(value)
     try:
         yield
     finally:
-        _Room.most, _Room.folder = before
+        for own, value in brought:
+            own.remove(value)
 
 
 def share_of(memory: int | None) -> int | None:
@@ -64,8 +65,8 @@ def taken() -> int:
 
 def fits(size: int) -> bool:
     """Return whether the memory has room for an array of `size` bytes more."""
-    if _Room.most is not None:
-        return size < LEAST_BYTES or _Room.taken + size <= _Room.most
+    if _Room.limits:
+        return size < LEAST_BYTES or _Room.taken + size <= _Room.limits[-1]
     left = memory_left() if size >= LEAST_BYTES_FREE else None
     return left is None or 2 * size <= left
 
@@ -143,7 +144,7 @@ class RowsFile:
 
 def folder_on_disk() -> str:
     """Return the folder for files of rows: the one that was named, or a temporary one, on no file system in memory."""
-    asked = [_Room.folder, tempfile.gettempdir(), "/var/tmp", os.curdir]
+    asked = [*_Room.folders[-1:], tempfile.gettempdir(), "/var/tmp", os.curdir]
     for folder in filter(None, asked):
         with contextlib.suppress(OSError):
             if os.access(folder, os.W_OK) and not _is_in_memory(folder):
