@@ -172,15 +172,17 @@ def test_what_is_wrong_for_all_is_said_once(mpi):
 @pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
 def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
     done = mpich.run(3, JOIN + f"if rank_group.rank == 1: 1 / 0\n{doing}")
-    assert done.returncode == 1 and ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
+    assert done.returncode == 1
+    (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
+    assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
     done = mpich.run(3, JOIN + f"if rank_group.rank != {rank}: rank_group.gather(0)" + END)
     assert done.returncode == 1
-    (line,) = ours(done.stderr)  # the launcher may put another rank's traceback behind it
-    assert line.startswith(f"nn: rank {rank} of 3 ended while the others were still running")
+    told = f"nn: rank {rank} of 3 ended while the others were still running"
+    assert done.stderr.count(told) == 1  # the launcher may put another rank's traceback before and behind it
 
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
