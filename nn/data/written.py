@@ -41,12 +41,6 @@ def is_absent(word: str) -> bool:
     return word.lower() in _ABSENT or not any(map(str.isalnum, word))
 
 
-def is_written(word: str) -> bool:
-    """Return whether a word may be a number or a date as people write them."""
-    found = _split(word)
-    return any(_read(found, way) for way in NUMBERS) or any(date_of(word, way) is not None for way in DATES)
-
-
 def values_of(words: Iterable[str], value_of: Callable[[str], float | None]) -> list[float]:
     """Return the value of each word, nan where it is None, and nan at the end, where code -1 finds it."""
     values = map(value_of, words)

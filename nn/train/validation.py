@@ -67,13 +67,6 @@ class JudgedRows:
     truth: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 
 
-def truth_of(net: Network, y: np.ndarray) -> np.ndarray:
-    """Return an engine's targets as metrics take them: class indices, or numbers in the targets' own units."""
-    if net.task == "regression":
-        return y if net.target_scaling is None else net.target_scaling.inverse(y)
-    return y[:, 0].astype(np.int64) if y.ndim == 2 else y
-
-
 def metric_of(net: Network, name: str, parts: list, threshold: float) -> float:
     """Return the metric of (truth, scores, weights or None) of all parts, nan where it is undefined."""
     truth, scores, weights = (None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
