@@ -286,7 +286,7 @@ def seconds_of(words: list[str]) -> float:
     written.way_of_dates(words, asked=True)
     written.written_as(words)
     for word in words:
-        written.is_written(word)
+        written.is_number(word)
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
     encoder = ordered(*words, order=(words[0], "x"))
     ENCODERS["category"]([words[0]], False, 0).unknown(np.arange(len(words)), words)
