@@ -1,6 +1,6 @@
 """Reading is compared with others: random tables through pandas, pyarrow and Python's csv, numbers through float().
 
-CI draws the same few tables each time. By hand, new ones and more: NN_TEST_EFFORT=100 pytest tests/test_differential.py
+CI draws the same few tables each time. By hand, new ones and more: NN_TEST_EFFORT=100 pytest FILE, this file.
 A failure names the seed of its table, with which NN_SEED begins.
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DATASETS = Path(__file__).resolve().parents[1] / "datasets"
+DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 
 
 def run(script: str, *arguments) -> subprocess.CompletedProcess:

@@ -19,7 +19,7 @@ from support.launches import find_mpi, ours
 from nn.backends.cuda import device
 from nn.study import sweep
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 BATCH_SCRIPTS = sorted((REPOSITORY / "slurm").glob("*.sbatch"))
 SCRIPTS = [*BATCH_SCRIPTS, *sorted(TESTS.glob("*.sh"))]
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}

@@ -429,7 +429,7 @@ def test_the_c_files_compile_as_they_stand():
 def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes():
     """10 times as fast is the goal; half of it is left to the load of the machine, of which the program tells more."""
     require("cc")
-    script = Path(__file__).parent / "bench" / "exports.py"
+    script = Path(__file__).parents[1] / "bench" / "exports.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), check=True)
     print(done.stdout)
     line = next(line for line in done.stdout.splitlines() if line.startswith("C, through ctypes"))

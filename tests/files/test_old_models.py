@@ -9,7 +9,7 @@ from support.command_line import succeed
 
 import nn
 
-FOLDER = Path(__file__).parent / "version-0.1"
+FOLDER = Path(__file__).parents[1] / "version-0.1"
 MODELS = {  # model -> the data that it was trained on
     "binary.bin": "binary.csv",
     "classes.bin": "classes.csv",

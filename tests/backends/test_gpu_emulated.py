@@ -14,7 +14,6 @@ from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
-from nn.backends.cuda.program import Program
 from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
@@ -36,7 +35,6 @@ SHARED_MEMORY = {"all": 227 << 10, "several": 14 << 10, "one": 8 << 10}  # parts
 
 @pytest.fixture
 def gpu(monkeypatch):
-    monkeypatch.setattr(packs, "TOGETHER", True)
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1000)
     with emulated_gpu(monkeypatch) as cupy:
         yield cupy
@@ -184,18 +182,6 @@ def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(gpu, monk
     assert engine.pack(7, 32).describe() == "7 networks, each in a block of the GPU"
     check_same_bits(together(engine, pack, data, how, 1), expected)
     assert not plans
-
-
-@pytest.mark.parametrize("spec", ["mixed,7:tanh,dropout0.3,2", "2x4x4,conv3k2:relu,maxpool2,dropout0.2,5:tanh,3"])
-def test_whole_programs_of_other_networks_have_the_same_bits_by_one_block(spec, gpu, monkeypatch):
-    monkeypatch.setattr(packs, "WITH_PROGRAMS", True)
-    monkeypatch.setitem(gpu.cuda.Device().attributes, "MultiProcessorCount", 3)
-    engine, data = prepared(spec=spec)
-    plans, how = spy_on(monkeypatch), [settings(m, batch=20) for m in range(MEMBERS)]
-    expected = [alone(engine, data[m], m, how[m], 2) for m in range(MEMBERS)]
-    pack = engine.pack(MEMBERS, 20)
-    check_same_bits(together(engine, pack, data, how, 2), expected)
-    assert [type(plan) for plan in plans] == [Program] and "block" in pack.describe()
 
 
 def test_networks_that_no_block_computes_take_turns(gpu):

@@ -18,7 +18,8 @@ from support.command_line import environment
 from nn.files import model_file
 from nn.utils import DataError
 
-FUZZ = Path(__file__).parent / "fuzz"
+TESTS = Path(__file__).parents[1]
+FUZZ = TESTS / "fuzz"
 FINDINGS = {}  # target -> its files
 for found in sorted((FUZZ / "findings").iterdir()):
     FINDINGS.setdefault(found.name.partition("--")[0], []).append(found)
@@ -93,7 +94,7 @@ from fuzz.judge import judged
 from fuzz.targets import Target
 print(judged(Target(list, lambda path: bytearray(b"1") * (300 << 20)), pathlib.Path(sys.argv[1])).what)
 """
-    path = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])}
+    path = {"PYTHONPATH": os.pathsep.join([str(TESTS), environment()["PYTHONPATH"]])}
     command = [sys.executable, "-c", program, tmp_path / "input"]
     done = subprocess.run(command, env={**os.environ, **path}, capture_output=True, text=True)
     assert "MiB for a table of 1 bytes" in done.stdout, done.stderr
