@@ -95,7 +95,7 @@ CLASS_WEIGHT = Value(str, is_class_weight, "none, balanced, or a number of at le
 NUMBER_EMBEDDING = Value(str, is_number_embedding, NUMBER_EMBEDDINGS)
 THRESHOLD = Value(threshold_value, lambda value: True, f"a finite number, {threshold_rules()}")
 GPUS = Value(device_numbers, bool, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)")
-TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a value that is no flag")
+TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a value that is not a flag")
 
 
 # ---------------------------------------------------------------- the table
@@ -197,21 +197,21 @@ FLAGS = [
     ),
     Flag("numbers", TABLE, "Columns that are numbers, or inputs although they look like an id.", TEXT, "COLS",
          keyword_of="load"),
-    Flag("dates", TABLE, "Columns that are dates; COL=%d.%m.%Y says how they are written.", TEXT, "COLS",
+    Flag("dates", TABLE, "Columns that are dates; COL=%d.%m.%Y gives their format.", TEXT, "COLS",
          keyword_of="load"),
     Flag("ordered", TABLE, "Columns of ordered categories: size=small<medium<large.", TEXT, "COL=A<B",
          keyword_of="load"),
-    Flag("drop", TABLE, "Columns that are no inputs.", TEXT, "COLS", keyword_of="load"),
-    Flag("id", TABLE, "Column that is no input, and is written beside predictions.", TEXT, "COL", keyword_of="load"),
+    Flag("drop", TABLE, "Columns that are not inputs.", TEXT, "COLS", keyword_of="load"),
+    Flag("id", TABLE, "Column that is not an input, written beside predictions.", TEXT, "COL", keyword_of="load"),
     Flag("weight", TABLE, "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL",
          keyword_of="load"),
     Flag("group", TABLE, "Column of groups, which no split divides.", TEXT, "COL", keyword_of="load"),
     Flag("time", TABLE, "Column of times: the last rows are held out.", TEXT, "COL", keyword_of="load"),
     Flag(
-        "missing", TABLE, "More words that stand for a gap, beside an empty field, ?, NA, nan, null and None.", TEXT,
+        "missing", TABLE, "More words for missing values, beside an empty field, ?, NA, nan, null and None.", TEXT,
         "WORDS", keyword_of="load",
     ),
-    Flag("strict", TABLE, "Refuse odd words among numbers and dates, which are gaps otherwise.", keyword_of="load"),
+    Flag("strict", TABLE, "Refuse odd words among numbers and dates, otherwise missing values.", keyword_of="load"),
     Flag(
         "number_embedding", TABLE,
         "Inputs added to each column of numbers: linear (none), piecesN of its axis, wavesN or wavesN:DEVIATION "
@@ -219,7 +219,7 @@ FLAGS = [
         NUMBER_EMBEDDING, "KIND", keyword_of="train",
     ),
     Flag(
-        "separator", TABLE, "Between the fields of a text file (found out): a character, or tab.", TEXT, "CHAR",
+        "separator", TABLE, "Separator of a text file (found by nn): a character, or tab.", TEXT, "CHAR",
         modes=MODEL, keyword_of="load",
     ),
     _name_of(
@@ -244,7 +244,7 @@ FLAGS = [
     ),
     _name_of("calibrate", DATA, CALIBRATIONS, "none; of class probabilities, by validation rows", keyword_of="train"),
     Flag(
-        "intervals", DATA, "Give the figures of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
+        "intervals", DATA, "Give the metrics of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
     ),
     Flag(
         "output", DATA, "Where --predict (-, stdout), --export, --folds, --sweep and --plot (a folder) write.", TEXT,
@@ -282,7 +282,7 @@ FLAGS = [
         _whole(1), "N", keyword_of="train",
     ),
     Flag(
-        "networks", TRAINING, "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
+        "networks", TRAINING, "Train an ensemble of networks, with seeds from --seed on; their mean predicts (1).",
         _whole(1, MOST_NETWORKS), "K", keyword_of="train",
     ),
     Flag(
@@ -292,17 +292,17 @@ FLAGS = [
     ),
     Flag(
         "keep", TRAINING,
-        "Give up the worse of --networks early, and keep those that do best together on the --validation rows (all).",
+        "Prune the worse of --networks early, and keep those that do best together on the --validation rows (all).",
         _whole(1, MOST_NETWORKS), "N", keyword_of="train",
     ),
     Flag(
         "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),
-    _name_of("effort", TRAINING, EFFORTS, "standard, without --layers; chooses network, training, members for a table"),
-    _name_of("monitor", TRAINING, MONITORS, "loss; the metric that the best epoch is chosen by", keyword_of="train"),
+    _name_of("effort", TRAINING, EFFORTS, "standard, without --layers; how hard to search for networks and settings"),
+    _name_of("monitor", TRAINING, MONITORS, "loss; the metric that chooses the best epoch", keyword_of="train"),
     Flag(
-        "refit", TRAINING, "Then train once more for the best number of epochs, on the --validation rows too.",
+        "refit", TRAINING, "Train once more for the best number of epochs, on the --validation rows too.",
         keyword_of="train",
     ),
     Flag(
