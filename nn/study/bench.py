@@ -293,13 +293,19 @@ CASES = [
 
 def select(names: Iterable[str] = ()) -> list:
     """Return the cases of these names, or whose names begin so; all without names. Raises UsageError."""
-    chosen = []
-    for name in names:
-        found = [c for c in CASES if c.name == name] or [c for c in CASES if c.name.startswith(name)]
+    cases = {case.name: case for case in CASES}
+    return [cases[name] for name in named(names, cases)]
+
+
+def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the names that are asked for, by themselves or by their beginnings; all for none. Raises UsageError."""
+    names, chosen = list(names), {}
+    for name in beginnings:
+        found = [name] if name in names else [other for other in names if other.startswith(name)]
         if not found:
-            raise UsageError(f"no case {name}; the cases are {', '.join(case.name for case in CASES)}")
-        chosen += [case for case in found if case not in chosen]
-    return chosen or list(CASES)
+            raise UsageError(f"no case {name}; the cases are {', '.join(names)}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen) or names
 
 
 # ---------------------------------------------------------------- nn --bench
