@@ -13,7 +13,7 @@ from nn.data.column import TableSource
 from nn.data.csv_table import CsvSource
 from nn.data.formats import FORMATS
 from nn.data.frames import FrameSource
-from nn.data.npy import NpySource
+from nn.data.arrays import NpySource
 from nn.data.sqlite import SqliteSource
 from nn.terminal.flags import FLAGS
 
