@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ds import Dataset
-from ..nn_aux import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers
+from ..settings.values import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers
 from ..utils import DataError, UsageError, listed
 
 

@@ -33,7 +33,7 @@ from support.command_line import (
 from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
 from nn.layers import LAYER_KINDS
-from nn.terminal.flags import FLAGS, GONE
+from nn.settings.flags import FLAGS, GONE
 from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
 
 GUIDES = [
