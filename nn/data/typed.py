@@ -29,6 +29,7 @@ from .column import (
     number_in,
     number_text,
     settled,
+    unicode_text,
 )
 from .records import fits, new_rows
 from .source import Files
@@ -69,6 +70,7 @@ class Numbers:
 
     reads = "number"
 
+    @np.errstate(over="ignore")  # what float64 does not hold is infinite, and refused
     def __init__(self, values: np.ndarray, is_null: np.ndarray | None = None):
         self._values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
         self._is_null = is_null
@@ -167,7 +169,7 @@ def objects(values: list) -> Block:
         codes = [-1 if value is None else place.setdefault((type(value), value), len(place)) for value in values]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    return Texts(np.array(codes, np.int32), [_object_text(value) for _, value in place])
+    return Texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
 
 
 def _fit_int64(values: list) -> bool:
@@ -204,6 +206,7 @@ class TypedSource:
 
         Raises DataError if there are none.
         """
+        names = names and list(map(unicode_text, names))
         self.path, self.names, self.width, self._sizes = path, names, len(names) if names else width, sizes
         if not self.width:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
