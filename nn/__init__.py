@@ -24,6 +24,8 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "StopRequest": "train",
     "test": "test",
     "export": "files.export.formats",
+    "explain": "explain",
+    "importance": "explain",
     "matmul": "matrix",
     "NnError": "utils",
     "UsageError": "utils",

@@ -103,9 +103,9 @@ TEXT = Value(str, lambda value: value != "" and not value.startswith("--"), "a v
 # The modes that read a flag, as sets of their names.
 TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
-MODEL = USE | {"plot"}  # reads a data set
+MODEL = USE | {"explain", "plot"}  # reads a data set
 ENGINE = MODEL | {"info"}  # makes an engine
-EVERY = frozenset({"train", "test", "predict", "info", "export", "bench", "sweep", "plot"})
+EVERY = frozenset({"train", "test", "predict", "explain", "info", "export", "bench", "sweep", "plot"})
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,7 @@ FLAGS = [
     _mode("train", "Train a network on --dataset and write it to --model."),
     _mode("test", "Test --model on --dataset, or on the rows that its training held out."),
     _mode("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
+    _mode("explain", "Show which columns matter to --model and how; with --output what each added to each prediction."),
     _mode("info", "Show the contents of --model, or the network that --layers describes."),
     _mode("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
     _mode("bench", "Time training, prediction and matrix products on every backend of this machine."),
@@ -247,9 +248,22 @@ FLAGS = [
         "intervals", DATA, "Give the figures of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
     ),
     Flag(
-        "output", DATA, "Where --predict (-, stdout), --export, --folds, --sweep and --plot (a folder) write.", TEXT,
-        "PATH", "-o",
-        modes=frozenset({"train", "predict", "export", "sweep", "plot"}),
+        "output", DATA,
+        "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.", TEXT, "PATH",
+        "-o",
+        modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"}),
+    ),
+    Flag(
+        "background", DATA, "Rows that --explain compares with (100 of the training file).", TEXT, "FILE",
+        modes=frozenset({"explain"}),
+    ),
+    Flag(
+        "group_columns", DATA, "Groups of columns whose importance --explain gives too: a+b,c+d.", TEXT, "GROUPS",
+        modes=frozenset({"explain"}),
+    ),
+    Flag(
+        "exact", DATA, "Contributions by all coalitions of columns, however long that takes.",
+        modes=frozenset({"explain"}),
     ),
     Flag(
         "report", DATA, "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
@@ -300,7 +314,10 @@ FLAGS = [
         _whole(2, MOST_NETWORKS), "F", keyword_of="train",
     ),
     _name_of("effort", TRAINING, EFFORTS, "standard, without --layers; chooses network, training, members for a table"),
-    _name_of("monitor", TRAINING, MONITORS, "loss; the metric that the best epoch is chosen by", keyword_of="train"),
+    _name_of(
+        "monitor", TRAINING, MONITORS, "loss; the metric that the best epoch is chosen by",
+        modes=TRAIN | {"explain"}, keyword_of="train",
+    ),
     Flag(
         "refit", TRAINING, "Then train once more for the best number of epochs, on the --validation rows too.",
         keyword_of="train",

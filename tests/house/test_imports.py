@@ -30,6 +30,7 @@ LEVELS = [
     "watch",  # what sees a training
     "test",  # figures of a network on rows
     "train",
+    "explain",  # importance of columns, contributions to predictions
     "terminal",  # flags, console
     "study",  # benchmarks, sweeps, pictures
     "commands",  # a function a mode
