@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..settings.flags import given_values
 from ..terminal import console, tables
-from ..terminal.flags import given_values
 from ..utils import check_writable, say
 from .common import check_apart, load_network, print_json
 
@@ -21,7 +21,8 @@ def explain_command(flags) -> None:
         check_writable(flags.output, stream=True)
     net = load_network(flags)
 
-    from ..explain import background_rows, curves, importance
+    from ..test.background import background_rows
+    from ..test.importance import curves, importance
 
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
     ds, parts, about = _rows(flags, net)
@@ -62,7 +63,7 @@ def _rows(flags, net):
 
 def _write(flags, net, x, background) -> float:
     """Write row, base, columns and value of each row, of several outputs a line for each; return the error."""
-    from ..explain import explain
+    from ..test.shapley import explain
     from .predictions import write_table
 
     errors: list[float] = []

@@ -1,4 +1,4 @@
-"""Measure how much a metric loses without a raw column (Breiman 2001), and how predictions go with one (Friedman 2001)."""
+"""Importance of raw columns by permutation (Breiman 2001), and partial dependence on them (Friedman 2001)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from ..core.metrics import METRICS, check_metric, metric
 from ..data.dataset import Dataset
 from ..data.table_rows import TableRows
-from ..test import judged
 from ..utils import DataError
 from .columns import correlated, groups_of, names_of, words_of
+from .reports import judged
 from .values import Value, scores_of
 
 REPEATS = 5

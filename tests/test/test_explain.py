@@ -9,8 +9,10 @@ import pytest
 from support.command_line import run, succeed
 
 import nn as package
-from nn.explain import curves, explain, importance, shapley
-from nn.explain.values import Value
+from nn.test import shapley
+from nn.test.importance import curves, importance
+from nn.test.shapley import explain
+from nn.test.values import Value
 from nn.utils import DataError, UsageError
 
 COLUMNS = ["a", "b", "word", "c"]
