@@ -22,7 +22,7 @@ from ..data.memory import network_bytes
 from ..layers import Layer
 from ..matrix import matmul
 from ..nn import Network
-from ..nn_aux import moment_names
+from ..nn_aux import OPTIMIZERS
 from ..terminal import tables
 from ..utils import NnError, UsageError, default_threads, processor_name
 
@@ -106,7 +106,7 @@ class TrainStepCase:
     def needed_bytes(self) -> int:
         """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
         layers = [layer for layer in self.model.network(self.dtype).layers if layer.kind != "flatten"]
-        return network_bytes(layers, self.dtype, 1 + len(moment_names(self.optimizer, 0.0)), self.batch)
+        return network_bytes(layers, self.dtype, 1 + len(OPTIMIZERS[self.optimizer].moments_with(0.0)), self.batch)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a training; each measurement is one epoch."""

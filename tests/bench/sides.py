@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from nn import __version__
-from nn.backends.engine import EpochSettings
+from nn.nn_aux import OPTIMIZERS
 from nn.study.bench import Forward, PackCase, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
@@ -324,8 +324,8 @@ class Jax:
         """A function that trains one epoch, of all networks, and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
         gradient_of = self.gradient_of(net)
-        rate, usual = case.learning_rate, EpochSettings
-        beta1, beta2, epsilon = usual.beta1, usual.beta2, usual.epsilon
+        rate = case.learning_rate
+        beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
 
         def sgd(w, g, m, v, step):
             return w - rate * g, m, v
