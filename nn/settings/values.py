@@ -181,4 +181,4 @@ THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | 
 GPUS = Value(
     device_numbers, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)", "str | int | tuple[int, ...]"
 )
-TEXT = Value(str, "a value that is no flag", "str", lambda value: value != "" and not value.startswith("--"))
+TEXT = Value(str, "a value that is not a flag", "str", lambda value: value != "" and not value.startswith("--"))
