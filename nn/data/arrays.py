@@ -18,8 +18,8 @@ import numpy as np
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
 from .column import is_coarse
 from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Files, Source, fill
-from .typed import Block, TypedSource, array_block, check_same_columns
+from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill
+from .typed import Block, TypedSource, array_block
 from .written import WrittenNumbers
 
 MAGIC = b"\x93NUMPY"

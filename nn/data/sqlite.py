@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from ..utils import DataError, closest, listed
-from .source import Files, database_of, local
-from .typed import Block, TypedSource, check_same_columns, objects
+from .source import Files, check_same_columns, database_of, local
+from .typed import Block, TypedSource, objects
 
 MAGIC = b"SQLite format 3\0"
 _READ_ROWS = 1 << 16  # at a time
