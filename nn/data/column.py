@@ -62,6 +62,17 @@ class Column:
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
 
 
+def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, Column]:
+    """Return columns by their places, without values: what each reads, its words, its odd words, its (low, high)."""
+    nothing = np.empty(0)
+    return {
+        place: Column(
+            kind, nothing, words.get(place, []), odd.get(place, {}), *bounds.get(place, (math.inf, -math.inf))
+        )
+        for place, kind in reads.items()
+    }
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The columns of a table that are read, and how.

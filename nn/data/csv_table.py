@@ -27,6 +27,7 @@ from .column import (
     Span,
     Table,
     Wanted,
+    columns_of,
     date_in,
     is_coarse,
     number_in,
@@ -446,11 +447,7 @@ class CsvReader:
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
         bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
-        bounds, no_values = dict(zip(numbers, bounds, strict=True)), np.empty(0)
-        columns = {
-            place: Column(kind, no_values, words.get(place, []), odd.get(place, {}), *bounds.get(place, ()))
-            for place, kind in self._reads.items()
-        }
+        columns = columns_of(self._reads, words, odd, dict(zip(numbers, bounds, strict=True)))
         rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
         rows.point_columns()
         return rows
