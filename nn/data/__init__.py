@@ -8,8 +8,8 @@
     loading.py       goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
     source.py        the bytes of files; uris.py: those that lie elsewhere, and standard input
-    csv_table.py     CSV: csv_head.py the first lines, csv_header.py whether the first row is a header, csv_reader.py
-                     the rows, in C, those of a large file by threads
+    csv_table.py     CSV: csv_head.py the first lines, and whether the first of them is a header; the rows, in C, those
+                     of a large file by threads
     typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
                      ORC; sqlite.py; frames.py: data frames and JSON lines
     arrays.py        Arrays and Targets, what readers of images and arrays give; NPY and NPZ; image_files.py

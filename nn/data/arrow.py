@@ -16,7 +16,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads, os_reason
-from .source import Files, random_access
+from .source import Files, check_same_columns, random_access
 from .typed import (
     Block,
     Numbers,
@@ -25,7 +25,6 @@ from .typed import (
     TypedSource,
     Unreadable,
     array_block,
-    check_same_columns,
     nulls,
     recoded,
     truths,

@@ -12,7 +12,7 @@ import re
 import stat
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, os_reason
 from . import records
+from .column import Table
 from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
@@ -179,10 +180,38 @@ class Files:
         texts = list(map(digest_text, digests))
         return None if None in texts else joint_digest(list(map(bytes.fromhex, texts)))
 
+    def read_with(self, read: Callable[[], Table]) -> Table:
+        """Return the table that `read` reads, with its digest, which is taken beside if there are several files.
+
+        Raises DataError if one of the files has changed.
+        """
+        with ThreadPoolExecutor(1) as hasher:
+            digest = hasher.submit(self.digest)
+            self.check()
+            table = read()
+            self.check()
+            table.sha256 = digest.result()
+        return table
+
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
+
+
+def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
+    """Raise DataError if a file has not the columns of the first one."""
+    if len(names) != len(first_names):
+        raise DataError(
+            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; leave the file out, or "
+            f"give all files the same columns"
+        )
+    for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
+        if name != first:
+            raise DataError(
+                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; put the columns into the '
+                f"same order"
+            )
 
 
 def _state(path: str | int) -> tuple:
@@ -318,10 +347,10 @@ def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
         return source.read(size), source.is_gzip
 
 
-def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file in blocks; unpacking and hashing run one block ahead."""
-    with Source(path, digest) as source:
-        if digest is None and not source.is_gzip:
+def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a file in blocks; unpacking runs one block ahead."""
+    with Source(path) as source:
+        if not source.is_gzip:
             while block := source.read(size):
                 yield block
             return

@@ -238,15 +238,8 @@ class TypedSource:
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
-        with ThreadPoolExecutor(1) as hasher:  # several files are hashed beside
-            digest = hasher.submit(self.files.digest) if self.files else None
-            if self.files:
-                self.files.check()
-            table = self._table(self._fields(wanted), wanted)
-            if self.files:
-                self.files.check()
-            table.sha256 = digest.result() if digest else None
-        return table
+        read = lambda: self._table(self._fields(wanted), wanted)  # noqa: E731
+        return self.files.read_with(read) if self.files else read()
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
@@ -303,21 +296,6 @@ class TypedSource:
             Span(start, self.first_line, 1, path if len(paths) > 1 else None, word=self.row_word)
             for start, path in zip(starts, paths, strict=False)
         ]
-
-
-def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
-    """Raise DataError if a file has not the columns of the first one."""
-    if len(names) != len(first_names):
-        raise DataError(
-            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; leave the file out, or "
-            f"give all files the same columns"
-        )
-    for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
-        if name != first:
-            raise DataError(
-                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; put the columns into the '
-                f"same order"
-            )
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
