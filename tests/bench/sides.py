@@ -18,7 +18,7 @@ from nn import __version__
 from nn.backends.engine import EpochSettings
 from nn.data.memory import network_bytes
 from nn.nn_aux import moment_names
-from nn.study.bench import Forward, PackCase, Product, TrainStepCase, at_constant_rate, timed
+from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
 LARGEST_CHECKED_BATCH = 128
@@ -49,11 +49,6 @@ def checked_batches(case: TrainStepCase):
 def in_order(gradients: dict, names) -> np.ndarray:
     """Gradients by name as one vector."""
     return np.concatenate([np.asarray(gradients[name], np.float64).ravel() for name in names])
-
-
-def of_one_network(case):
-    """Return the step of a pack's networks: libraries train them one after another, as their users do."""
-    return case.step if isinstance(case, PackCase) else case
 
 
 def epoch_timer(epoch, batches: int):
@@ -103,8 +98,8 @@ class Nn:
         elif isinstance(case, Forward):
             x, _ = case.model.data(case.rows, case.dtype)
             result = run.network.predict(x)[checked_rows(case.rows)]
-        elif isinstance(case, PackCase):  # its members' bits are those of the step alone
-            result = self.gradients(case.step)
+        elif case.networks > 1:  # its members' bits are those of one alone
+            result = self.gradients(case)
         else:
             run.once()
             facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": needed_bytes(case)}
@@ -144,7 +139,6 @@ class Torch:
         self.torch, self.version = torch, torch.__version__
 
     def start(self, case):
-        case = of_one_network(case)
         if isinstance(case, Product):
             a, b = map(self.torch.from_numpy, case.factors())
             return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)], {}
@@ -257,8 +251,6 @@ class Jax:
 
     def start(self, case):
         jax = self.jax
-        if isinstance(case, PackCase):
-            return self.start_training(case.step, case.networks)
         if isinstance(case, Product):
             a, b = map(jax.numpy.asarray, case.factors())
             product = jax.jit(jax.numpy.matmul)
@@ -310,8 +302,8 @@ class Jax:
             return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
         return ((z - y) ** 2).mean()
 
-    def start_training(self, case: TrainStepCase, networks: int = 1):
-        """networks: are trained together, each on rows in an order of its own."""
+    def start_training(self, case: TrainStepCase):
+        """Several networks are trained together, each on rows in an order of its own."""
         jnp = self.jax.numpy
         net = case.model.network(case.dtype)
         parameters = [jnp.asarray(value) for value in net.parameters().values()]
@@ -320,15 +312,15 @@ class Jax:
             np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
             for checked in checked_batches(case)
         ]
-        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()), networks)
+        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()))
         run()  # compiles
-        return epoch_timer(run, case.batches * networks), np.stack(gradients), {}
+        return epoch_timer(run, case.batches * case.networks), np.stack(gradients), {}
 
     def gradient_of(self, net):
         """A function from parameters, rows and targets to the loss's gradients."""
         return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
 
-    def epochs(self, case: TrainStepCase, net, parameters: list, x, y, networks: int = 1):
+    def epochs(self, case: TrainStepCase, net, parameters: list, x, y):
         """A function that trains one epoch, of all networks, and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
         gradient_of = self.gradient_of(net)
@@ -362,7 +354,7 @@ class Jax:
 
         zeros = [jnp.zeros_like(p) for p in parameters]
         state = parameters, zeros, list(zeros), jnp.zeros((), x.dtype), jax.random.PRNGKey(0)
-        if networks > 1:
+        if (networks := case.networks) > 1:
             *others, key = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state)
             state = *others, jax.random.split(state[-1], networks)
             epoch = jax.vmap(epoch, in_axes=(0, None, None))
@@ -398,7 +390,6 @@ class Sklearn:
         self.version = sklearn.__version__
 
     def start(self, case):
-        case = of_one_network(case)
         if isinstance(case, Product) or not self.comparable(net := case.model.network(case.dtype)):
             return None
         from sklearn.neural_network import MLPClassifier, MLPRegressor
