@@ -128,6 +128,35 @@ class Nn:
         return (before - net.engine.get("parameters")) / rate
 
 
+def torch_model(torch, layers, parameters, with_output: bool):
+    """Return a network as a Sequential with these parameters; without an output activation that the loss has."""
+    nn, modules = torch.nn, []
+    functions = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "softmax": lambda: nn.Softmax(dim=1)}
+    kinds = {
+        "dense": lambda layer: nn.Linear(layer.inputs, layer.outputs),
+        "maxpool": lambda layer: nn.MaxPool2d(layer.kernel, layer.stride),
+        "avgpool": lambda layer: nn.AvgPool2d(layer.kernel, layer.stride),
+        "dropout": lambda layer: nn.Dropout(layer.rate),
+        "flatten": lambda _: nn.Flatten(),
+    }
+    for layer in layers:
+        if layer.kind == "conv":
+            zeros = padding(layer)
+            pad = zeros[0] if len(set(zeros)) == 1 else 0
+            modules += [] if len(set(zeros)) == 1 else [nn.ZeroPad2d(zeros)]
+            modules.append(nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, pad))
+        else:
+            modules.append(kinds[layer.kind](layer))
+        in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
+        if layer.activation != "linear" and not in_loss:
+            modules.append(functions[layer.activation]())
+    model = nn.Sequential(*modules)
+    with torch.no_grad():
+        for own, ours in zip(model.parameters(), parameters, strict=True):
+            own.copy_(torch.from_numpy(ours))
+    return model
+
+
 class Torch:
     """PyTorch, eager."""
 
@@ -145,44 +174,10 @@ class Torch:
         return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
 
     def model(self, case, with_output: bool):
-        """Return the network as a Sequential with our parameters, without an output activation of the loss."""
-        nn = self.torch.nn
+        """Return the network in PyTorch (see torch_model), and our own."""
         net = case.model.network(case.dtype)
-        activations = {
-            "relu": nn.ReLU,
-            "sigmoid": nn.Sigmoid,
-            "tanh": nn.Tanh,
-            "softmax": lambda: nn.Softmax(dim=1),
-        }
-        modules, layers = [], net.layers
-        for layer in layers:
-            modules += self.modules(layer)
-            in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
-            if layer.activation != "linear" and not in_loss:
-                modules.append(activations[layer.activation]())
-        model = nn.Sequential(*modules).to(getattr(self.torch, case.dtype))
-        with self.torch.no_grad():
-            for own, ours in zip(model.parameters(), net.parameters().values(), strict=True):
-                own.copy_(self.torch.from_numpy(ours))
-        return model, net
-
-    def modules(self, layer):
-        nn = self.torch.nn
-        if layer.kind == "dense":
-            return [nn.Linear(layer.inputs, layer.outputs)]
-        if layer.kind == "conv":
-            left, right, top, below = zeros = padding(layer)
-            even = left == right == top == below
-            conv = nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, left if even else 0)
-            return [conv] if even else [nn.ZeroPad2d(zeros), conv]
-        return [
-            {
-                "maxpool": lambda: nn.MaxPool2d(layer.kernel, layer.stride),
-                "avgpool": lambda: nn.AvgPool2d(layer.kernel, layer.stride),
-                "dropout": lambda: nn.Dropout(layer.rate),
-                "flatten": nn.Flatten,
-            }[layer.kind]()
-        ]
+        model = torch_model(self.torch, net.layers, net.parameters().values(), with_output)
+        return model.to(getattr(self.torch, case.dtype)), net
 
     def rows(self, x, net):
         """x (rows, inputs) as a tensor of the network's input shape."""
