@@ -8,7 +8,7 @@ from ..utils import Stopped, StopRequest, UsageError, say
 
 USUAL = "standard"  # --effort where it is not given
 OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
-    "layers", "networks", "folds", "vary", "keep", "trials", "validation", "refit",
+    "layers", "networks", "folds", "vary", "trials", "validation", "refit",
     "checkpoint", "resume", "history", "profile", "trace", "logdir", "reference", "distribute", "gpus",
     "output",
 )  # fmt: skip

@@ -287,13 +287,8 @@ FLAGS = [
     ),
     Flag(
         "vary", TRAINING,
-        "Draw settings of each of --networks: 'learning_rate=1e-4..1e-2,dropout=0..0.5,hidden=32|64|128-64'.", TEXT,
-        "SPEC", keyword_of="train",
-    ),
-    Flag(
-        "keep", TRAINING,
-        "Give up the worse of --networks early, and keep those that do best together on the --validation rows (all).",
-        _whole(1, MOST_NETWORKS), "N", keyword_of="train",
+        "Draw settings of each of --networks, and choose the best: 'learning_rate=1e-4..1e-2,hidden=32|64|128-64'.",
+        TEXT, "SPEC", keyword_of="train",
     ),
     Flag(
         "folds", TRAINING, "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
@@ -339,7 +334,7 @@ FLAGS = [
         _whole(1, 100_000), "N",
     ),
     Flag("history", WATCH, "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
-    Flag("trials", WATCH, "Add a line to this CSV file for each network of --vary or --keep.", TEXT, "FILE"),
+    Flag("trials", WATCH, "Add a line to this CSV file for each network of --vary.", TEXT, "FILE"),
     Flag("logdir", WATCH, "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     Flag("checkpoint", KEEP, "File to save the whole state of the training in.", TEXT, "FILE", keyword_of="checkpoint"),
     Flag(
@@ -390,7 +385,7 @@ FLAGS = [
     Flag("force", RUN, "Continue where nn would otherwise refuse.", modes=EVERY),
     Flag("debug", RUN, "Show the traceback of a failure.", modes=EVERY),
 ]  # fmt: skip
-GONE = {"window": "memory"}  # a former flag -> the one that takes its place
+GONE = {"window": "memory", "keep": "vary"}  # a former flag -> the one that takes its place
 MODES = [flag.name for flag in FLAGS if flag.group == MODE]
 
 

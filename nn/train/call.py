@@ -1,4 +1,4 @@
-"""train: what a call asks for, checked, and the training of one network or of several that it becomes."""
+"""train: what a call asks for, checked."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ from dataclasses import fields
 import numpy as np
 
 from ..data import records
-from ..data.memory import ROW_BYTES, make_room, training_bytes
-from ..data.splits import Split, fold_rows, remark_on_rare_folds, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import DEFAULTS, OF_FOLD, TASKS
+from ..nn_aux import DEFAULTS, OF_FOLD
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .learned import tell
-from .loop import Training, prepare
 from .options import Options, options_of
-from .pack import PackTraining
-from .pack_limits import training_bytes_of
-from .pack_rows import readers_of
-from .rows import ReadValidation, TrainingRows, split_of, split_seed
-from .trials import Trials
-
-OF_PROBABILITIES = ("loss", "brier")  # metrics that need them; the loss of a choice is the log loss
-GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
+from .rows import GIVEN_ROWS, ReadValidation
+from .search import SHARE
+from .start import Beside, plan_for, train_one, train_several
 
 
 def train(
@@ -54,7 +46,6 @@ def train(
     clip: bool | None = None,
     networks: int | None = None,
     vary: str | None = None,
-    keep: int | None = None,
     folds: int | None = None,
     rows: np.ndarray | None = None,
     checkpoint: str | Checkpoint | None = None,
@@ -97,10 +88,10 @@ def train(
     network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the
     network that is trained alone with its seed and split_seed=net.seed.
 
-    vary: settings that are drawn for each of them, "learning_rate=1e-4..1e-2,hidden=32|64"; see train.vary.
-    keep: the worse half of the networks is given up where validation rows say so, at 1/2, 1/4, ... of the epochs, while
-    twice as many are left; of the others those become members, at most `keep`, that together do best on these rows,
-    counted as often as greedy selection chose them. With vary or keep the figures have `trials`.
+    vary: settings that are drawn for each of them, "learning_rate=1e-4..1e-2,hidden=32|64"; see train.vary. Those
+    become members that together do best on the validation rows, by default a share of search.SHARE, counted as often as
+    greedy selection chose them; of many networks the worse half is given up at 1/2, 1/4, ... of the epochs (search.py).
+    The figures then have `trials`.
 
     folds: cross-validation. The training rows are divided into as many folds (data.splits.fold_rows), and a network for
     each, seeded as those of `networks` are, is trained on the others' rows and tested by the fold's. The figures have
@@ -121,21 +112,17 @@ def train(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_every, resume)
     callback = callback or progress or Callback()
     callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback])
-    if networks is not None and networks < 1:
-        raise UsageError(f"--networks {networks}: must be at least 1")
     if options.validation == OF_FOLD and folds is None:
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
-    trials = _trials(net, ds, options, named, networks, vary, keep, folds)
-    beside = callbacks, stop or StopRequest(), saving, validation if _are_rows(validation) else None
+    plan = plan_for(net, ds, options, named, {"networks": networks, "vary": vary, "folds": folds})
+    beside = Beside(callbacks, stop or StopRequest(), saving, validation if _are_rows(validation) else None)
     with records.within(folder=saving.path and (os.path.dirname(saving.path) or os.curdir)):
-        if folds is not None:
-            result = _cross_validation(net, ds, options, folds, networks, *beside)
+        if plan is None:
+            result = train_one(net, ds, options, beside, rows)
         elif rows is not None:
-            result = _on_rows(net, ds, options, rows, networks, *beside)
-        elif (networks or 1) > 1:
-            result = _several(net, ds, options, networks, *beside, trials)
+            raise UsageError("rows: are those of one network; leave out networks, folds and vary")
         else:
-            result = _one(net, ds, options, *beside)
+            result = train_several(net, ds, options, beside, plan)
     tell(result)
     failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
@@ -157,86 +144,6 @@ def _named_options(given: dict) -> dict:
         named["batch_number"] = given["batch_size"]
     if _are_rows(given["validation"]):
         named["validation"] = getattr(given["validation"], "path", None) or GIVEN_ROWS
+    if given["vary"] is not None and named["validation"] is None:
+        named["validation"] = SHARE
     return named
-
-
-def _one(net, ds, options: Options, *beside, split: Split | None = None, rows_of=None) -> dict:
-    """Train one network."""
-    prepare(net, ds, options, split)
-    with records.within(make_room(net, ds, [training_bytes(net, options.batch_number)])):
-        return Training(net, ds, options, *beside, rows_of).run()
-
-
-def _several(
-    net, ds, options: Options, networks: int, callback, stop, saving: Checkpoint, given, trials: Trials | None
-) -> dict:
-    """Train several networks on the rows that the options leave."""
-    all_trials = trials or Trials.alike(networks, options)
-    with net.apart() as apart:
-        prepare(net, ds, options)
-        each = training_bytes_of(readers_of(net, ds, options, all_trials), all_trials)
-        with records.within(make_room(net, ds, each)):
-            return PackTraining(net, apart, ds, options, networks, callback, stop, saving, given, trials=trials).run()
-
-
-def _trials(net, ds, options: Options, given: dict, networks, vary, keep, folds) -> Trials | None:
-    """Return what each of several networks is trained with, if vary or keep ask for it. Raises UsageError."""
-    flags = {f"--vary {vary}": vary, f"--keep {keep}": keep}
-    for flag in (flag for flag, value in flags.items() if value is not None):
-        if folds is not None:
-            raise UsageError(f"{flag}: compares networks on the same rows; leave out --folds and give --validation")
-        if (networks or 1) < 2:
-            raise UsageError(f"{flag}: needs several networks; give --networks K")
-    if keep is not None:
-        _check_keep(net, options, keep, networks)
-    if vary is not None:
-        return Trials.drawn(net, ds, given, networks, vary, keep)
-    return None if keep is None else Trials.alike(networks, options, keep)
-
-
-def _check_keep(net: Network, options: Options, keep: int, networks: int) -> None:
-    """Raise UsageError unless `keep` of the networks can be chosen."""
-    if not 1 <= keep <= networks:
-        raise UsageError(f"--keep {keep}: must be from 1 to {networks}, the --networks")
-    if options.validation is None:
-        raise UsageError(f"--keep {keep}: chooses by validation rows; give --validation SHARE or FILE")
-    if options.refit:
-        raise UsageError(f"--keep {keep}: --refit leaves no rows to choose by; leave one of them out")
-    output, metric = net.layers[-1].output_function, options.monitored.name
-    if metric in OF_PROBABILITIES and net.task != "regression" and output != TASKS[net.task][0]:
-        raise UsageError(
-            f"--monitor {metric}: --keep {keep} would choose by probabilities, which a {output} output layer does not "
-            "give; choose another metric"
-        )
-
-
-def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:
-    """Train a network for each fold of the training rows."""
-    flag = f"--folds {folds}"
-    if folds < 2:
-        raise UsageError(f"{flag}: must be at least 2")
-    if (networks or 1) > 1:
-        raise UsageError(f"{flag}: trains a network for each fold; leave out --networks")
-    with net.apart() as apart:
-        prepare(net, ds, options)
-        split = split_of(ds, options, net.seed, remark=True)
-        rows = np.union1d(split.training, split.validation)
-        by_fold = options.validation == OF_FOLD
-        if by_fold:
-            remark_on_rare_folds(ds, rows, folds)
-        parts = fold_rows(ds, rows, folds, split_seed(options, net.seed), by_fold)
-        each = training_bytes(net, options.batch_number) + ROW_BYTES * ds.rows
-        with records.within(make_room(net, ds, folds * [each])):
-            return PackTraining(net, apart, ds, options, folds, callback, stop, saving, given, parts).run()
-
-
-def _on_rows(net, ds, options: Options, rows, networks, callback, stop, saving: Checkpoint, given) -> dict:
-    """Train on some rows of a data set."""
-    if saving.path is not None or saving.source is not None or (networks or 1) > 1:
-        raise UsageError("rows: goes neither with a checkpoint nor with several networks")
-    split = split_given(ds, rows, options.validation_share, split_seed(options, net.seed))
-
-    def rows_of(net: Network, refit: bool) -> TrainingRows:
-        return TrainingRows(net, ds, options, net.engine, None if refit else given, refit, split)
-
-    return _one(net, ds, options, callback, stop, saving, given, split=split, rows_of=rows_of)

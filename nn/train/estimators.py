@@ -52,10 +52,10 @@ _COLUMNS = ("categories", "numbers", "dates", "ordered", "drop", "missing", "str
 _NETWORK = ("activation", "loss", "init", "backend", "dtype", "threads", "gpus")  # of Network
 _TRAINING = (  # of nn.train
     "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
-    "patience", "refit", "split_seed", "networks", "vary", "keep",
+    "patience", "refit", "split_seed", "networks", "vary",
 )  # fmt: skip
 QUICK = "quick"  # the effort that gives way to given parameters
-_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "keep", "validation", "refit")  # by effort
+_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "validation", "refit")  # by effort
 
 
 def quick_epochs(rows: int, batch_size: int) -> int:
@@ -227,7 +227,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
     to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. class_weight: balanced, {class: weight}, or a number for each
     class. fit holds no rows out: `validation` or eval_set set some apart.
@@ -256,7 +256,6 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         scaling=None,
         networks=None,
         vary=None,
-        keep=None,
         class_weight=None,
         threshold=None,
         calibrate=None,
@@ -335,7 +334,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
     to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
 
@@ -361,7 +360,6 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         scaling=None,
         networks=None,
         vary=None,
-        keep=None,
         validation=None,
         monitor=None,
         patience=None,
