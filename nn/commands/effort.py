@@ -7,7 +7,7 @@ from ..terminal import console
 from ..utils import Stopped, StopRequest, UsageError, say
 
 OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
-    "layers", "networks", "folds", "vary", "keep", "trials", "validation", "refit",
+    "layers", "networks", "folds", "vary", "trials", "validation", "refit",
     "checkpoint", "resume", "history", "profile", "trace", "logdir", "reference", "distribute", "gpus",
     "output",
 )  # fmt: skip

@@ -136,9 +136,9 @@ def _write_trials(path: str, result: dict, net) -> None:
 
 
 def _tell_trials(result: dict) -> None:
-    from ..study.trials import best_first, metric_of
+    from ..study.trials import best_first
 
-    tables.trials_report(best_first(result), metric_of(result))
+    tables.trials_report(best_first(result), result["monitor"])
 
 
 def _check_written(flags) -> None:
@@ -182,8 +182,8 @@ def _check_networks(flags) -> None:
     """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
 
-    if flags.trials and not (flags.vary or flags.keep):
-        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary or --keep; add one of them")
+    if flags.trials and not flags.vary:
+        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary; add it")
     if flags.trials:
         from ..study.trials import check_trials
 

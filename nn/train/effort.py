@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from ..core import random
-from ..core.metrics import metric
 from ..data.encoding import TableStatistics
 from ..data.memory import program_bytes
 from ..data.splits import fold_rows, split_rows
@@ -32,15 +31,14 @@ from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
 from .options import Options, options_of
-from .pack_members import lasting, mean_losses
 from .rows import encode, row_bytes
-from .selection import greedy_selection
+from .run import lasting, mean_losses
+from .search import SHARE, choose
 from .validation import LOSS, Monitor
 
-PICKS = 10  # of greedy selection
 MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
 MANY_FOLDS, ROWS_A_FOLD = 8, 4
-SHARE, NETWORKS = 0.2, 2  # of validation rows, and of each candidate then
+NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION, USUAL_SCALING = "relu", "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -251,11 +249,7 @@ class Effort:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
         found = [self._unknown(net) for _, net in self.tried]
         ds = self._ds.of_rows(found[0][0], inputs=False)
-
-        def loss(scores: np.ndarray) -> float | None:
-            return metric(LOSS, ds.task, ds.y, scores, ds.weights)
-
-        return greedy_selection([scores for _, scores in found], PICKS, Monitor(LOSS), loss)
+        return choose(ds.task, Monitor(LOSS), ds.y, [scores for _, scores in found], ds.weights)
 
     def _unknown(self, net: Network) -> tuple[np.ndarray, np.ndarray]:
         """Return (rows that networks did not know, what a network predicts of them)."""

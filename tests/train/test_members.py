@@ -21,7 +21,7 @@ WAYS = {
               "--threshold", "f1", "--calibrate", "temperature", "--history", "h.csv"],
     "folds": ["--folds", 4, *EARLY, "--threshold", "f1", "-o", "out.csv"],
     "judged by folds": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--class_weight", "1,2", "-o", "out.csv"],
-    "keep": ["--networks", 9, *EARLY, "--keep", 2, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5",
+    "vary": ["--networks", 23, *EARLY, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5",
              "--trials", "t.csv"],
     "numbers": ["--networks", 5, *EARLY, "--refit", "--vary", "number_embedding=linear|pieces5|waves2,hidden=7|9-5"],
     "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
@@ -123,7 +123,7 @@ STOPPED = (
     """
 import signal, nn
 from nn import cluster
-from nn.train.pack_engines import PackEngines
+from nn.train.engines import Engines
 from nn.utils import Stopped, StopRequest
 
 def trained(**saving):
@@ -135,12 +135,12 @@ def trained(**saving):
                 saving["stop"].request(signal.SIGUSR1)
                 next(iter(asks.values())).stop()
             return compute(self, what, asks)
-        PackEngines.compute = interrupted
+        Engines.compute = interrupted
     nn.train(net, ds, epochs=5, batch_number=40, networks=4, validation=0.3, refit=True, **saving)
-    PackEngines.compute = compute
+    Engines.compute = compute
     return net
 
-ds, compute = nn.load("two.csv"), PackEngines.compute
+ds, compute = nn.load("two.csv"), Engines.compute
 """
     + STOPPED_UNTIL_DONE
 )
@@ -161,16 +161,16 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, fol
 ENDS = """
 import os, signal, sys, time, nn.cli
 from nn import cluster
-from nn.train.pack_engines import PackEngines
+from nn.train.engines import Engines
 
-compute, calls = PackEngines.compute, []
+compute, calls = Engines.compute, []
 def ends(self, what, asks):
     calls.append(what)
     if calls.count("epoch") == 20 and what == "epoch" and cluster.current().rank == RANK:
         time.sleep(0.5)  # the first checkpoint is written meanwhile
         os.kill(os.getpid(), signal.SIGNAL)
     return compute(self, what, asks)
-PackEngines.compute = ends
+Engines.compute = ends
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
@@ -192,12 +192,12 @@ def whole(folder, command):
     return content
 
 
-KEEP = [word for word in MORE if word != "--refit"] + ["--keep", 1]
+VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
 LIMITED = [*MORE, "--memory", "100M"]
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (1, 3)], ids=str)
-@pytest.mark.parametrize("command", [MORE, LIMITED, KEEP], ids=["rows", "limited", "keep"])
+@pytest.mark.parametrize("command", [MORE, LIMITED, VARY], ids=["rows", "limited", "vary"])
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
     expected = whole(folder, command)
     assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75 and not (folder / "m.bin").exists()
@@ -230,8 +230,8 @@ def test_a_killed_rank_leaves_no_process_behind(mpich, folder):
 FAILS = """
 import sys, nn.cli
 from nn import cluster
-from nn.train.loop import Training
-from nn.train.pack_engines import PackEngines
+from nn.train.member import Member
+from nn.train.engines import Engines
 from nn.utils import NnError
 
 def failing(usual):
@@ -249,9 +249,9 @@ sys.exit(nn.cli.main(sys.argv[1:]))
 @pytest.mark.parametrize(
     "method, when",
     [
-        ("PackEngines.compute", "True"),
-        ("PackEngines.compute", "arguments[0] == 'loss'"),
-        ("Training._begin_refit", "self.net.seed == 2"),
+        ("Engines.compute", "True"),
+        ("Engines.compute", "arguments[0] == 'loss'"),
+        ("Member._begin_refit", "self.net.seed == 2"),
     ],
 )
 def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, method, when):
