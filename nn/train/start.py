@@ -35,7 +35,7 @@ OF_EPOCHS = (  # options that do not say what rows there are, and how they are r
 
 
 class Beside(NamedTuple):
-    """The arguments of a call of train beside settings. validation: rows that judge, None where the settings name them."""
+    """The arguments of a call of train beside settings; validation: rows that judge, None where settings name them."""
 
     callback: Callbacks
     stop: StopRequest

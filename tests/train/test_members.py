@@ -70,7 +70,7 @@ def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, b
 def test_a_network_whose_loss_is_no_number_is_among_those_that_are_compared(folder):
     """Else the test above says nothing of it."""
     told = succeed(*DATA, "--model", "m.bin", "--json", *WAYS["infinite"]).json["trials"]
-    assert {"member", "failed"} == {trial["status"] for trial in told}
+    assert {"member", "failed"} <= {trial["status"] for trial in told}
 
 
 API = """
