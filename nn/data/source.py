@@ -150,11 +150,6 @@ def random_access(path: str):
     return path.open() if isinstance(path, Fetched) else path
 
 
-def joint_digest(digests: list[bytes]) -> str:
-    """Return the SHA-256 of one file's bytes; of several files, that of their digests in their order."""
-    return digests[0].hex() if len(digests) == 1 else hashlib.sha256(b"".join(digests)).hexdigest()
-
-
 class Files:
     """The files of a data set, which must not change until they have been read."""
 
@@ -173,12 +168,16 @@ class Files:
                 raise self.changed(path)
 
     def digest(self) -> str | FileDigest | None:
-        """Return the SHA-256 of all files (joint_digest), or of a single one what takes it when it is asked for."""
-        digests = [digest_of(path, state) for path, state in zip(self.paths, self._states, strict=True)]
+        """Return the SHA-256 of a single file, or what takes it when asked; of several, that of their digests in order."""
+        digests = []
+        for path, state in zip(self.paths, self._states, strict=True):
+            is_fetched = isinstance(path, Fetched)
+            digest = path.digest() if is_fetched else None
+            digests.append(digest or FileDigest(local(path), _state(path.copy) if is_fetched else state))
         if len(digests) == 1:
             return digests[0]
         texts = list(map(digest_text, digests))
-        return None if None in texts else joint_digest(list(map(bytes.fromhex, texts)))
+        return None if None in texts else hashlib.sha256(b"".join(map(bytes.fromhex, texts))).hexdigest()
 
     def read_with(self, read: Callable[[], Table]) -> Table:
         """Return the table that `read` reads, with its digest, which is taken beside if there are several files.
@@ -225,12 +224,6 @@ def _state(path: str | int) -> tuple:
     return facts.st_size, facts.st_mtime_ns
 
 
-def digest_of(path: str, state: tuple) -> str | FileDigest:
-    """Return the SHA-256 of a file, or what takes it when it is asked for, or what stands for it elsewhere."""
-    stands_for_it = path.digest() if isinstance(path, Fetched) else None
-    return stands_for_it or FileDigest(local(path), _state(path.copy) if isinstance(path, Fetched) else state)
-
-
 class FileDigest:
     """The SHA-256 of a file, taken when it is first asked for.
 
@@ -258,11 +251,7 @@ class FileDigest:
         return digest.hexdigest() if is_same else None
 
     def __reduce__(self):
-        return _itself, (self.text,)
-
-
-def _itself(text: str | None) -> str | None:
-    return text
+        return digest_text, (self.text,)
 
 
 def digest_text(digest: str | FileDigest | None) -> str | None:
