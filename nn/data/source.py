@@ -168,7 +168,7 @@ class Files:
                 raise self.changed(path)
 
     def digest(self) -> str | FileDigest | None:
-        """Return the SHA-256 of a single file, or what takes it when asked; of several, that of their digests in order."""
+        """Return the SHA-256 of a file, or what takes it when asked; of several, that of their digests in order."""
         digests = []
         for path, state in zip(self.paths, self._states, strict=True):
             is_fetched = isinstance(path, Fetched)
