@@ -45,7 +45,6 @@ from .csv_head import (
     read_head,
     too_long,
 )
-from .records import fits
 from .source import BLOCK, GROWING_BYTES, Files, GrowingRows, check_same_columns, local, read_blocks
 from .typed import joined
 
@@ -337,11 +336,10 @@ class CsvReader:
         self._spans = [self._span(0)]
         self._fill_struct(wanted)
         self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        each = [len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items()]
-        at_once = rows and fits(rows * sum(each))
-        self._block_rows = rows if at_once else max(1, GROWING_BYTES // max(1, *each))
+        widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
+        self._block_rows = rows or max(1, GROWING_BYTES // max(1, widest))
         self._blocks = {
-            name: GrowingRows((len(places),), self._types[name], self._block_rows, head.path)
+            name: GrowingRows((len(places),), self._types[name], self._block_rows)
             for name, places in self._places.items()
             if places
         }

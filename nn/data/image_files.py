@@ -112,7 +112,7 @@ def _label_targets(labels_path: str, path: str, labels: np.ndarray, rows: int, *
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
     digest = hashlib.sha256()
-    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8, path=path), []
+    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
     rows = 0
     with Source(path, digest) as source:
         if not source.is_gzip:

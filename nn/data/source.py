@@ -351,55 +351,30 @@ def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
 
 
 class GrowingRows:
-    """Rows whose number is not known yet: collected in blocks and joined once, in little more memory.
+    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full.
 
-    capacity: rows of a block; None: as many as fill 4 MiB. path: how errors call the rows. Those for which there is no
-    memory are written to a file, block by block.
+    capacity: rows of a block; None: as many as fill 4 MiB.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None, path: str | os.PathLike = "data"):
-        self.dtype, self._shape, self._path = np.dtype(dtype), shape, path
-        row_bytes = self.dtype.itemsize * math.prod(shape)
-        self.capacity = capacity or max(1, GROWING_BYTES // max(1, row_bytes))
-        self._blocks: list[np.ndarray] = []
-        self._file: records.RowsFile | None = None
+    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None):
+        self.dtype, self._used = np.dtype(dtype), 0
+        self.capacity = capacity or max(1, GROWING_BYTES // max(1, self.dtype.itemsize * math.prod(shape)))
+        self._rows = np.empty((0, *shape), dtype)
 
     def new_block(self) -> np.ndarray:
-        """Return a new block (capacity, *shape) to be filled; those before must be full, and may be written over."""
-        shape = (self.capacity, *self._shape)
-        if self._blocks and (self._file or not records.fits(self._bytes(self.capacity))):
-            return self._written(self.capacity)
-        self._blocks.append(records.new_rows(shape, self.dtype))
-        return self._blocks[-1]
+        """Return a new block (capacity, *shape) of zeros to be filled; those before may move."""
+        first, self._used = self._used, self._used + self.capacity
+        self._make_room(self._used)
+        return self._rows[first : self._used]
 
-    def _bytes(self, rows: int) -> int:
-        return rows * math.prod(self._shape) * self.dtype.itemsize
-
-    def _written(self, rows: int) -> np.ndarray:
-        """Write the blocks to a file, `rows` of the last one; return a block that is free again."""
-        self._file = self._file or records.RowsFile(self._path)
-        for block in self._blocks[:-1]:
-            self._file.write(block)
-        self._blocks = self._blocks[-1:]
-        self._file.write(self._blocks[0][:rows])
-        return self._blocks[0]
+    def _make_room(self, rows: int) -> None:
+        if rows > len(self._rows):
+            longer = records.new_rows((max(rows, len(self._rows) * 3 // 2), *self._rows.shape[1:]), self.dtype)
+            longer[: len(self._rows)] = self._rows
+            self._rows = longer
 
     def joined(self, rows: int, more: int = 0) -> np.ndarray:
-        """Return the first `rows` rows as one array, with room for `more` behind them; each block is freed as soon as
-        it has been copied."""
-        if len(self._blocks) == 1 and rows + more <= self.capacity and not self._file:
-            return self._blocks.pop()[: rows + more]
-        shape = (rows + more, *self._shape)
-        if self._file or not records.fits(self._bytes(rows + more)):
-            if self._blocks:
-                self._written(rows - self.capacity * ((rows - 1) // self.capacity) if rows else 0)
-            file, self._file = self._file or records.RowsFile(self._path), None
-            self._blocks.clear()
-            return np.frombuffer(file.mapped(self._bytes(rows + more)), self.dtype, math.prod(shape)).reshape(shape)
-        joined = records.new_rows(shape, self.dtype)
-        for start in range(0, rows, self.capacity):
-            some = joined[start : min(start + self.capacity, rows)]
-            some[...] = self._blocks[start // self.capacity][: len(some)]
-            self._blocks[start // self.capacity] = None
-        self._blocks.clear()
+        """Return the first `rows` rows as one array, with room for `more` behind them."""
+        self._make_room(rows + more)
+        joined, self._rows = self._rows[: rows + more], self._rows[:0].copy()
         return joined
