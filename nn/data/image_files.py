@@ -17,14 +17,13 @@ import numpy as np
 from ..utils import DataError, InputNotFound, NnError, log, needs_package
 from .arrays import Arrays, Targets, kept_numbers
 from .records import new_rows
-from .source import GrowingRows, Source, fill, readable
+from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
 CIFAR_NAMES = "batches.meta.txt"
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
 
 
 # -- IDX -----------------------------------------------------------------------------------------------------
@@ -113,7 +112,7 @@ def _label_targets(labels_path: str, path: str, labels: np.ndarray, rows: int, *
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
     digest = hashlib.sha256()
-    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8, path=path), []
+    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
     rows = 0
     with Source(path, digest) as source:
         if not source.is_gzip:
