@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log, needs_package
+from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason
 from .arrays import Arrays, Targets, kept_numbers
 from .records import new_rows
 from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
@@ -170,7 +170,8 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     x = new_rows((len(files), *shape), np.uint8)
     digest = hashlib.sha256()
     for row, file in enumerate(files):
-        data = file.read_bytes()
+        with readable(file):
+            data = file.read_bytes()
         digest.update(os.fsencode(f"{file.parent.name}/{file.name}\0{len(data)}\0"))
         digest.update(data)
         x[row] = _pixels(file, data, shape)
@@ -245,7 +246,9 @@ def _pixels(file: Path, data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     return pixels[None] if shape[0] == 1 else pixels.transpose(2, 0, 1)
 
 
-def _unreadable(file: Path, error: Exception) -> DataError:
+def _unreadable(file: Path, error: Exception) -> NnError:
+    if isinstance(error, OSError) and error.errno:
+        return InputNotFound(f"{file}: cannot read: {os_reason(error)}")
     reason = " ".join(str(error).split())
     if "cannot identify" in reason:
         reason = "not PNG, JPEG or PGM"
