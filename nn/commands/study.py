@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..utils import UsageError, check_writable, printable, say
+from ..utils import UsageError, check_writable, say, show
 from .common import check_report, load_network, print_json
 
 
@@ -71,7 +71,8 @@ def plot_command(flags) -> None:
     if flags.json:
         print_json({"files": files})
     else:
-        print("\n".join(map(printable, files)))
+        for file in files:
+            show(file)
 
 
 def _plotted_rows(flags, net):

@@ -17,9 +17,8 @@ from ..data.source import relative_to
 from ..ds import load, split_holdout
 from ..layers import parse
 from ..nn import Network
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS, FLAGS
 from ..terminal.config import flag_value
-from ..terminal.flags import FLAGS
 from ..test import test
 from ..train import train
 from ..utils import NnError, UsageError, default_threads

@@ -11,7 +11,7 @@ from .results import MOST_BYTES, LineFile
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
-TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if setting.read is str))
+TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if not setting.has_range))
 TRIALS = LineFile(COLUMNS, TEXTS, "--trials")
 
 

@@ -15,9 +15,8 @@ import time
 import numpy as np
 
 from nn import __version__
-from nn.backends.engine import EpochSettings
 from nn.data.memory import network_bytes
-from nn.nn_aux import moment_names
+from nn.nn_aux import OPTIMIZERS
 from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
@@ -73,7 +72,7 @@ def padding(layer) -> tuple[int, int, int, int]:
 def needed_bytes(case: TrainStepCase) -> int:
     """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
     layers = [layer for layer in case.model.network(case.dtype).layers if layer.kind != "flatten"]
-    return network_bytes(layers, case.dtype, 1 + len(moment_names(case.optimizer, 0.0)), case.batch)
+    return network_bytes(layers, case.dtype, 1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0)), case.batch)
 
 
 class Nn:
@@ -319,8 +318,8 @@ class Jax:
         """A function that trains one epoch, of all networks, and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
         gradient_of = self.gradient_of(net)
-        rate, usual = case.learning_rate, EpochSettings
-        beta1, beta2, epsilon = usual.beta1, usual.beta2, usual.epsilon
+        rate = case.learning_rate
+        beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
 
         def sgd(w, g, m, v, step):
             return w - rate * g, m, v

@@ -294,6 +294,16 @@ def test_a_lock_is_for_one_file(folder):
     assert os.listdir() == []
 
 
+def test_no_lock_stays_where_the_file_system_has_none(folder, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with sole_writer("a"):
+        assert os.listdir() == []
+    assert os.listdir() == []
+
+
 # ---------------------------------------------------------------- what is printed
 
 
