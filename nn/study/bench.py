@@ -18,7 +18,7 @@ from ..backends import BACKENDS, TRAITS
 from ..backends.engine import EpochSettings, PackJob
 from ..core import extension
 from ..core.random import PhiloxOrder, shuffled
-from ..data.memory import network_bytes
+from ..data.records import network_bytes
 from ..layers import Layer
 from ..matrix import matmul
 from ..nn import Network

@@ -224,7 +224,7 @@ def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
     import numpy as np
 
     from .. import backends
-    from ..data.memory import check_free, network_bytes
+    from ..data.records import check_free, network_bytes
 
     size = np.dtype(dtype).itemsize
     copies, rows = 2, 0  # the network's own, and one on the way from the engine

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 
 from ..data import records
-from ..data.memory import ROW_BYTES, make_room, training_bytes
+from ..data.records import ROW_BYTES, make_room, training_bytes
 from ..data.splits import Split, fold_rows, remark_on_rare_folds, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.memory import COPIES, network_bytes
+from ..data.records import COPIES, network_bytes
 from ..layers import Layer, parse
 from ..nn import Network
 from ..nn_aux import moment_names
