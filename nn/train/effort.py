@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import random
 from ..data.encoding import TableStatistics
-from ..data.memory import program_bytes
+from ..data.records import program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset

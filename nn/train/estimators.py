@@ -16,12 +16,12 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..data import loading
+from ..data.column import number_text
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoders import NumberEncoder
 from ..data.encoding import CALL_ROWS, Encoding
 from ..data.frames import open_frame
 from ..data.table_rows import TableRows
-from ..data.targets import number_name
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import DEFAULTS, settings_of, takes
@@ -282,7 +282,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     def _class_names(self) -> list[str]:
         """Return the classes as a model file has them."""
         are_numbers = self.classes_.dtype.kind in "iuf"
-        return [number_name(value) if are_numbers else str(value) for value in self.classes_.tolist()]
+        return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
 
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.memory import COPIES, ROW_BYTES, network_bytes
+from ..data.records import COPIES, ROW_BYTES, network_bytes
 from ..data.splits import Fold, Split, fold_rows, remark_on_rare_folds, split_given
 from ..ds import Dataset
 from ..layers import Layer, parse

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data import records
-from ..data.memory import make_room, training_bytes
+from ..data.records import make_room, training_bytes
 from ..data.splits import Split, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
