@@ -18,11 +18,10 @@ import numpy as np
 from ..utils import DataError, sha256_file
 from .column import is_coarse
 from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Files, Source, fill, readable
-from .typed import Block, TypedSource, array_block, check_same_columns
+from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill, readable
+from .typed import Block, TypedSource, array_block
 from .written import WrittenNumbers
 
-MAGIC = b"\x93NUMPY"
 _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
 AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 _GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
@@ -151,7 +150,7 @@ def _npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:
     start = file.read(10)
     text = file.read(int.from_bytes(start[8:], "little"))
     try:
-        if start[:8] != MAGIC + b"\1\0":  # later versions are for records of many fields
+        if start[:8] != b"\x93NUMPY\1\0":  # later versions are for records of many fields
             raise ValueError("unknown version")
         shape, in_columns, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(start[8:] + text))
         if not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):

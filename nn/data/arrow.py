@@ -17,7 +17,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
-from .source import Files, random_access
+from .source import Files, check_same_columns, random_access
 from .typed import (
     Block,
     Numbers,
@@ -26,7 +26,6 @@ from .typed import (
     TypedSource,
     Unreadable,
     array_block,
-    check_same_columns,
     nulls,
     recoded,
     truths,
