@@ -1,6 +1,7 @@
 """Files that no person writes: numbers at the ends of float64, small files that would fill the memory, odd headers."""
 
 import contextlib
+import csv
 import errno
 import gzip
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import ONE, run
 
 import nn
 from nn.data import records
@@ -90,6 +92,22 @@ def test_rows_with_gaps_are_none_of_a_network_of_plain_numbers():
 def test_a_list_without_rows_is_a_table_without_rows():
     with pytest.raises(DataError, match="no columns"):
         nn.load([])
+
+
+@pytest.mark.parametrize("piece", ["1", "x", "_in_1", ",", '"', "1/1/2019 ", "Id_", "-"])
+def test_names_of_300_kb_take_no_time(tmp_path, monkeypatch, piece):
+    """A name of digits was an internal error: Python reads no whole number of more than 4,300."""
+    monkeypatch.chdir(tmp_path)
+    name = piece * (300_000 // len(piece))
+    with open("t.csv", "w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerows([[name, "b", "y"], *([row % 7 / 7, row % 5, row % 2] for row in range(60))])
+    started = time.process_time()
+    for more in ([], ["--drop", name], ["--target", name]):
+        result = run(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "--quiet", *more)
+        assert result.code in (0, 2) and "internal" not in result.err
+    run("--info", "--model", "m.bin")
+    assert time.process_time() - started < 5
 
 
 # -- texts that no file can hold -----------------------------------------------------------------------------
