@@ -187,6 +187,7 @@ def _run(flags: SimpleNamespace) -> None:
     spare_addresses()
     if "numpy" not in sys.modules:  # of which OpenBLAS would end the process, in words of its own
         check_room_to_load(ROOM_FOR_NUMPY)
+    remarks = vars(flags).pop("remarks")
     mode = next(name for name in COMMANDS if getattr(flags, name))
     command = COMMANDS[mode]
     if flags.train:
@@ -198,6 +199,8 @@ def _run(flags: SimpleNamespace) -> None:
         if flags.reference:
             check_reference(vars(flags))
         _check_config(flags)
+        for remark in remarks:
+            log.warning(remark)
         command.run(flags)
         read = read_by(mode)
         for flag in given_values(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line

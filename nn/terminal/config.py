@@ -163,4 +163,4 @@ def flag_value(path: str, flag, value):
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
     close = closest(name, known)
-    return f": did you mean {close}?" if close else "; nn --help lists all flags"
+    return f": did you mean {close}?" if close else "; nn --help --all lists all flags"

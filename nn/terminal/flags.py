@@ -49,6 +49,7 @@ class Value:
     read: Callable[[str], Any]  # raises ValueError
     holds: Callable[[Any], bool]
     expected: str
+    names: tuple[str, ...] = ()  # all values, where they are names
 
     def __call__(self, flag: str, text: str):
         """Return the value that `text` stands for. Raises UsageError, which names the flag."""
@@ -76,6 +77,7 @@ def _one_of(names: Iterable[str]) -> Value:
         lambda text: SCALING_ALIASES.get(text, text),
         lambda value: value in names,
         _listed(names, "or"),
+        names,
     )
 
 
@@ -181,7 +183,7 @@ FLAGS = [
         TEXT, "PATH", modes=MODEL,
     ),
     Flag(
-        "model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH",
+        "model", DATA, "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH", "-m",
         modes=ENGINE | {"export"},
     ),
     Flag(
@@ -202,7 +204,8 @@ FLAGS = [
     Flag("ordered", TABLE, "Columns of ordered categories: size=small<medium<large.", TEXT, "COL=A<B",
          keyword_of="load"),
     Flag("drop", TABLE, "Columns that are no inputs.", TEXT, "COLS", keyword_of="load"),
-    Flag("id", TABLE, "Column that is no input, and is written beside predictions.", TEXT, "COL", keyword_of="load"),
+    Flag("id", TABLE, "Columns that are no inputs, and are written beside predictions.", TEXT, "COLS",
+         keyword_of="load"),
     Flag("weight", TABLE, "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL",
          keyword_of="load"),
     Flag("group", TABLE, "Column of groups, which no split divides.", TEXT, "COL", keyword_of="load"),

@@ -1,43 +1,51 @@
-"""The parser of the command line, made from the table of flags."""
+"""The reader of the command line: words and flags, by the table of flags."""
 
 from __future__ import annotations
 
-import inspect
-import signal
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
-from typing import Annotated
-
-import typer
 
 from ..utils import UsageError, closest
 from .flags import FLAGS, GONE, MODE, MODES, Flag
 
-# Wherever this typer keeps its click: a package of its own, or inside typer.
-_OptionError = typer.BadParameter.__bases__[0]
+WORDS = {  # a mode as a word -> the flags whose values follow it, in this order; `nn train DATA` is `nn --train ...`
+    "train": ("dataset",),
+    "test": ("model", "dataset"),
+    "predict": ("model", "dataset"),
+    "info": ("model",),
+    "export": ("model",),
+    "bench": ("case",),
+    "sweep": ("sweep",),
+    "plot": ("plot",),
+}
+ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
+SYNONYMS = {  # what other programs call a flag, or a person does
+    "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
+    "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",
+    "l2": "weight_decay", "random_state": "seed", "device": "backend", "workers": "threads", "jobs": "threads",
+    "ensemble": "networks", "cv": "folds", "tune": "vary", "log": "history", "save": "model", "ignore": "drop",
+    "normalize": "scaling",
+}  # fmt: skip
+_KNOWN = {name: flag for flag in FLAGS for name in flag.names}
+_TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
+
+Read = tuple[Flag | None, str, str | bool]  # a flag (None: a word that is no flag's), its spelling, its value
 
 
 def parse(argv: list[str]) -> SimpleNamespace | None:
-    """Return the flags as attributes, None or False where not given, values checked; None after --help, --version.
+    """Return the flags as attributes, None or False where not given, values checked; None after --help and its like.
 
-    Raises UsageError whose line names the flag.
+    The attribute `remarks` has what a person should be told of them. Raises UsageError whose line names the flag.
     """
-    try:
-        given = _command().main(args=argv, prog_name="nn", standalone_mode=False)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    except SystemExit as ended:  # what it makes of a reader that has gone away, as in `nn --help | head`
-        raise BrokenPipeError from ended
-    except _OptionError as error:
-        raise UsageError(_explanation(error)) from error
-    if given == 128 + signal.SIGINT:  # what newer typers make of Ctrl-C, with which they return
-        raise KeyboardInterrupt
-    if not isinstance(given, SimpleNamespace):
+    if not set(ASKED).isdisjoint(argv):
+        from .help import show
+
+        show(argv)
         return None
-    _check_aliases(argv)
-    for flag in FLAGS:
-        text = getattr(given, flag.name)
-        if flag.value is not None and text is not None:
-            setattr(given, flag.name, flag.value(flag.long, text))
+    read = _named(list(_read(argv)))
+    given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in FLAGS}, remarks=_remarks(read))
+    for flag, text in {flag: text for flag, _, text in read}.items():  # the last one counts
+        setattr(given, flag.name, flag.value(flag.long, text) if flag.value else text)
     if given.config is not None:
         from .config import apply_config
 
@@ -46,96 +54,106 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     return given
 
 
-def _command():
-    """Return the typer command made from the table."""
-
-    def nn(context, **values):
-        for word in context.args:
-            raise UsageError(f"unexpected argument {word}{_suggestion('--' + word)}")
-        return SimpleNamespace(**values)
-
-    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [context, *map(_parameter, FLAGS)]
-    version = typer.Option(
-        "--version",
-        help="Show the version.",
-        metavar=" ",
-        rich_help_panel=MODE,
-        is_eager=True,
-        callback=_print_version,
-    )
-    parameters.append(
-        inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, version])
-    )
-    nn.__signature__ = inspect.Signature(parameters)
-    nn.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    nn.__doc__ = """Train and test neural networks, fast, with the same results everywhere.
-
-    Example: nn --train --dataset CC.csv --model m.bin && nn --test --model m.bin
-    """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(
-        context_settings={
-            "allow_extra_args": True,
-            "help_option_names": ["-h", "--help"],
-            "token_normalize_func": lambda name: name.replace("-", "_"),  # --batch-number is --batch_number
-        }
-    )(nn)
-    return typer.main.get_command(app)
+def _read(argv: Iterable[str]) -> Iterator[Read]:
+    """Yield the flags and words of a line; `--flag value`, `--flag=value`, `-f value` and `-fvalue` are the same."""
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            yield from ((None, rest, rest) for rest in words)
+        elif word.startswith("--"):
+            name, equals, value = word.partition("=")
+            yield _with_value(name, [value] if equals else [], words)
+        elif word.startswith("-") and word != "-":
+            flag = _KNOWN.get(word[:2])
+            while flag is not None and flag.value is None and word[2:]:  # -vf is -v -f
+                yield flag, word[:2], True
+                word = "-" + word[2:]
+                flag = _KNOWN.get(word[:2])
+            yield _with_value(word[:2], [word[2:]] if word[2:] else [], words)
+        else:
+            yield None, word, word
 
 
-def _parameter(flag: Flag) -> inspect.Parameter:
-    option = typer.Option(
-        *flag.names,
-        help=flag.help,
-        metavar=flag.metavar or " ",
-        rich_help_panel=flag.group,
-        show_default=False,
-    )
-    kind, default = (bool, False) if flag.value is None else (str | None, None)
-    return inspect.Parameter(
-        flag.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-    )
+def _with_value(name: str, value: list[str], following: Iterator[str]) -> Read:
+    """Return a flag with the value that was written behind it, or the word that follows."""
+    flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
+    if flag is None:
+        instead = GONE.get(name.lstrip("-"))
+        raise UsageError(f"{name}: has gone; use --{instead}" if instead else f"no such flag {name}{_suggestion(name)}")
+    if flag.value is None:
+        if value:
+            raise UsageError(f"{name}={value[0]}: {name} is a switch, which has no value")
+        return flag, name, True
+    text = next(iter(value), None) if value else next(following, None)
+    if text is None:
+        raise UsageError(f"{name}: found nothing, expected {flag.value.expected}")
+    return flag, name, text
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from .. import __version__
+def _named(read: list[Read]) -> list[Read]:
+    """Return the flags of a line, the words among them as the flags that they stand for. Raises UsageError."""
+    words = [text for flag, _, text in read if flag is None]
+    if not words:
+        return read
+    modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
+    if modes or words[0] not in WORDS:
+        raise UsageError(f"unexpected argument {words[0]}{_place(modes, words[0], read)}")
+    mode = words[0]
+    names = iter(WORDS[mode])
+    named, is_first = [], True
+    for flag, spelling, text in read:
+        if flag is not None:
+            named.append((flag, spelling, text))
+        elif is_first:
+            named += [(_KNOWN[f"--{mode}"], mode, True)] if mode not in WORDS[mode] else []
+            is_first = False
+        else:
+            name = next(names, None)
+            if name is None:
+                raise UsageError(f"unexpected argument {text}{_too_many(mode, words)}")
+            named.append((_KNOWN[f"--{name}"], text, text))
+    if mode in WORDS[mode] and len(words) == 1:
+        raise UsageError(f"--{mode} needs {_KNOWN[f'--{mode}'].metavar}; nn {mode} --help shows its flags")
+    return named
 
-        print(f"nn {__version__}")
-        raise typer.Exit()
+
+def _place(modes: list[str], word: str, read: list[Read]) -> str:
+    """Return what a word that stands nowhere probably belongs to."""
+    given = {flag.name for flag, _, _ in read if flag is not None}
+    name = next((name for mode in modes[:1] for name in WORDS[mode] if name not in given), None)
+    if name:
+        return f": did you mean --{name} {word}?"
+    close = closest(word, [] if modes else WORDS)
+    return f": did you mean nn {close}?" if close else "; nn --help shows what nn takes"
 
 
-def _explanation(error) -> str:
-    """Return one line about the parser's error."""
-    message = error.message.rstrip(".")
-    if hasattr(error, "possibilities"):  # no such option
-        instead = GONE.get(error.option_name.lstrip("-"))
-        if instead:
-            return f"{error.option_name}: has gone; use --{instead}"
-        return f"no such flag {error.option_name}{_suggestion(error.option_name)}"
-    return message[:1].lower() + message[1:]
+def _too_many(mode: str, words: list[str]) -> str:
+    if mode == "train":
+        return f"; files have commas between them: nn train {','.join(words[1:3])}"
+    return f"; nn {mode} takes {' '.join(f'--{name}' for name in WORDS[mode])} in this order"
 
 
 def _suggestion(name: str) -> str:
-    known = [spelling for flag in FLAGS for spelling in flag.names if spelling.startswith("--")]
-    known += ["--help", "--version"]
-    close = next((flag for flag in known if flag.startswith(name)), None) or closest(name, known)
-    return f": did you mean {close}?" if close else "; nn --help lists all flags"
+    """Return which flag a name that is none was probably meant to be."""
+    plain = name.lstrip("-").replace("-", "_")
+    known = [spelling for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
+    close = next((flag for flag in known if flag.startswith(f"--{plain}")), None)
+    meant = f"--{SYNONYMS[plain]}" if plain in SYNONYMS else close or closest(f"--{plain}", known)
+    return f": did you mean {meant}?" if meant else "; nn --help --all lists all flags"
 
 
-def _check_aliases(argv: list[str]) -> None:
-    """Raise UsageError if a flag and its alias are given with different values."""
-    following = [*argv[1:], ""]
-    values = {}
-    for word, after in zip(argv, following, strict=False):  # no word: nothing follows
-        name, equals, value = word.partition("=")
-        values[name.replace("-", "_")] = value if equals else after
-    for flag in filter(lambda flag: flag.alias, FLAGS):
-        texts = {name: values[key] for name in flag.names if (key := name.replace("-", "_")) in values}
-        if len(set(texts.values())) > 1:
-            found = " and ".join(f"{name} {text}" for name, text in texts.items())
+def _remarks(read: list[Read]) -> list[str]:
+    """Return remarks on files that are given twice. Raises UsageError for two names of one flag with other values."""
+    remarks = []
+    for flag in {flag: None for flag, _, _ in read if flag.alias or flag.name in _TWICE}:
+        texts = {spelling.replace("-", "_"): text for own, spelling, text in read if own is flag}
+        values = list(dict.fromkeys(text for own, _, text in read if own is flag))
+        if flag.alias and len(set(texts.values())) > 1:
+            found = " and ".join(f"--{name} {texts['__' + name]}" for name in (flag.name, flag.alias))
             raise UsageError(f"{found}: two names of one flag; leave one out")
+        if flag.name in _TWICE and len(values) > 1:
+            remarks.append(f"{flag.long} is given as {' and '.join(values)}; the last one counts")
+    return remarks
 
 
 def _check_mode(given: SimpleNamespace) -> None:
