@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import resource
 import subprocess
 import sys
 from dataclasses import fields
@@ -119,6 +120,28 @@ def test_every_shell_gets_every_flag():
         text = succeed("--completion", shell).out
         assert all(flag.name in text for flag in flags.FLAGS)
     assert "expected bash, zsh, fish" in run("--completion", "tcsh").err
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("words, most", [(["--version"], 1.0), (["info", "m.bin"], 2.0)])
+def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most):
+    """Processor time, in turn, so that a slow machine and other processes on it count on both sides; of compiled
+    modules, as an installation has them."""
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
+    compiled = environment(PYTHONPYCACHEPREFIX=str(tmp_path / "compiled"), PYTHONDONTWRITEBYTECODE="")
+
+    def processor_seconds(*arguments) -> float:
+        def used() -> float:
+            children = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return children.ru_utime + children.ru_stime
+
+        before = used()
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=compiled)
+        return used() - before
+
+    pairs = [(processor_seconds("-m", "nn", *words), processor_seconds("-c", "import numpy")) for _ in range(6)]
+    ours, numpy = map(min, zip(*pairs[1:]))
+    assert ours <= most * numpy
 
 
 # ---------------------------------------------------------------- words as commands
