@@ -90,9 +90,11 @@ def _print(flags, result: dict) -> None:
         print_json(result)
     elif not flags.quiet:
         if "trials" in result:
-            _tell_trials(result)
-        tables.training_report(result)
-    if flags.profile and not flags.json:
+            _tell_trials(result, None if flags.verbose else tables.MOST_TRIALS)
+        if flags.profile:
+            tables.profile_report(result["profile"])
+        tables.training_report(result, flags.verbose)
+    elif flags.profile:
         tables.profile_report(result["profile"])
 
 
@@ -135,10 +137,10 @@ def _write_trials(path: str, result: dict, net) -> None:
     append_trials(path, rows_of(result, net))
 
 
-def _tell_trials(result: dict) -> None:
+def _tell_trials(result: dict, most: int | None) -> None:
     from ..study.trials import best_first, metric_of
 
-    tables.trials_report(best_first(result), metric_of(result))
+    tables.trials_report(best_first(result), metric_of(result), most)
 
 
 def _check_written(flags) -> None:
