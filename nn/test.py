@@ -44,7 +44,7 @@ from .data.dataset import name_of
 from .data.frames import open_frame
 from .data.model_data import load_for
 from .data.written import WrittenNumbers
-from .nn_aux import check_is_number
+from .settings.values import check_is_number
 from .utils import DataError, NnError, RowError, UsageError, listed, log
 
 remarks = log.getChild("figures")  # on figures that are undefined, or set to 0

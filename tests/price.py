@@ -66,7 +66,7 @@ def modules_of_a_row() -> int:
 def price() -> tuple[int, int, int, int]:
     """Return (lines of source, flags, public names, modules that a row passes)."""
     import nn
-    from nn.terminal.flags import FLAGS
+    from nn.settings.flags import FLAGS
 
     return source_lines(), len(FLAGS), len(dir(nn)), modules_of_a_row()
 

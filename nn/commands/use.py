@@ -6,10 +6,11 @@ import os
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
-from ..nn_aux import TASKS, check_is_number
+from ..nn_aux import TASKS
+from ..settings.flags import given_values
+from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
-from ..terminal.flags import given_values
 from ..utils import UsageError, check_writable, counted, say
 from .common import check_apart, check_report, load_network, print_json
 
@@ -19,8 +20,6 @@ LAYOUT = ("target", "separator", "header")  # flags that say how the file at han
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
     check_is_number(flags.threshold)
-    if flags.reference and flags.intervals:
-        raise UsageError("--intervals: --reference has no such thing; leave one out")
     if flags.report:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)

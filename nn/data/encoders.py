@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 
 from ..layers import InputColumn
-from ..nn_aux import MOST_WAVES, SCALING_ALIASES, NumberEmbedding
+from ..nn_aux import MOST_WAVES, SCALING_ALIASES
+from ..settings.values import NumberEmbedding
 from .column import TRUTHS, Column, Odd, decimal_text, odd_words, settled
 from .kinds import ONE_HOT, Kind, least_rows
 from .scaling import constants

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.records import record_type
 from ..layers import InputColumn
-from ..nn_aux import NumberEmbedding
+from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
 from .column import Column, shortened
 from .encoders import ENCODERS, CategoryEncoder, ColumnEncoder, odd_of, smallest_code

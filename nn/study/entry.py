@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ..layers import parse
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS, FLAGS
 from ..terminal.config import flag_value
 from ..utils import NnError, UsageError, default_threads
 from ..watch.callbacks import Callback
@@ -146,8 +146,6 @@ def _times(net, ds, result: dict, epochs: _EpochTimes) -> dict:
 
 def _check_values(entry: Entry) -> None:
     """Raise UsageError for a value that its flag cannot have."""
-    from ..terminal.flags import FLAGS
-
     for flag in FLAGS:
         value = entry.settings.get(flag.name)
         if value is not None and value is not False:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import itertools
 import json
 import math
@@ -20,24 +19,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..backends import device_numbers
 from ..layers import parse
+from ..settings.flags import settings_of
+from ..settings.values import device_numbers
 from ..terminal.config import read_config
 from ..utils import UsageError, closest
 
-NO_KEYS = {
-    "self",
-    "net",
-    "ds",
-    "batch_size",
-    "callback",
-    "progress",
-    "stop",
-    "reference",
-    "checkpoint",
-    "checkpoint_every",
-    "resume",
-}  # arguments that are no flags, or not for a plan
 MOST_ENTRIES = 100_000  # of a plan
 PLAN_KEYS = {
     "name": "of the plan, the file's name by default",
@@ -152,10 +139,10 @@ def _combinations(path: str, part: dict, most: int) -> Iterable[dict]:
 
 def flag_names() -> tuple[set[str], set[str]]:
     """Return the flags that a plan may name: those of Network and those of train."""
-    from ..nn import Network
-    from ..train import train
-
-    return tuple(set(inspect.signature(call).parameters) - NO_KEYS for call in (Network.__init__, train))
+    of_network, of_training = (
+        {flag.name for flag in settings_of(*of)} for of in (("network", "engine"), ("train", "several"))
+    )
+    return (of_network | {"layers", "task"}) - {"reference"}, of_training
 
 
 def _suggestion(key: str, known: Iterable[str]) -> str:

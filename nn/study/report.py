@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends import TRAITS
 from ..layers import describe, to_spec
-from ..nn_aux import parse_rule
+from ..settings.values import parse_rule
 from ..terminal.figures import count_text, ends_text, layers_of, number_text, rate_text, shape_text
 from ..test import judged
 from ..utils import atomic_write, counted

@@ -12,7 +12,7 @@ from .results import MOST_BYTES, append_lines, csv_lines, field, small_file
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
-TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if setting.read is str))
+TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if not setting.has_range))
 
 
 def rows_of(result: dict, net) -> list[dict]:

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable
 
 from .. import __version__
+from ..settings.flags import FLAGS, MODE, MODES, Flag, read_by
 from ..utils import UsageError
-from .flags import FLAGS, MODE, MODES, Flag, read_by
 
 COMMON = {  # flags that help shows without --all, in this order, each in a line
     "dataset": "table: CSV, Parquet, ... (- is stdin)",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
+from ..settings.flags import FLAGS, GONE, MODE, MODES, Flag, meant
 from ..utils import UsageError, closest
-from .flags import FLAGS, GONE, MODE, MODES, Flag
 
 WORDS = {  # a mode as a word -> the flags whose values follow it, in this order; `nn train DATA` is `nn --train ...`
     "train": ("dataset",),
@@ -19,13 +19,6 @@ WORDS = {  # a mode as a word -> the flags whose values follow it, in this order
     "plot": ("plot",),
 }
 ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
-SYNONYMS = {  # what other programs call a flag, or a person does
-    "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
-    "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",
-    "l2": "weight_decay", "random_state": "seed", "device": "backend", "workers": "threads", "jobs": "threads",
-    "ensemble": "networks", "cv": "folds", "tune": "vary", "log": "history", "save": "model", "ignore": "drop",
-    "normalize": "scaling",
-}  # fmt: skip
 _KNOWN = {name: flag for flag in FLAGS for name in flag.names}
 _TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
 
@@ -135,11 +128,9 @@ def _too_many(mode: str, words: list[str]) -> str:
 
 def _suggestion(name: str) -> str:
     """Return which flag a name that is none was probably meant to be."""
-    plain = name.lstrip("-").replace("-", "_")
-    known = [spelling for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
-    close = next((flag for flag in known if flag.startswith(f"--{plain}")), None)
-    meant = f"--{SYNONYMS[plain]}" if plain in SYNONYMS else close or closest(f"--{plain}", known)
-    return f": did you mean {meant}?" if meant else "; nn --help --all lists all flags"
+    known = [spelling[2:] for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
+    close = meant(name.lstrip("-").replace("-", "_"), known)
+    return f": did you mean --{close}?" if close else "; nn --help --all lists all flags"
 
 
 def _remarks(read: list[Read]) -> list[str]:

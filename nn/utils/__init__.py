@@ -9,7 +9,7 @@
     machine.py       processor, cores, memory
     packages.py      the packages that some parts need, and how to install them
 
-Imports: nothing. Imported by: nn_aux, core, cluster, layers, data, files, ds, backends, nn, matrix, watch, test, train,
+Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends, nn, matrix, watch, test, train,
 terminal, study, commands, cli.
 """
 

@@ -13,8 +13,10 @@ from nn.data.schema import Decision, decide
 from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
 from nn.data.table_rows import TableRows
 from nn.layers import parse
-from nn.nn_aux import MOST_EDGES, MOST_PIECES, is_number_embedding, number_embedding_value
-from nn.utils import DataError
+from nn.nn_aux import MOST_EDGES, MOST_PIECES
+from nn.settings.flags import BY_NAME
+from nn.settings.values import number_embedding_value
+from nn.utils import DataError, UsageError
 
 NAN = np.nan
 
@@ -147,7 +149,7 @@ def test_other_columns_have_no_waves():
 
 @pytest.mark.parametrize("text", ["linear", "pieces2", "pieces63", "waves1", "waves256:1e-3", "waves12:2"])
 def test_number_embeddings_are_read(text):
-    assert is_number_embedding(text)
+    assert BY_NAME["number_embedding"].check(text) == text
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,8 @@ def test_number_embeddings_are_read(text):
     ],
 )  # fmt: skip
 def test_other_number_embeddings_are_refused(text):
-    assert not is_number_embedding(text)
+    with pytest.raises(UsageError, match="expected linear, piecesN"):
+        BY_NAME["number_embedding"].check(text)
 
 
 def test_waves_come_back_from_their_description_which_is_as_before_without_any():

@@ -508,7 +508,7 @@ def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
     for flag in (["--window", 1000], ["--window=1000"]):
         result = run(*given, *flag)
         assert (result.code, result.err) == (2, "nn: --window: has gone; use --memory\n")
-    with pytest.raises(UsageError, match="window: has gone, rows need no windows; give memory="):
+    with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
 
 

@@ -15,7 +15,7 @@ from nn.data.formats import FORMATS
 from nn.data.frames import FrameSource
 from nn.data.npy import NpySource
 from nn.data.sqlite import SqliteSource
-from nn.terminal.flags import FLAGS
+from nn.settings.flags import FLAGS
 
 
 def parameters(function) -> list[tuple]:
