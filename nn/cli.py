@@ -37,6 +37,7 @@ from .utils import (
     has_address_limit,
     interruption,
     is_for_want_of_memory,
+    say,
     spare_addresses,
 )
 
@@ -74,7 +75,8 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
         return reported.exit_code, None
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
-            traceback.print_exc()
+            for text in traceback.format_exc().splitlines():
+                say(text)
         line, code = _explain(interruption(error) or error)
         return code, line
 

@@ -10,9 +10,9 @@
     source.py        the bytes of files; uris.py: those that lie elsewhere, and standard input
     csv_table.py     CSV: csv_head.py the first lines, csv_header.py whether the first row is a header, csv_reader.py
                      the rows, in C, those of a large file by threads
-    assemble.py      formats of typed columns: from blocks.py, rows of one column, to a Table. arrow.py: Parquet, Arrow,
-                     ORC, JSON lines; sqlite.py, npy.py; frames.py: data frames
-    arrays.py        Arrays and Targets, what readers of images and arrays give: npz.py, image_files.py
+    typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
+                     ORC; sqlite.py; frames.py: data frames and JSON lines
+    arrays.py        Arrays and Targets, what readers of images and arrays give; NPY and NPZ; image_files.py
     lookup.py        which columns of a file are meant, and what for
     schema.py        what each column is, or why it is left out; kinds.py: its kind, by its fields or by a person's
                      choice; written.py: numbers and dates as people write them

@@ -14,7 +14,8 @@ from ..utils import DataError
 from .column import MOSTLY, Column, Span, Table, Wanted, date_in, is_coarse, number_in, settled
 from .csv_head import AS_FOUND, Head, ReadOptions, read_head
 from .csv_reader import CsvReader, Rows, read_file
-from .source import FileDigest, digest_of, joint_digest, local, read_blocks, room_for
+from .records import new_rows
+from .source import FileDigest, digest_of, joint_digest, local, read_blocks
 
 _LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
 _MOVED_ROWS = 1 << 12  # at a time
@@ -103,7 +104,7 @@ class CsvSource:
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype))[0].columns
         if places != table.number_places or dtype != table.numbers.dtype:
-            table.numbers, table.number_places = room_for((len(table), len(places)), dtype), places
+            table.numbers, table.number_places = new_rows((len(table), len(places)), dtype), places
             with np.errstate(over="ignore"):
                 for start in range(0, len(table), _MOVED_ROWS):
                     for slot, place in enumerate(places):

@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..utils import DataError
-from .arrays import Arrays
-from .arrow import ArrowSource, feather, json_lines, orc, parquet
+from .arrays import MAGIC, Arrays, NpySource, read_npz
+from .arrow import ArrowSource, feather, orc, parquet
 from .column import TableSource
+from .frames import json_lines
 from .image_files import CIFAR_CLASSES, IDX_TYPES, read_cifar, read_folder, read_idx
-from .npy import MAGIC, NpySource
-from .npz import read_npz
 from .source import GZIP, data_files, database_of, first_bytes
 from .sqlite import MAGIC as SQLITE
 from .sqlite import SqliteSource
@@ -144,7 +143,7 @@ class Format:
 
 
 FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
-    Format("JSON lines", _is_json_lines, table=partial(ArrowSource, json_lines)),
+    Format("JSON lines", _is_json_lines, table=json_lines),
     Format("JSON", _matches(_JSON), cure="convert it to CSV, or give nn.load the list of rows that json.load returns"),
     Format("XML or HTML", _matches(_MARKUP), cure=_IN_PYTHON.format("read_xml or pandas.read_html")),
     Format("ARFF", _matches(_ARFF),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from collections.abc import Collection
@@ -17,6 +16,7 @@ from .written import DIRECTIVES, EITHER, FORMS, EitherFirst, UnknownForm, form_o
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
+_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 _LONGEST = 40  # characters of a field in a message
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 
@@ -151,9 +151,8 @@ def parse_choices(
 
 def split_names(text: str | int | None) -> list[str]:
     """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word."""
-    if text is None:
-        return []
-    return [word.strip() for word in next(csv.reader([str(text)], skipinitialspace=True), [])]
+    found = _WORDS.findall(str(text)) if text not in (None, "") else []
+    return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
 
 
 def in_a_list(name: str) -> str:

@@ -295,20 +295,21 @@ class Source:
         """Return the bytes read so far of a file that is not packed."""
         return self._file.tell()
 
-    def fill(self, array: np.ndarray) -> int:
-        """Read bytes into a contiguous array; return how many came before the end of the file."""
-        view = memoryview(array.reshape(-1, order="A").view(np.uint8))
-        done = 0
-        while done < len(view) and (block := self.read(min(BLOCK, len(view) - done))):
-            view[done : done + len(block)] = block
-            done += len(block)
-        return done
-
     def __enter__(self) -> Source:
         return self
 
     def __exit__(self, *_) -> None:
         self._file.close()
+
+
+def fill(file, array: np.ndarray) -> int:
+    """Read bytes of a file into a contiguous array; return how many came before the end of the file."""
+    view = memoryview(array.reshape(-1, order="A").view(np.uint8))
+    done = 0
+    while done < len(view) and (block := file.read(min(BLOCK, len(view) - done))):
+        view[done : done + len(block)] = block
+        done += len(block)
+    return done
 
 
 def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
@@ -331,11 +332,6 @@ def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iter
                 yield block
 
 
-def room_for(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
-    """Return an array of zeros for rows, in memory or, where it has no room for them, in a file that is mapped."""
-    return records.new_rows(shape, dtype, order)
-
-
 class GrowingRows:
     """Rows whose number is not known yet: collected in blocks and joined once, in little more memory.
 
@@ -355,7 +351,7 @@ class GrowingRows:
         shape = (self.capacity, *self._shape)
         if self._blocks and (self._file or not records.fits(self._bytes(self.capacity))):
             return self._written(self.capacity)
-        self._blocks.append(room_for(shape, self.dtype))
+        self._blocks.append(records.new_rows(shape, self.dtype))
         return self._blocks[-1]
 
     def _bytes(self, rows: int) -> int:
@@ -382,7 +378,7 @@ class GrowingRows:
             file, self._file = self._file or records.RowsFile(self._path), None
             self._blocks.clear()
             return np.frombuffer(file.mapped(self._bytes(rows + more)), self.dtype, math.prod(shape)).reshape(shape)
-        joined = room_for(shape, self.dtype)
+        joined = records.new_rows(shape, self.dtype)
         for start in range(0, rows, self.capacity):
             some = joined[start : min(start + self.capacity, rows)]
             some[...] = self._blocks[start // self.capacity][: len(some)]

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -165,15 +166,23 @@ class Checkpoint:
         self.finish()
         shared = {name: getattr(fingerprint, name) for name in ("config", "data_sha256", "engine")}
         self._begun = time.monotonic()
-        self._writing = self._worker.submit(self._write, arrays, {**facts, **shared, "format": FORMAT})
+        content = arrays, {**facts, **shared, "format": FORMAT}
+        try:
+            self._writing = self._worker.submit(self._write, *content)
+        except RuntimeError:  # no thread can start: the training waits
+            self._worker = ThreadPoolExecutor(1)
+            self._keep_failure(lambda: self._write(*content))
 
     def finish(self) -> None:
         """Wait until the file is written, or it is known that it cannot be: the old file is there then."""
         if self._writing is None:
             return
         writing, self._writing = self._writing, None
+        self._keep_failure(writing.result)
+
+    def _keep_failure(self, write: Callable[[], None]) -> None:
         try:
-            writing.result()
+            write()
             self.failure = None
         except OutputError as error:
             self.lose(error)

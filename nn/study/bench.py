@@ -18,11 +18,9 @@ from ..backends import BACKENDS, TRAITS
 from ..backends.engine import EpochSettings, PackJob
 from ..core import extension
 from ..core.random import PhiloxOrder, shuffled
-from ..data.memory import network_bytes
 from ..layers import Layer
 from ..matrix import matmul
 from ..nn import Network
-from ..nn_aux import moment_names
 from ..terminal import tables
 from ..utils import NnError, UsageError, default_threads, processor_name
 
@@ -101,12 +99,6 @@ class TrainStepCase:
         each = [multiplications(layer) for layer in self.model.network(self.dtype).layers]
         first = next(count for count in each if count)
         return 2.0 * self.batch * (3 * sum(each) - first)
-
-    @property
-    def needed_bytes(self) -> int:
-        """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
-        layers = [layer for layer in self.model.network(self.dtype).layers if layer.kind != "flatten"]
-        return network_bytes(layers, self.dtype, 1 + len(moment_names(self.optimizer, 0.0)), self.batch)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a training; each measurement is one epoch."""
@@ -301,13 +293,19 @@ CASES = [
 
 def select(names: Iterable[str] = ()) -> list:
     """Return the cases of these names, or whose names begin so; all without names. Raises UsageError."""
-    chosen = []
-    for name in names:
-        found = [c for c in CASES if c.name == name] or [c for c in CASES if c.name.startswith(name)]
+    cases = {case.name: case for case in CASES}
+    return [cases[name] for name in named(names, cases)]
+
+
+def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the names that are asked for, by themselves or by their beginnings; all for none. Raises UsageError."""
+    names, chosen = list(names), {}
+    for name in beginnings:
+        found = [name] if name in names else [other for other in names if other.startswith(name)]
         if not found:
-            raise UsageError(f"no case {name}; the cases are {', '.join(case.name for case in CASES)}")
-        chosen += [case for case in found if case not in chosen]
-    return chosen or list(CASES)
+            raise UsageError(f"no case {name}; the cases are {', '.join(names)}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen) or names
 
 
 # ---------------------------------------------------------------- nn --bench
@@ -320,8 +318,8 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
     is skipped unless it was asked for. Raises UsageError for a name that no case has, NnError where the one
     backend cannot be used.
     """
-    names = list(names)
-    cases, results, skipped, backends = select(names), [], [], []
+    names, results, skipped, backends = list(names), [], [], []
+    cases = select(names)
     for name in BACKENDS if backend in (None, "auto") else [backend]:
         try:
             Network("1,1", backend=name).engine  # noqa: B018 - made only here, and fails if it cannot be
@@ -331,13 +329,12 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
                 raise
             skipped.append({"case": None, "backend": name, "reason": str(error)})
     for case, name in itertools.product(cases, backends):
+        reason, expected = None, case.operations / TRAITS[name].rate
         if isinstance(case, Product) and not TRAITS[name].on_host:
             reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
-            skipped.append({"case": case.name, "backend": name, "reason": reason})
-            continue
-        expected = case.operations / TRAITS[name].rate
-        if not names and expected > LONGEST_SECONDS:
+        elif not names and expected > LONGEST_SECONDS:
             reason = f"a {case.per} takes about {expected:.0f} s; --case {case.name} measures it"
+        if reason:
             skipped.append({"case": case.name, "backend": name, "reason": reason})
             continue
         if say:
@@ -346,15 +343,19 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
     return {"processor": processor_name(), "cores": default_threads(), "results": results, "skipped": skipped}
 
 
-def measure(case, backend: str, threads: int | None = None, seconds: float = MEASURING_SECONDS) -> dict:
-    """Return the figures of one case on one backend: medians of the measurements of about `seconds` seconds."""
-    run = case.start(backend, threads)
+def median_seconds(once: Callable[[], float], seconds: float) -> float:
+    """Return the median of what `once` measures for about `seconds`; the first counts only if there is no other."""
     began = time.perf_counter()
-    first, times = run.once(), []
+    times = [once()]
     while time.perf_counter() - began < seconds:
-        times.append(run.once())
-    times = times or [first]
-    median = float(np.median(times))
+        times.append(once())
+    return float(np.median(times[1:] or times))
+
+
+def measure(case, backend: str, threads: int | None = None) -> dict:
+    """Return the figures of one case on one backend: medians of the measurements of about MEASURING_SECONDS."""
+    run = case.start(backend, threads)
+    median = median_seconds(run.once, MEASURING_SECONDS)
     return {
         "case": case.name,
         "backend": backend,
@@ -370,19 +371,11 @@ def measure(case, backend: str, threads: int | None = None, seconds: float = MEA
 def report(result: dict) -> None:
     """Print the result of `bench` as a table."""
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
-    rows = [
-        [
-            r["case"],
-            r["backend"],
-            r["dtype"],
-            str(r["threads"]),
-            duration(r["us"]),
-            r["per"],
-            f"{r['gflops']:.1f}",
-            "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB",
-        ]
-        for r in result["results"]
-    ]
+    rows = []
+    for r in result["results"]:
+        held = "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB"
+        figures = [str(r["threads"]), duration(r["us"]), r["per"], f"{r['gflops']:.1f}", held]
+        rows.append([r["case"], r["backend"], r["dtype"], *figures])
     tables.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
     if result["skipped"]:
         rows = [[s["case"] or "all", s["backend"], s["reason"]] for s in result["skipped"]]

@@ -8,17 +8,16 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..layers import describe
-from ..utils import counted, listed, printable
+from ..utils import counted, listed, printable, show
 from .console import on_terminal
 from .figures import count_text, ends_text, number_text, rate_text, shape_text
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
     """Print a table; the first `left` columns (words) are left-aligned, the others (numbers) right-aligned."""
-    if on_terminal(sys.stdout):
-        _rich_table(headers, rows, title, left)
-    else:
-        _plain_table(headers, rows, title, left)
+    draw = _rich_table if on_terminal(sys.stdout) else _plain_table
+    headers, *rows = [list(map(printable, line)) for line in (headers, *rows)]
+    draw(headers, rows, printable(title), left)
 
 
 def _rich_table(headers, rows, title, left):
@@ -28,9 +27,8 @@ def _rich_table(headers, rows, title, left):
     from rich.text import Text  # file and class names are no markup
 
     grid = Table(
-        title=title or None,
+        title=Text(title, "bold") if title else None,
         title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         show_header=any(headers),
     )
@@ -42,12 +40,12 @@ def _rich_table(headers, rows, title, left):
             no_wrap=number >= left,
         )
     for row in rows:
-        grid.add_row(*(Text(printable(field)) for field in row))
+        grid.add_row(*map(Text, row))
     Console(highlight=False).print(grid)
 
 
 def _plain_table(headers, rows, title, left):
-    lines = [[printable(field) for field in row] for row in ([headers, *rows] if any(headers) else rows)]
+    lines = [headers, *rows] if any(headers) else rows
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
         print(title)
@@ -88,25 +86,25 @@ def training_report(result: dict, verbose: bool = False) -> None:
     if "calibration" in result:
         calibration = result["calibration"]
         pairs = [f"{RATES[name]} {_pair(calibration[name])}" for name in ("log_loss", "brier")]
-        print(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
+        show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
-        print(f"threshold {result['threshold']:.6g}")
+        show(f"threshold {result['threshold']:.6g}")
     if "folds" in result:
         _folds_report(result)
     for chosen in result.get("chosen", ()) if verbose else ():
-        print(f"weight {chosen['weight']}: {chosen['flags']}")
+        show(f"weight {chosen['weight']}: {chosen['flags']}")
     count = result.get("networks")
     networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
-    about = f"{printable(result.get('model', 'no --model'))}: {networks}{result['parameters']:,} parameters"
+    about = f"{result.get('model', 'no --model')}: {networks}{result['parameters']:,} parameters"
     if "effort" in result:
         chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-        print(f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}")
+        show(f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}")
     else:
-        print(
+        show(
             f"{about}, {result['epochs']} epochs in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"
         )
-    print(_how_good(result))
-    print(f"next: {_next_step(result)}")
+    show(_how_good(result))
+    show(f"next: {_next_step(result)}")
 
 
 def _how_good(result: dict) -> str:
@@ -147,7 +145,7 @@ def _next_step(result: dict) -> str:
         return f"the training loss is far below the {kind} loss: try {cures}a larger --weight_decay or more rows"
     if model is None:
         return "the same with --model MODEL keeps the networks"
-    name, is_text = shlex.quote(printable(model)), model.endswith(".m")
+    name, is_text = shlex.quote(model), model.endswith(".m")
     has_rows = (result["holdout"] or "folds" in result or "effort" in result) and not is_text
     return f"nn test {name}{'' if has_rows else ' DATA'}, nn predict {name} DATA -o predictions.csv"
 

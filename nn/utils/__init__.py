@@ -29,7 +29,7 @@ from .limits import (
 )
 from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, processor_name, resident_bytes
-from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, told_once
+from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
     append_whole,
     atomic_file,
@@ -91,6 +91,7 @@ __all__ = [
     "release_locks",
     "resident_bytes",
     "say",
+    "show",
     "sha256_file",
     "signals_held",
     "sole_writer",

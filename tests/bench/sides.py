@@ -16,6 +16,8 @@ import numpy as np
 
 from nn import __version__
 from nn.backends.engine import EpochSettings
+from nn.data.memory import network_bytes
+from nn.nn_aux import moment_names
 from nn.study.bench import Forward, PackCase, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
@@ -73,6 +75,12 @@ def padding(layer) -> tuple[int, int, int, int]:
     return layer.pad_left, right, layer.pad_top, below
 
 
+def needed_bytes(case: TrainStepCase) -> int:
+    """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
+    layers = [layer for layer in case.model.network(case.dtype).layers if layer.kind != "flatten"]
+    return network_bytes(layers, case.dtype, 1 + len(moment_names(case.optimizer, 0.0)), case.batch)
+
+
 class Nn:
     """This project, on its fastest CPU backend."""
 
@@ -99,7 +107,7 @@ class Nn:
             result = self.gradients(case.step)
         else:
             run.once()
-            facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": case.needed_bytes}
+            facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": needed_bytes(case)}
             result = self.gradients(case)
         return run.once, result, facts
 

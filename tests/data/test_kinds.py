@@ -11,7 +11,7 @@ from nn.data import written
 from nn.data.column import Column, Odd
 from nn.data.encoders import ColumnEncoder, OrderedEncoder
 from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
-from nn.data.kinds import Choice, Kind, kind_of, parse_choices, reason_to_leave_out
+from nn.data.kinds import Choice, Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.statistics import TextStatistics
 
 
@@ -81,6 +81,11 @@ def test_day_or_month_first_is_asked_for_with_both_cures():
 
 
 # ---- what a person says
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r", "x" * 300_000, '"' * 300_001, " a ", 'a"b', "a,b", '"a",b', "a b"])
+def test_any_name_can_stand_in_a_list(name):
+    assert split_names(f"first,{in_a_list(name)}, last") == ["first", name, "last"]
 
 
 def test_choices_are_read():
