@@ -39,6 +39,7 @@ from .utils import (
     is_for_want_of_memory,
     say,
     spare_addresses,
+    speaking_of_flags,
 )
 
 log = logging.getLogger("nn")
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's own threads are not used, and may not be there
-    with _signals_as_errors(), warnings.catch_warnings():
+    with speaking_of_flags(), _signals_as_errors(), warnings.catch_warnings():
         if not sys.warnoptions and "--debug" not in argv:
             warnings.simplefilter("ignore")  # what a user should know is said in words of our own
         return cluster.end(*_outcome(argv))
@@ -222,13 +223,12 @@ def _check_config(flags: SimpleNamespace) -> None:
 def _warnings_shown(quiet: bool) -> Iterator[None]:
     """Send the package's warnings to stderr while a mode runs, and nowhere with --quiet."""
     handler = logging.NullHandler() if quiet else console.WarningLines()
-    propagate, log.propagate = log.propagate, False
-    log.addHandler(handler)
+    usual = log.handlers, log.propagate
+    log.handlers, log.propagate = [handler], False
     try:
         yield
     finally:
-        log.removeHandler(handler)
-        log.propagate = propagate
+        log.handlers, log.propagate = usual
 
 
 def _join_ranks(flags) -> None:
