@@ -1,7 +1,7 @@
 """Print the price of nn's complexity: lines by folder, flags, public names, and the modules that a row passes.
 
-`python -m tests.price` prints it, `python -m tests.price --record "what the change buys"` writes it down in CHANGELOG.md,
-where test_price.py compares it: nobody adds 200 lines without a word.
+`python -m tests.price` prints it, `python -m tests.price --record "what the change buys"` writes it down in
+CHANGELOG.md, where test_price.py compares it: nobody adds 200 lines without a word.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def lines_of(path: Path) -> int:
 
 
 def lines_by_folder(top: str) -> Counter:
-    """Return the lines of each folder directly below a folder of the repository; those of its own files are under it."""
+    """Return the lines of each folder directly below a folder of the repository, and of its own files."""
     found = Counter()
     for path in sorted((REPOSITORY / top).rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".so", ".pyd"):
@@ -66,7 +66,7 @@ def modules_of_a_row() -> int:
 def price() -> tuple[int, int, int, int]:
     """Return (lines of source, flags, public names, modules that a row passes)."""
     import nn
-    from nn.terminal.flags import FLAGS
+    from nn.settings.flags import FLAGS
 
     return source_lines(), len(FLAGS), len(dir(nn)), modules_of_a_row()
 

@@ -13,13 +13,15 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
 
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS
 from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
 from .tensor_file import TensorFile
 
@@ -120,23 +122,21 @@ def _behind(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 class Checkpoint:
     """Where trainings save their state, and what they go on from.
 
-    path: written at the end of every `every`th epoch (1) if LEAST_SECONDS have passed since the last time,
+    path: written at the end of every `checkpoint_every`th epoch (1) if LEAST_SECONDS have passed since the last time,
     at that of the last epoch, and where the training is stopped; None: never. resume: a file to go on from,
     "auto" for the file at `path` if it exists, or None. about: what all runs of the file share beside their settings.
     Raises UsageError, InputNotFound, OutputError for what cannot work.
     """
 
-    def __init__(self, path: str | None = None, every: int | None = None, resume: str | None = None):
-        if every is not None and every < 1:
-            raise UsageError(f"--checkpoint_every {every}: must be at least 1")
-        for flag, value in (("--checkpoint_every", every), ("--resume auto", resume == AUTO or None)):
+    def __init__(self, path: str | None = None, checkpoint_every: int | None = None, resume: str | None = None):
+        for flag, value in (("--checkpoint_every", checkpoint_every), ("--resume auto", resume == AUTO or None)):
             if path is None and value is not None:
                 raise UsageError(f"{flag} needs --checkpoint FILE")
         self.path = None if path is None else os.fspath(path)
         if self.path is not None:
             check_writable(self.path)
         self.source, self.about = self._source(resume), {}
-        self._every, self._begun = every or DEFAULTS["checkpoint_every"], -math.inf
+        self._every, self._begun = checkpoint_every or DEFAULTS["checkpoint_every"], -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
         self._runs: list[tuple[RunFacts, list[State | None]]] = []  # that have begun, the last one goes on
@@ -204,15 +204,23 @@ class Checkpoint:
         counts = [state and state[0] for state in members]
         facts = {"runs": runs, "members": counts, "data_sha256": self._runs[-1][0].data_sha256, "format": FORMAT}
         self._begun = time.monotonic()
-        self._writing = self._worker.submit(_FILE.save, self.path, arrays, facts)
+        write = partial(_FILE.save, self.path, arrays, facts)
+        try:
+            self._writing = self._worker.submit(write)
+        except RuntimeError:  # no thread can start: the training waits
+            self._worker = ThreadPoolExecutor(1)
+            self._keep_failure(write)
 
     def finish(self) -> None:
         """Wait until the file is written, or it is known that it cannot be: the old file is there then."""
         if self._writing is None:
             return
         writing, self._writing = self._writing, None
+        self._keep_failure(writing.result)
+
+    def _keep_failure(self, write: Callable[[], None]) -> None:
         try:
-            writing.result()
+            write()
             self.failure = None
         except OutputError as error:
             self.lose(error)

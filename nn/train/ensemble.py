@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ..nn import Network
-from ..nn_aux import DEFAULTS, OF_FOLD
+from ..nn_aux import OF_FOLD
+from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..utils import told_once
 from .decision import check_decision, decide_by, decide_on, mean_scores

@@ -15,7 +15,6 @@ from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.splits import Split
 from ..files.checkpoint import COUNTS, Checkpoint, MemberFacts, Position, State
 from ..nn import Network
-from ..nn_aux import moment_names
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .decision import judged
 from .engines import Ask
@@ -106,7 +105,7 @@ class Member:
 
     def _clear_moments(self) -> None:
         """Set the moments to 0: the network may have been trained before."""
-        for name in moment_names(self.options.optimizer, self.options.momentum):
+        for name in self.options.moments:
             self.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
 
     # ---- its state in a checkpoint
@@ -141,7 +140,7 @@ class Member:
     def _vectors(self) -> list[str]:
         """Return the names of the engine's vectors that training changes."""
         kept = ["kept"] if self.monitor else []
-        return ["parameters", *moment_names(self.options.optimizer, self.options.momentum), *kept]
+        return ["parameters", *self.options.moments, *kept]
 
     # ---- the epochs
 

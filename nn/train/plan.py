@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.memory import COPIES, ROW_BYTES, network_bytes
+from ..data.records import COPIES, ROW_BYTES, network_bytes
 from ..data.splits import Fold, Split, fold_rows, remark_on_rare_folds, split_given
 from ..ds import Dataset
 from ..layers import Layer, parse
 from ..nn import Network
-from ..nn_aux import OF_FOLD, moment_names
+from ..nn_aux import OF_FOLD
 from ..utils import NnError, UsageError, available_memory
 from .member import Member
 from .options import Options, is_decided_later, options_of
@@ -127,7 +127,7 @@ class Plan:
 
 def vectors_of(options: Options) -> int:
     """Return how many vectors a network has while it is trained."""
-    vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
+    vectors = 2 + len(options.moments)  # parameters here and in the engine
     return vectors + (options.monitored is not None) + options.refit  # those of the best epoch, those to begin with
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
 
 from ..data import records
-from ..data.memory import make_room, training_bytes
+from ..data.records import make_room, training_bytes
 from ..data.splits import Split, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import DEFAULTS
-from ..utils import SideFileError, StopRequest, UsageError, closest, listed
+from ..settings.flags import checked_settings
+from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by, decide_on
 from .ensemble import Ensemble
@@ -35,7 +35,7 @@ OF_EPOCHS = (  # options that do not say what rows there are, and how they are r
 
 
 class Beside(NamedTuple):
-    """The arguments of a call of train beside settings; validation: rows that judge, None where settings name them."""
+    """The arguments of train that are no settings. validation: rows that judge, None where the settings name them."""
 
     callback: Callbacks
     stop: StopRequest
@@ -100,14 +100,10 @@ def plan_for(net: Network, ds: Dataset, options: Options, given: dict, asked: di
     given: the options as options_of takes them. Raises UsageError.
     """
     networks, vary, folds = asked.get("networks"), asked.get("vary"), asked.get("folds")
-    if networks is not None and networks < 1:
-        raise UsageError(f"--networks {networks}: must be at least 1")
     if vary is not None and folds is not None:
         raise UsageError(f"--vary {vary}: compares networks on the same rows; leave out --folds and give --validation")
     if vary is not None and (networks or 1) < 2:
         raise UsageError(f"--vary {vary}: needs several networks; give --networks K")
-    if folds is not None and folds < 2:
-        raise UsageError(f"--folds {folds}: must be at least 2")
     if folds is not None and (networks or 1) > 1:
         raise UsageError(f"--folds {folds}: trains a network for each fold; leave out --networks")
     if folds is not None:
@@ -191,17 +187,11 @@ def _members_of(ds: Dataset, settings: Sequence[dict], engine: dict) -> list[Mem
 
 
 def _named(given: dict, number: int) -> dict:
-    """Return the options among the settings of a network as options_of takes them. Raises UsageError for others."""
-    names = [option.name for option in fields(Options)]
-    if "batch_size" in given:
-        given = {**given, "batch_number": given.pop("batch_size")}
-    for name in given:
-        if name not in names:
-            close = closest(name, [*names, *OF_NETWORK])
-            cure = f"did you mean {close}?" if close else f"choose from {listed([*OF_NETWORK, *names])}"
-            raise UsageError(f"train_many, network {number}: no such setting {name}; {cure}")
-    usual = {"epochs": DEFAULTS["epochs"], "momentum": DEFAULTS["momentum"]}
-    return dict.fromkeys(names) | usual | {name: value for name, value in given.items() if value is not None}
+    """Return the settings of a network's training by the names of the flags. Raises UsageError for another name."""
+    try:
+        return checked_settings("train", given, "train")
+    except UsageError as error:
+        raise UsageError(f"train_many, network {number}: {error}") from None
 
 
 def _metrics(run: Run, number: int) -> dict:

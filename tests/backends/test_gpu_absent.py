@@ -14,6 +14,7 @@ import nn
 from nn import backends
 from nn.backends.cuda import device
 from nn.layers import InputColumn, parse
+from nn.settings.values import GPUS
 from nn.utils import UsageError
 
 CUDA12 = '"cupy-cuda12x>=13" nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12 "nvidia-cudnn-cu12>=9" nvidia-nccl-cu12'
@@ -150,7 +151,7 @@ def test_auto_knows_the_batch_of_a_training(monkeypatch):
 
 @pytest.mark.parametrize("text, numbers", [("2", (0, 1)), ("1", (0,)), ("2,", (2,)), ("0,3", (0, 3)), ("3,1", (3, 1))])
 def test_gpus_are_counted_or_named(text, numbers):
-    assert backends.device_numbers(text) == numbers
+    assert GPUS("--gpus", text) == numbers
     assert nn.Network(SMALL, "binary", backend="cuda", gpus=text).gpus == numbers
 
 

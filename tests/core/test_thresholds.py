@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -15,9 +14,10 @@ import nn
 from nn.core.calibration import best_temperature, logits_of, tempered
 from nn.core.metrics import METRICS, confusion_counts, decide, log_loss, metric, precision_recall_f1
 from nn.core.thresholds import best_threshold, cut_offs
-from nn.nn_aux import THRESHOLD_RULES, threshold_rules
+from nn.nn_aux import THRESHOLD_RULES
+from nn.settings.values import threshold_rules
 from nn.train.decision import decide_by, decide_on
-from nn.train.options import Options, options_of
+from nn.train.options import options_of
 from nn.utils import DataError, NnError, UsageError
 
 # ---------------------------------------------------------------- the judge
@@ -134,10 +134,9 @@ def test_scores_that_are_no_numbers_choose_no_threshold(rule):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
     net, ds = nn.Network("1,1", "binary"), nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"])
-    given = {**dict.fromkeys(option.name for option in fields(Options)), "epochs": 1, "momentum": 0.0, **rule}
     scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
     with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
-        decide_by(net, options_of(net, ds, given), ds.y, scores)
+        decide_by(net, options_of(net, ds, rule), ds.y, scores)
     assert (net.threshold, net.temperature) == (0.5, 1)
 
 
@@ -360,8 +359,7 @@ def calibrated_network(data, layers, **more):
     net = nn.Network(layers, data.task)
     nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
     rows = nn.ds.split_holdout(data, 0.5, 0)[1]
-    given = dict.fromkeys(option.name for option in fields(Options))
-    given |= {"holdout": 0.5, "epochs": 1, "momentum": 0.0, "threshold": None, "calibrate": "temperature"} | more
+    given = {"holdout": 0.5, "calibrate": "temperature"} | more
     return net, decide_on(net, data, rows, options_of(net, data, given)), rows
 
 

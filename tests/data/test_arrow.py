@@ -11,7 +11,6 @@ from support.command_line import environment
 pa = pytest.importorskip("pyarrow")
 
 from nn.data.arrow import arrow_block  # noqa: E402
-from nn.data.column import GAPS  # noqa: E402
 
 COUNT = 37
 DAY = datetime.datetime(2020, 3, 1, 12, 30)
@@ -44,7 +43,7 @@ def test_numbers(kind, gaps):
     values = [np.dtype(kind).type(i * 3 % 101) for i in range(COUNT)]
     values = values if kind == "float16" else [value.item() for value in values]  # as old pyarrow wants them
     for column, expected in columns(lists(values)[gaps], getattr(pa, kind)()):
-        numbers = arrow_block(column).filled(GAPS, "float64") if len(column) else np.zeros(0)
+        numbers = arrow_block(column).filled() if len(column) else np.zeros(0)
         assert [None if np.isnan(number) else number for number in numbers] == expected
 
 
@@ -70,7 +69,7 @@ def test_dates(kind, gaps):
     values = [time.date() for time in times] if pa.types.is_date(kind) else times
     midnight = datetime.datetime(1970, 1, 1, tzinfo=zone)
     for column, expected in columns(lists(values)[gaps], kind):
-        seconds = arrow_block(column).filled(GAPS, "float64") if len(column) else []
+        seconds = arrow_block(column).filled() if len(column) else []
         whole = [v if v is None or isinstance(v, datetime.datetime) else datetime.datetime(v.year, v.month, v.day)
                  for v in expected]  # fmt: skip
         known = [None if v is None else (v - midnight).total_seconds() for v in whole]

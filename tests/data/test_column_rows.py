@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nn.core.rows import row_writer
-from nn.data.assemble import each
+from nn.data.typed import each
 from nn.utils import DataError
 
 

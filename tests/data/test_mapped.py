@@ -24,7 +24,7 @@ from support.streams import LAYERS, ROWS, SAME, alone, as_csv, numbered_table
 import nn
 from nn.core import random
 from nn.data import records
-from nn.data.source import GrowingRows, room_for
+from nn.data.source import GrowingRows
 from nn.nn import Network
 from nn.utils import DataError, OutputError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
@@ -55,13 +55,13 @@ def is_mapped(array: np.ndarray) -> bool:
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
     with records.within(before + (3 << 20), str(tmp_path)):
-        there, beyond = room_for((1 << 19,), np.float32), room_for((1 << 19,), np.float32, "F")
+        there, beyond = records.new_rows((1 << 19,), np.float32), records.new_rows((1 << 19,), np.float32, "F")
         assert not is_mapped(there) and is_mapped(beyond) and not beyond.any()
         assert records.taken() == before + (2 << 20) and os.listdir(tmp_path) == []
         beyond[:] = np.arange(1 << 19)
         del there
         assert records.taken() == before
-        assert not is_mapped(room_for((1 << 19,), np.float32)) and beyond[12_345] == 12_345
+        assert not is_mapped(records.new_rows((1 << 19,), np.float32)) and beyond[12_345] == 12_345
 
 
 @pytest.mark.parametrize("rows", [0, 1, 999, 1000, 1001, 4500])
@@ -508,7 +508,7 @@ def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
     for flag in (["--window", 1000], ["--window=1000"]):
         result = run(*given, *flag)
         assert (result.code, result.err) == (2, "nn: --window: has gone; use --memory\n")
-    with pytest.raises(UsageError, match="window: has gone, rows need no windows; give memory="):
+    with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
 
 

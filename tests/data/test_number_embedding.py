@@ -165,5 +165,5 @@ def test_it_is_refused_where_it_means_nothing(table, folder):
     images = nn.Dataset(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20, dtype=np.int32) % 2, "binary", ["0", "1"])
     with pytest.raises(UsageError, match="the data are images"):
         nn.train(Network("1x4x4,3,1", "binary"), images, number_embedding="waves3")
-    with pytest.raises(UsageError, match="must be linear, piecesN"):
+    with pytest.raises(UsageError, match="expected linear, piecesN"):
         nn.train(Network("2,3,1", "binary"), nn.load("a.csv"), number_embedding="waves0")

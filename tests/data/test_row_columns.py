@@ -105,7 +105,7 @@ def test_the_reference_has_no_such_flags(folder, flag):
     (folder / "sales.csv").write_text(as_csv(sales()))
     train = ("--train", "--dataset", "sales.csv", "--model", "m.bin", "--reference", "--layers", "5,4,1")
     failed = run(*train, flag, "count")
-    assert failed.code == 2 and f"{flag}: --reference has no such thing" in failed.err
+    assert failed.code == 2 and f"{flag} count: --reference has no such thing" in failed.err
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 from support.command_line import REPOSITORY
 
 import nn
+from nn.data.arrays import NpySource
 from nn.data.arrow import ArrowSource
 from nn.data.column import TableSource
 from nn.data.csv_table import CsvSource
 from nn.data.formats import FORMATS
 from nn.data.frames import FrameSource
-from nn.data.npy import NpySource
 from nn.data.sqlite import SqliteSource
-from nn.terminal.flags import FLAGS
+from nn.settings.flags import FLAGS
 
 
 def parameters(function) -> list[tuple]:

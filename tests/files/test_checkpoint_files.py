@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -164,6 +165,17 @@ def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(fold
     found = "stopped by SIGTERM: c.ck: cannot write: File too large; the unfinished network is in m.bin.part"
     assert err.splitlines()[-1] == f"nn: {found}"
     succeed("--info", "--model", "m.bin.part")
+
+
+def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
+    class Refusing(ThreadPoolExecutor):
+        def _adjust_thread_count(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Refusing)
+    net, rows = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
+    nn.train(net, rows, epochs=2, checkpoint="c.ck")
+    assert position("c.ck")["epoch"] == 2
 
 
 # ---------------------------------------------------------------- wrong use

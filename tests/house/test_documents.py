@@ -33,7 +33,7 @@ from support.command_line import (
 from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
 from nn.layers import LAYER_KINDS
-from nn.terminal.flags import FLAGS, GONE
+from nn.settings.flags import FLAGS, GONE
 from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
 
 GUIDES = [
@@ -226,6 +226,39 @@ def test_flags_that_are_named_exist(path):
             continue
         for flag in re.findall(r"--([a-z][\w-]*)", code):
             assert flag in known or flag.replace("-", "_") in known, f"{code}: --{flag}"
+
+
+SENTENCES = {  # a pattern -> a sentence that it finds
+    r"(?:^(?:- )?|[.:;] )(?:Which|How|What)\b[^.:;?|]*\btells?\b": "How good a network is, tells cross-validation.",
+    r"\b(?:is|are|was|were) none\b": "A name that is none is refused.",
+    r"\b(?:tells?|told)(?: \w+){0,3} (?:metrics?|figures?|scores?|loss(?:es)?|errors?)\b": "A test tells the metrics.",
+}
+WORDS = {
+    r"\bgaps?\b": "a missing value",
+    r"\bfigures?\b": "a metric",
+    r"\bwrong use\b": "a usage error",
+}
+OWN_WORDS = {"CHANGELOG.md", "docs/developing.md"}  # of former versions; of the code
+
+
+def sentences(path: Path) -> str:
+    """The prose of a document without code, each paragraph on a line."""
+    return re.sub(r"\n *(?=[^\s|#-])", " ", re.sub(r"`[^`]*`", "``", prose(path)))
+
+
+@pytest.mark.parametrize("pattern, example", SENTENCES.items())
+def test_patterns_find_sentences_that_are_no_plain_english(pattern, example):
+    assert re.search(pattern, example)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name)
+def test_sentences_begin_with_their_subject(path):
+    assert [found[0] for pattern in SENTENCES for found in re.finditer(pattern, sentences(path), re.M)] == []
+
+
+@pytest.mark.parametrize("path", [path for path in GUIDES if name(path) not in OWN_WORDS], ids=name)
+def test_guides_have_the_words_of_the_field(path):
+    assert [(found[0], word) for old, word in WORDS.items() for found in re.finditer(old, sentences(path))] == []
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)

@@ -10,7 +10,7 @@ import pytest
 import nn
 
 HOUSE = Path(nn.__file__).parent
-MOST_ENTRIES = 20
+MOST_ENTRIES = 21
 
 # From the bottom up. A module imports from its own level, without a circle, and from those above it in this list.
 # A level is a module of nn/ or a folder with everything in it.
@@ -18,9 +18,10 @@ LEVELS = [
     "__init__",  # __version__, and the table of public names; imports nothing before a name is asked for
     "utils",  # errors, safe file writing, cores and memory
     "nn_aux",  # names: activations, losses, optimisers, ...
+    "layers",  # the grammar of --layers
+    "settings",  # a record for each setting: flags and keywords
     "core",  # the C extensions, pointers, random streams
     "cluster",  # ranks
-    "layers",  # the grammar of --layers
     "data",  # bytes -> table -> Dataset
     "files",  # model files and checkpoints
     "ds",  # the door to data
@@ -30,7 +31,7 @@ LEVELS = [
     "watch",  # what sees a training
     "test",  # figures of a network on rows
     "train",
-    "terminal",  # flags, console
+    "terminal",  # parser, console
     "study",  # benchmarks, sweeps, pictures
     "commands",  # a function a mode
     "cli",

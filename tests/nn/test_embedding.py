@@ -10,7 +10,7 @@ from nn.core import extension
 from nn.core.records import check_rows, counts_of, record_type, values_of
 from nn.layers import InputColumn, input_shape, parameter_shapes, parse, to_spec
 from nn.nn import Network
-from nn.nn_aux import LEARNING_RATES, OPTIMIZERS
+from nn.nn_aux import OPTIMIZERS
 from nn.utils import UsageError
 
 COLUMNS = (
@@ -185,7 +185,7 @@ def targets(rows: int, dtype) -> np.ndarray:
 
 def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.ndarray:
     """The parameters after two epochs, the second in another order."""
-    rate = LEARNING_RATES[optimizer]
+    rate = OPTIMIZERS[optimizer].learning_rate
     settings = EpochSettings(optimizer, batch, [rate] * 9, weight_decay=0.1, momentum=0.9)
     for seed in (0, 1):
         order = np.random.default_rng(seed).permutation(rows)

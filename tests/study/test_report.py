@@ -15,7 +15,7 @@ from support.command_line import ONE, run, succeed, write_numbers, write_three_c
 
 import nn
 from nn.core.thresholds import cut_offs
-from nn.study import curves, plot, plot_model, plot_results, report, sweep
+from nn.study import plot, plot_model, plot_results, report, sweep
 from nn.study.results import INFERENCE_ROWS
 from nn.test import binary_report, multiclass_report
 
@@ -63,7 +63,11 @@ def results():
 @pytest.fixture(scope="module")
 def pictures(results):
     """All pictures of the results, by name."""
-    return {picture.name: picture for picture in plot_results.of_results(results)}
+    return named(plot_results.of_results(results))
+
+
+def named(pictures) -> dict:
+    return {picture.name: picture for picture in pictures}
 
 
 def texts(svg: bytes) -> list[str]:
@@ -110,7 +114,7 @@ def test_lines_differ_in_more_than_colour(results):
 
 def test_more_lines_than_leave_room_are_named_once_below_the_picture(results):
     def words(rows):
-        picture = plot_results._inference(rows, plot_results._engine_names(rows))
+        picture = named(plot_results.of_results(rows))["inference"]
         return texts(picture.svg).count("omp (avx2), 1 thread"), ET.fromstring(picture.svg).get("height")
 
     many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
@@ -126,12 +130,12 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
         for gpus in (1, 2, 4)
         for how in ("mirrored", "central")
     ]
-    picture = plot_results._threads_or_gpus(rows, plot_results._engine_names(rows))
+    picture = named(plot_results.of_results(rows))["speed-up"]
     assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < set(texts(picture.svg))
 
 
 def test_a_picture_has_the_same_bytes_every_time(results, pictures):
-    again = plot_results._inference(results, plot_results._engine_names(results))
+    again = named(plot_results.of_results(results))["inference"]
     assert (again.svg, again.png) == (pictures["inference"].svg, pictures["inference"].png)
 
 
@@ -140,7 +144,7 @@ def test_logarithmic_axes_have_numbers_that_can_be_read(pictures):
     written = {name: texts(picture.svg) for name, picture in pictures.items()}
     truth, scores = np.arange(2000) % 2, np.linspace(0.001, 0.999, 2000) ** 3
     found = binary_report(truth, scores, 0.5)
-    written |= words(curves.of_two_classes(found, truth, scores, None, ["no", "yes"]))
+    written |= words(plot_model.of_two_classes(found, truth, scores, None, ["no", "yes"]))
     net = nn.Network("2,1", "regression")
     net.describe(history={"loss": [10.0**-epoch for epoch in range(7)], "val_loss": None})
     written |= words(plot_model.of_model(net))
@@ -161,13 +165,13 @@ def test_times_grow_to_the_right_place(results):
     original = Axes.plot
 
     def remember(axes, xs, ys, **style):
-        if "label" in style:
+        if "label" in style and axes.get_title() == "Training a dense network":
             drawn[style["label"]] = list(zip(xs, ys, strict=True))
         return original(axes, xs, ys, **style)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Axes, "plot", remember)
-        plot_results._training_time(results, plot_results._engine_names(results))
+        plot_results.of_results(results)
     assert drawn["cuda (Large GPU)"] == [(p, pytest.approx(1 + p / 1e6)) for p, _, _ in SIZES]
     assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
 
@@ -349,7 +353,7 @@ def words(pictures) -> dict[str, set]:
 def test_two_classes_show_curves_with_the_threshold_and_scores():
     truth, scores = np.array([0, 0, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result = binary_report(truth, scores, 0.25)
-    written = words(curves.of_two_classes(result, truth, scores, None, ["ok", "fraud"]))
+    written = words(plot_model.of_two_classes(result, truth, scores, None, ["ok", "fraud"]))
     assert list(written) == ["precision-recall", "roc", "scores"]
     assert {"recall", "precision", f"area {result['pr_auc']:.4f}", "by chance 0.5"} <= written["precision-recall"]
     assert {"false positive rate", f"area {result['roc_auc']:.4f}", "by chance"} <= written["roc"]
@@ -369,7 +373,7 @@ def test_the_mark_of_the_threshold_lies_on_the_curves():
 
 def test_one_class_alone_has_no_curves():
     truth, scores = np.zeros(3, int), np.array([-1.0, 0.5, 3.0])
-    pictures = curves.of_two_classes(binary_report(truth, scores, 0.5), truth, scores, None, ["a", "b"])
+    pictures = plot_model.of_two_classes(binary_report(truth, scores, 0.5), truth, scores, None, ["a", "b"])
     assert [picture.name for picture in pictures] == ["scores"]
     assert "class b" not in texts(pictures[0].svg)
 
@@ -379,7 +383,7 @@ def test_several_classes_show_a_heat_map(classes):
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, classes, 500), rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
-    (picture,) = curves.of_several_classes(multiclass_report(truth, scores, names))
+    (picture,) = plot_model.of_several_classes(multiclass_report(truth, scores, names))
     written = texts(picture.svg)
     assert {"true class", "predicted class", "share of the true class", "a class …ame 0"} <= set(written)
     counts = np.bincount(truth * classes + scores.argmax(axis=1), minlength=classes**2)
@@ -393,15 +397,15 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
     truth = rng.integers(0, 2, 400)
     scores = np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32)
     weights = rng.random(400) if weighted else None
-    headers, lines = curves.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
+    headers, lines = report.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
     assert headers == ["threshold", "precision", "recall", "F1", "alarms per 1000 rows", "cost"]
     assert [line[0] for line in lines if "used" in line[0]] == ["0.37 (used)"]
-    for first, *figures in lines:
-        report = binary_report(truth, scores, float(first.split()[0]), weights)
-        rows = sum(report[key] for key in ("tp", "fp", "fn", "tn"))
-        alarms = 1000 * (report["tp"] + report["fp"]) / rows
-        rates = [f"{report[key]:.4f}" for key in ("precision", "recall", "f1")]
-        assert figures == [*rates, f"{alarms:.1f}", f"{report['fp'] + 5 * report['fn']:g}"]
+    for first, *shown in lines:
+        at = binary_report(truth, scores, float(first.split()[0]), weights)
+        rows = sum(at[key] for key in ("tp", "fp", "fn", "tn"))
+        alarms = 1000 * (at["tp"] + at["fp"]) / rows
+        rates = [f"{at[key]:.4f}" for key in ("precision", "recall", "f1")]
+        assert shown == [*rates, f"{alarms:.1f}", f"{at['fp'] + 5 * at['fn']:g}"]
 
 
 def test_the_page_of_a_test_has_intervals_costs_and_columns(folder):
@@ -421,7 +425,7 @@ def test_curves_of_many_rows_make_no_large_pictures():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 200_000)
     scores = rng.random(200_000)
-    pictures = curves.of_two_classes(binary_report(truth, scores, 0.5), truth, scores, None, ["a", "b"])
+    pictures = plot_model.of_two_classes(binary_report(truth, scores, 0.5), truth, scores, None, ["a", "b"])
     assert all(len(picture.svg) < 300_000 for picture in pictures)
 
 

@@ -322,12 +322,12 @@ def test_stacking_and_calibration(frame, labels):
 
 @pytest.mark.parametrize("settings, told", [
     ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
-    ({"learning_rate": -1}, "--learning_rate -1: must be positive"),
+    ({"learning_rate": -1}, "--learning_rate -1: expected a finite number above 0"),
     ({"patience": 3, "epochs": 5}, "needs validation rows"),
-    ({"epochs": 0}, "--epochs 0: must be"),
-    ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: must be"),
+    ({"epochs": 0}, "--epochs 0: expected a whole number from 1"),
+    ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: expected"),
     ({"threads": 0}, "--threads 0: must be at least 1"),
-    ({"effort": "huge"}, "--effort huge: must be one of quick, standard, best"),
+    ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
     ({"effort": "best", "epochs": 5}, "effort best: epochs is not for it"),
     ({"drop": "prize"}, "did you mean price"),
     ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),

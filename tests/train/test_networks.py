@@ -319,7 +319,7 @@ def test_means_are_of_those_that_are_there():
     [
         ({"reference": True}, {}, "--reference trains one network"),
         ({"seed": 2**32 - 2}, {}, "smaller --seed"),
-        ({}, {"networks": 0}, "at least 1"),
+        ({}, {"networks": 0}, "a whole number from 1"),
     ],
 )
 def test_what_several_networks_cannot_do_is_refused(options, flags, expected):

@@ -85,8 +85,8 @@ def test_one_of_many_whose_loss_is_no_number_says_so():
     ("settings", "shared", "expected"),
     [
         ([], {}, "no settings"),
-        ([{"lerning_rate": 1}], {}, "network 0: no such setting lerning_rate; did you mean learning_rate"),
-        ([{"networks": 2}], {}, "no such setting networks"),
+        ([{"lerning_rate": 1}], {}, "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
+        ([{"networks": 2}], {}, "networks: no such setting of train"),
         ([{"epochs": 0}], {}, "--epochs 0"),
         ([{"layers": "6,1,x"}], {}, "--layers"),
     ],
@@ -252,14 +252,14 @@ def test_layers_with_drawn_settings(layers, settings, expected):
         ("learning_rate=", "expected NAME="),
         ("lerning_rate=1..2", "did you mean learning_rate"),
         ("seed=1..2", "choose from learning_rate"),
-        ("learning_rate=0..1", "learning_rate 0: must be positive"),
+        ("learning_rate=0..1", "learning_rate 0: expected a finite number above 0"),
         ("learning_rate=1e-2..1e-4", "lower bound first"),
-        ("learning_rate=fast|slow", "learning_rate fast: must be"),
-        ("dropout=0..1", "dropout 1: must be at least 0 and below 1"),
+        ("learning_rate=fast|slow", "learning_rate fast: expected"),
+        ("dropout=0..1", "dropout 1: expected a number from 0 to below 1"),
         ("batch_number=1.5|2", "batch_number 1.5"),
         ("hidden=32..64", "hidden has no range"),
-        ("hidden=32-x", "hidden 32-x: must be the sizes"),
-        ("optimizer=adam|lion", "optimizer lion: must be one of"),
+        ("hidden=32-x", "hidden 32-x: expected the sizes"),
+        ("optimizer=adam|lion", "optimizer lion: expected adam or sgd"),
         ("epochs=1|2,epochs=3|4", "stands there twice"),
         ("momentum=0.1|0.9", "momentum: is for --optimizer sgd"),
     ],
@@ -311,4 +311,4 @@ def test_varied_networks_on_the_command_line(folder):
     assert len(figures.get("members", [0])) == len(told["members"])
     assert "deviation" in succeed("--predict", "--model", model, "--dataset", path).out
     result = run(*call[:-2], "--vary", "dropout=2..3")
-    assert result.code == 2 and "dropout 2: must be" in result.err
+    assert result.code == 2 and "dropout 2: expected" in result.err

@@ -18,7 +18,7 @@ from support.command_line import ONE, environment, read_until, run, start, succe
 import nn.__main__
 import nn.cli
 import nn.commands.use
-from nn.study.plot import draw_picture
+from nn.study.plot import drawing
 from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 from nn.utils.machine import _group_files
 
@@ -107,14 +107,14 @@ def of_a_font(*_, **__):
 def test_want_of_memory_of_a_picture_is_told_as_such(failing, monkeypatch):
     figure = pytest.importorskip("matplotlib.figure")
     monkeypatch.setattr(figure.Figure, "savefig", failing)
-    with pytest.raises(MemoryError):
-        draw_picture("name", "caption", lambda axes: None)
+    with pytest.raises(MemoryError), drawing("name", "caption"):
+        pass
 
 
 def test_want_of_memory_before_a_picture_is_drawn_is_told_as_such():
     pytest.importorskip("matplotlib")
-    with pytest.raises(MemoryError):
-        draw_picture("name", "caption", of_a_font)
+    with pytest.raises(MemoryError), drawing("name", "caption"):
+        of_a_font()
 
 
 NETWORKS = ["--train", "--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]
@@ -291,6 +291,16 @@ def test_a_lock_is_for_one_file(folder):
         pass
     with sole_writer("a"):
         pass
+    assert os.listdir() == []
+
+
+def test_no_lock_stays_where_the_file_system_has_none(folder, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with sole_writer("a"):
+        assert os.listdir() == []
     assert os.listdir() == []
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import importlib.util
 import os
 import shutil
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from support.command_line import ONE, environment, read_until, run, start, succe
 
 import nn
 from nn.commands.train import _part_of
-from nn.utils import OutputError, SideFileError, atomic_write, check_writable
+from nn.utils import OutputError, SideFileError, atomic_file, atomic_write, check_writable
 from nn.watch.callbacks import CsvHistory
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--epochs", 2, "--quiet"]
@@ -123,6 +125,54 @@ def test_the_target_of_a_link_is_replaced(two, there):
         assert (two.parent / name).is_symlink()
         assert (two.parent / "sub" / name).stat().st_size > 10
     assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
+
+
+# ---------------------------------------------------------------- modes, and files that are in use
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_file_that_is_written_again_keeps_its_mode(folder, mode):
+    (folder / "m.bin").write_bytes(b"old")
+    os.chmod("m.bin", mode)
+    atomic_write("m.bin", b"new")
+    assert (folder / "m.bin").read_bytes() == b"new"
+    assert stat.S_IMODE(os.stat("m.bin").st_mode) == mode
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(folder, monkeypatch):
+    """It is the whole process's: another thread that makes a file meanwhile would make it for everybody."""
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+            atomic_write("new", b"text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat("new").st_mode) == 0o640
+
+
+def test_a_mode_that_cannot_be_set_is_no_failure(folder, monkeypatch):
+    """As on CIFS and some file systems of FUSE."""
+
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    (folder / "m.bin").write_bytes(b"old")
+    os.chmod("m.bin", 0o666)
+    monkeypatch.setattr(os, "fchmod", refused)
+    atomic_write("m.bin", b"new")
+    assert (folder / "m.bin").read_bytes() == b"new"
+
+
+def test_a_temporary_file_in_use_is_not_removed_whatever_the_clock_says(folder):
+    """A writer that has said nothing for long, or a file system whose clock is an hour behind."""
+    with atomic_file("m.bin") as file:
+        (temporary,) = folder.glob(".m.bin.*.tmp")
+        file.write(b"slow")
+        file.flush()
+        os.utime(temporary, (time.time() - 3600,) * 2)
+        atomic_write("m.bin", b"quick")
+    assert (folder / "m.bin").read_bytes() == b"slow"
 
 
 # ---------------------------------------------------------------- names and room, known before

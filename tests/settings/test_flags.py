@@ -11,11 +11,10 @@ import pytest
 from support.command_line import ONE, environment, succeed
 
 import nn
-from nn import backends, nn_aux
-from nn.data import scaling
+from nn import nn_aux
 from nn.data.dataset import Choices
-from nn.terminal import flags
-from nn.train.options import Options
+from nn.settings import flags
+from nn.utils import UsageError
 
 
 def test_dashes_and_underscores_mean_the_same(two):
@@ -43,8 +42,8 @@ def test_help_lists_every_flag_and_every_name(monkeypatch):
         nn_aux.INITIALIZERS,
         nn_aux.SCHEDULES,
         nn_aux.TASKS,
-        scaling.SCALINGS,
-        backends.BACKENDS,
+        nn_aux.SCALINGS,
+        nn_aux.BACKENDS,
     ):
         for name in names:
             assert re.search(rf"\b{name}\b", text), name
@@ -108,23 +107,64 @@ def test_version_is_that_of_the_package():
     assert succeed("--version").out == f"nn {nn.__version__}\n"
 
 
-TAKES = {"load": nn.load, "network": nn.Network, "engine": nn.Network, "train": nn.train, "checkpoint": nn.train}
-OF_SEVERAL = {"networks", "vary", "keep", "folds"}  # how many trainings there are, no options of one
+# ---------------------------------------------------------------- one record for the command line and for Python
 
 
-@pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.keyword_of], ids=lambda flag: flag.name)
+def parameters(function) -> set[str]:
+    return {*inspect.signature(function).parameters}
+
+
+TAKES = {
+    "load": parameters(nn.load) | {choice.name for choice in fields(Choices)},
+    "network": parameters(nn.Network),
+    "engine": parameters(nn.Network),
+    **dict.fromkeys(("train", "several", "checkpoint"), parameters(nn.train)),
+}
+
+
+@pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.of], ids=lambda flag: flag.name)
 def test_a_flag_is_a_keyword_of_what_takes_it(flag):
-    keywords = {*inspect.signature(TAKES[flag.keyword_of]).parameters}
-    if flag.keyword_of == "load":
-        keywords |= {choice.name for choice in fields(Choices)}
-    assert flag.name in keywords
+    assert flag.name in TAKES[flag.of]
 
 
-def test_load_takes_no_choice_that_is_none(two):
-    with pytest.raises(TypeError, match="colour"):
-        nn.load("two.csv", colour="a")
+def test_each_choice_of_load_is_a_flag():
+    assert {choice.name for choice in fields(Choices)} <= {flag.name for flag in flags.settings_of("load")}
 
 
-def test_what_train_takes_is_an_option_of_a_training():
-    taken = {flag.name for flag in flags.FLAGS if flag.keyword_of == "train"}
-    assert taken - {option.name for option in fields(Options)} == OF_SEVERAL
+@pytest.mark.parametrize("estimator", [nn.NetworkClassifier, nn.NetworkRegressor])
+def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
+    taken = parameters(estimator) - {"random_state"}
+    assert taken <= {"layers", "effort", "batch_size", *TAKES["load"], *TAKES["network"], *TAKES["train"]}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
+        estimator(epoch=2)
+
+
+def test_a_setting_that_is_none_is_refused_with_a_suggestion(two):
+    ds = nn.load("two.csv")
+    with pytest.raises(UsageError, match="epoch: no such setting of train; did you mean epochs?"):
+        nn.train(nn.Network.for_data(ds), ds, epoch=2)
+    with pytest.raises(UsageError, match="numeric: no such setting of load; did you mean"):
+        nn.load("two.csv", numeric="a")
+
+
+def test_a_setting_has_one_value(two):
+    ds = nn.load("two.csv")
+    with pytest.raises(UsageError, match="batch_number and batch_size are two names of one setting"):
+        nn.train(nn.Network.for_data(ds), ds, batch_size=3, batch_number=4)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"epochs": 2.5}, "--epochs 2.5: expected a whole number from 1"),
+        ({"refit": 1}, "--refit 1: expected true or false"),
+        ({"learning_rate": "fast"}, "--learning_rate fast: expected a finite number above 0"),
+        ({"optimizer": "adamw"}, "--optimizer adamw: expected adam or sgd"),
+        ({"networks": 0}, "--networks 0: expected a whole number from 1"),
+        ({"checkpoint": "c.ck", "checkpoint_every": 0}, "--checkpoint_every 0: expected a whole number from 1"),
+    ],
+)
+def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told):
+    ds = nn.load("two.csv")
+    with pytest.raises(UsageError, match=told):
+        nn.train(nn.Network.for_data(ds), ds, **setting)
