@@ -18,7 +18,7 @@ from . import extension
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
 STREAM_SHUFFLE = 0x53000000  # of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows
-STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
+STREAM_BOOTSTRAP = 0x42000000  # + number of the resample
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
 STREAM_HOLDOUT = 0x48000000  # of all rows
 STREAM_VARY = 0x54000000  # + place of the setting

@@ -9,8 +9,9 @@ from support.command_line import run, succeed, write_numbers, write_three_classe
 from support.packs import BEST, LAYERS, SEED, StopSoon, alone, data, network, vector
 
 import nn
-from nn.core.metrics import METRICS, metric
+from nn.core.metrics import metric
 from nn.nn import Network
+from nn.nn_aux import METRICS
 from nn.train.halving import SuccessiveHalving, survivors
 from nn.train.selection import greedy_selection
 from nn.train.validation import Monitor

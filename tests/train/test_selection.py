@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from support.figures import log_loss
 from support.packs import SEED, data, network
 
 import nn
 from nn.cluster import RankGroup
-from nn.core.metrics import log_loss, metric
+from nn.core.metrics import metric
 from nn.nn import Network
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
