@@ -18,8 +18,8 @@ import numpy as np
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
 from .column import is_coarse
 from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill
-from .typed import Block, TypedSource, array_block
+from .source import DEFLATE_RATIO, Source, fill
+from .typed import Block, Opened, array_block
 from .written import WrittenNumbers
 
 _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
@@ -103,25 +103,11 @@ def check_finite(place: str, values: np.ndarray) -> None:
 # ---------------------------------------------------------------- NPY
 
 
-class NpySource(TypedSource):
-    """The TableSource of NPY. Raises DataError for other arrays."""
+def npy(path: str) -> Opened:
+    """Open an array of numbers (rows, columns). Raises DataError for another array."""
 
-    row_word, first_line = "index", 0
-
-    def __init__(self, paths: list[str], path: str, options=None):
-        self.files, self._headers = Files(paths), []
-        for file in paths:
-            with Source(file) as source:
-                self._headers.append(_table_header(source))
-            check_same_columns(file, [""] * self._headers[-1][0][1], paths[0], [""] * self._headers[0][0][1])
-        self._open(path, None, [shape[0] for shape, _, _ in self._headers], self._headers[0][0][1])
-
-    def column(self, place: int) -> str:
-        """Return how messages call a column."""
-        return f"column {place}"
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        with Source(self.files.paths[number]) as source:
+    def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+        with Source(path) as source:
             (rows, columns), in_columns, dtype = _table_header(source)
             dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype
             if in_columns:
@@ -133,6 +119,10 @@ class NpySource(TypedSource):
             for first in range(0, rows, step):
                 some = _numbers(source, np.empty((min(step, rows - first), columns), dtype))
                 yield len(some), lambda place, some=some: array_block(some[:, place])
+
+    with Source(path) as source:
+        rows, columns = _table_header(source)[0]
+    return Opened(None, rows, parts, columns, row_word="index", first_row=0)
 
 
 def _numbers(source: Source, array: np.ndarray) -> np.ndarray:
