@@ -38,6 +38,7 @@ _PLACE = np.dtype(  # struct csv_place
 )
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 _UNLIKELY = math.log(0.01)
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _YEAR = re.compile(r"(1[5-9]|20)\d\d", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they ascend or stand in quotes
 _MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
@@ -406,7 +407,7 @@ def header_of(
 
 def _is_index(word: str, columns: int) -> bool:
     """Return whether a word by which a column is asked for may be its place."""
-    return bool(re.fullmatch(r"-?\d+", word, re.ASCII)) and -columns <= int(word) < columns
+    return bool(_WHOLE.fullmatch(word.removeprefix("-"))) and -columns <= int(word) < columns
 
 
 def _lacks_first_name(rows: FirstRows) -> bool:
@@ -478,7 +479,7 @@ def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
 
 def _steps(texts: list[str]) -> set[int]:
     """Return the steps from one whole number to the next; none if there is another text."""
-    return {int(b) - int(a) for a, b in pairwise(texts)} if all(text.isdecimal() for text in texts) else set()
+    return {int(b) - int(a) for a, b in pairwise(texts)} if all(map(_WHOLE.fullmatch, texts)) else set()
 
 
 def _of_column(cell: Cell, below: ColumnBelow) -> float:
@@ -510,7 +511,7 @@ def _of_numbers(above: list[str], numbers: list[str]) -> float:
     """Return how much numbers above numbers speak against a header: names ascend, and count best of all."""
     if not above:
         return 0.0
-    plain = [int(text) for text in numbers if text.isdecimal()]
+    plain = [int(text) for text in numbers if _WHOLE.fullmatch(text)]
     if not plain or [str(number) for number in plain] != numbers or plain != sorted({*plain}):
         return _UNLIKELY * len(above)
     is_count = plain[0] in (0, 1) and plain == [*range(plain[0], plain[0] + len(plain))]

@@ -35,14 +35,15 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
 
 
 @contextlib.contextmanager
-def readable() -> Iterator[None]:
-    """Raise InputNotFound for a file or folder that the system does not let be read."""
+def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
+    """Raise InputNotFound for a file or folder that the system does not let be read: this one, or that of the error."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        name = error.filename if path is None else path
+        if name is None:
             raise
-        raise InputNotFound(f"{error.filename}: cannot read: {os_reason(error)}") from error
+        raise InputNotFound(f"{name}: cannot read: {os_reason(error)}") from error
 
 
 @readable()
@@ -232,20 +233,19 @@ class FileDigest:
     """
 
     def __init__(self, path: str, state: tuple):
-        self._state = state
-        try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
+        self._path, self._state = path, state
+        with readable(path):
+            self._file = os.open(local(path), os.O_RDONLY | os.O_CLOEXEC)
         self._close = weakref.finalize(self, os.close, self._file)
 
     @cached_property
     def text(self) -> str | None:
         """The hexadecimal digest; None if the file has been written to since `state`."""
         digest, at = hashlib.sha256(), 0
-        while block := os.pread(self._file, BLOCK, at):
-            digest.update(block)
-            at += len(block)
+        with readable(self._path):
+            while block := os.pread(self._file, BLOCK, at):
+                digest.update(block)
+                at += len(block)
         is_same = _state(self._file) == self._state
         self._close()
         return digest.hexdigest() if is_same else None
@@ -281,7 +281,7 @@ class Source:
 
     def __init__(self, path: str | os.PathLike, digest=None):
         self.path = path
-        with readable():
+        with readable(path):
             try:
                 mode = os.stat(local(path)).st_mode
             except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: NUL in a name
@@ -289,9 +289,9 @@ class Source:
             if not stat.S_ISREG(mode):
                 raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
             self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
-        size = os.fstat(self._file.fileno()).st_size
-        self.is_gzip = self.read(2) == GZIP
-        self._file.seek(0)
+            size = os.fstat(self._file.fileno()).st_size
+            self.is_gzip = self.read(2) == GZIP
+            self._file.seek(0)
         self._reader = self._file if digest is None else _Hashing(self._file, digest)
         if self.is_gzip:
             self._reader = gzip.GzipFile(fileobj=self._reader, mode="rb")
@@ -307,11 +307,12 @@ class Source:
                 f"{self.path}: the gzip file {reason}, expected a complete one; copy or download it again"
             ) from error
         except OSError as error:
-            raise DataError(f"{self.path}: cannot read: {os_reason(error)}") from error
+            raise InputNotFound(f"{self.path}: cannot read: {os_reason(error)}") from error
 
     def tell(self) -> int:
         """Return the bytes read so far of a file that is not packed."""
-        return self._file.tell()
+        with readable(self.path):
+            return self._file.tell()
 
     def __enter__(self) -> Source:
         return self
