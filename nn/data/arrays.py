@@ -11,55 +11,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from ..utils import DataError, sha256_file
-from .column import is_coarse
+from .column import Targets, is_coarse
 from .records import in_rows, new_rows
 from .source import DEFLATE_RATIO, Source, fill, readable
 from .typed import Block, Opened, array_block
-from .written import WrittenNumbers
 
 _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
-AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
-_GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
-
-
-@dataclass
-class Targets:
-    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
-
-    values: np.ndarray
-    place: str  # how messages call them: "iris.csv, column Class"
-    row: Callable[[int], str]  # how messages call a row
-    names: list[str] | None = None
-    columns: list[str] | None = None  # the names of the target columns
-    are_classes: bool = False  # names are classes by the file's format, however many
-    are_indices: bool = False  # numbers are class indices by the file's format
-    written: WrittenNumbers | None = None  # how the numbers are written; None: plainly
-
-    @property
-    def width(self) -> int:
-        return self.values.shape[1]
-
-    @property
-    def are_many(self) -> bool:
-        """Tell that there are more different numbers than classes, as far as the first rows do: no need to sort all."""
-        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
-
-    @cached_property
-    def different(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different numbers of the first column, ascending; the index of each row's number among them."""
-        values = self.values[:, 0]
-        few = np.unique(values[:_GLANCE_ROWS])
-        if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
-            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
-            if (few[which] == values).all():
-                return few, which
-        distinct, which = np.unique(values, return_inverse=True)
-        return distinct, which.reshape(-1)
 
 
 @dataclass
