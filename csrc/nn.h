@@ -66,10 +66,11 @@ typedef struct {
  * of the epoch's rows: this approximates any schedule. */
 typedef struct {
     nn_optimizer optimizer;
+    int32_t moments;                    /* vectors that the optimiser keeps beside the parameters, two at most */
+    double constants[3];                /* sgd: momentum m, v = m v + g, w -= rate v. adam: beta1, beta2, epsilon;
+                                         * bias-corrected, epsilon outside the root */
     int64_t batch;
     double rates[9];
-    double momentum;                    /* sgd: v = momentum v + g, w -= rate v */
-    double beta1, beta2, epsilon;       /* adam, bias-corrected, epsilon outside the root */
     double weight_decay;                /* w -= rate decay w beside the step; not on biases */
     uint32_t seed;                      /* of dropout masks */
 } nn_training;

@@ -12,10 +12,30 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from nn.study import solar
 from nn.utils import NnError
+
+
+def write_series(path: str, series: solar.Series, stations_path: str | None = None) -> None:
+    """Write a series, and its stations' places (columns station, x, y), as read_series reads them."""
+    rows = np.column_stack([series.times, series.values])
+    formats = ["%g", *["%.1f"] * len(series.stations)]
+    np.savetxt(path, rows, formats, ",", header=",".join(["seconds", *series.stations]), comments="")
+    if stations_path:
+        lines = [f"{name},{x:.1f},{y:.1f}\n" for name, (x, y) in zip(series.stations, series.places, strict=True)]
+        Path(stations_path).write_text("station,x,y\n" + "".join(lines))
+
+
+def write(path: str, ds) -> None:
+    """Write a data set of `table` as CSV, or one of `maps` as NPZ (x, y, now)."""
+    if ds.x.ndim == 2:
+        header = ",".join([*ds.columns, *ds.targets])
+        np.savetxt(path, np.hstack([ds.x, ds.y]), "%.7g", ",", header=header, comments="")
+    else:
+        np.savez_compressed(path, x=ds.x, y=ds.y, now=ds.now)
 
 
 def main(
@@ -41,14 +61,14 @@ def main(
     try:
         data = solar.read_series(series, stations) if series else solar.clouds(rows, seed=seed, step=step)
         if save:
-            solar.write_series(save, data, save_stations)
+            write_series(save, data, save_stations)
         for form, path in (("table", table), ("maps", maps)):
             if path:
                 train, test = solar.forecast(data, form, wanted, horizon, test_share)
-                solar.write(path, train)
+                write(path, train)
                 if test is not None:
-                    solar.write(str(Path(path).with_stem(Path(path).stem + "_test")), test)
-    except NnError as error:
+                    write(str(Path(path).with_stem(Path(path).stem + "_test")), test)
+    except (NnError, OSError) as error:
         sys.exit(f"solar.py: {error}")
 
 

@@ -24,6 +24,8 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "StopRequest": "train",
     "test": "test",
     "export": "files.export.formats",
+    "explain": "test.shapley",
+    "importance": "test.importance",
     "matmul": "matrix",
     "NnError": "utils",
     "UsageError": "utils",

@@ -21,9 +21,9 @@ from types import SimpleNamespace
 from . import cluster
 from .backends import TRAITS
 from .commands import COMMANDS
-from .nn_aux import check_reference
+from .settings.flags import given_values, keywords, read_by
+from .settings.reference import check_reference
 from .terminal import console
-from .terminal.flags import given_values, keywords, read_by
 from .terminal.parser import parse
 from .utils import (
     MORE_THREADS,
@@ -37,6 +37,7 @@ from .utils import (
     has_address_limit,
     interruption,
     is_for_want_of_memory,
+    say,
     spare_addresses,
 )
 
@@ -74,7 +75,8 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
         return reported.exit_code, None
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
-            traceback.print_exc()
+            for text in traceback.format_exc().splitlines():
+                say(text)
         line, code = _explain(interruption(error) or error)
         return code, line
 
@@ -196,7 +198,7 @@ def _run(flags: SimpleNamespace) -> None:
             if getattr(flags, flag) is None:
                 raise UsageError(f"--{mode} needs --{flag} PATH")
         if flags.reference:
-            check_reference(vars(flags))
+            check_reference(given_values(flags, read_by(mode)))
         _check_config(flags)
         command.run(flags)
         read = read_by(mode)
@@ -238,7 +240,7 @@ def _join_ranks(flags) -> None:
             cluster.expect_ranks()
         return
     rank_group = cluster.join()
-    given = keywords(flags, "load", "network", "engine", "train") | given_values(flags, ["layers"])
+    given = keywords(flags, "load", "network", "engine", "train", "several") | given_values(flags, ["layers"])
     given.pop("threads", None)
     rank_group.agree(dict(sorted(given.items())), "give all ranks the same flags", "--{}")
     if rank_group.rank:

@@ -11,7 +11,7 @@ from .data import loading
 from .data.dataset import Choices, Dataset, Schema, check_trainable
 from .data.scaling import Scaling
 from .data.splits import split_holdout, split_rows
-from .utils import UsageError
+from .settings.flags import checked_settings
 
 __all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "split_holdout", "split_rows"]
 
@@ -54,7 +54,6 @@ def load(
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
-    if "window" in choices:
-        raise UsageError("window: has gone, rows need no windows; give memory= a number of bytes")
+    choices = checked_settings("load", choices, "load")
     schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, Choices(**choices), plain)
     return loading.load(path, schema, labelled=labelled, memory=memory, y=y)

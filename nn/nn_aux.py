@@ -7,11 +7,8 @@ here and the formulas (docs/developing.md, «To add»). A name stands for the co
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from .utils import UsageError
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,17 @@ class Optimizer:
     learning_rate: float  # defaults, found by cross-validation (docs/measured.md)
     weight_decay: float
     moments: int = 0  # vectors kept beside the parameters
-    takes_momentum: bool = False  # --momentum above 0 adds one moment
+    constants: tuple[float, ...] = ()  # three at most
+    takes_momentum: bool = False  # --momentum is its constant; above 0 it adds one moment
+
+    def constants_with(self, momentum: float) -> tuple[float, ...]:
+        """Return the constants of its formula, as the engines take them."""
+        return (momentum,) if self.takes_momentum else self.constants
+
+    def moments_with(self, momentum: float) -> list[str]:
+        """Return the vectors that it keeps beside the parameters: moment1, moment2."""
+        count = self.moments + (1 if self.takes_momentum and momentum else 0)
+        return [f"moment{number}" for number in range(1, count + 1)]
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,9 @@ LOSSES = {
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
 }
 OPTIMIZERS = {
-    "adam": Optimizer("Kingma and Ba 2014: 0.9, 0.999, epsilon 1e-8", 0.001, 0.15, moments=2),
+    "adam": Optimizer("Kingma and Ba 2014", 0.001, 0.15, moments=2, constants=(0.9, 0.999, 1e-8)),
     "sgd": Optimizer("w -= rate * gradient, with --momentum if asked", 0.01, 0.0, takes_momentum=True),
 }
-DEFAULT_OPTIMIZER = "adam"
-LEARNING_RATES = {name: optimizer.learning_rate for name, optimizer in OPTIMIZERS.items()}
-WEIGHT_DECAYS = {name: optimizer.weight_decay for name, optimizer in OPTIMIZERS.items()}
 INITIALIZERS = {
     "he": Initializer("normal, variance 2 / fan_in"),
     "lecun": Initializer("normal, variance 1 / fan_in"),
@@ -110,18 +114,7 @@ SCHEDULES = {
     "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
 """name -> share of the learning rate that holds when the share `done` (0..1) of the training is over.
-cooldown, the default: constant, in the last quarter down to 0 in a straight line."""
-DEFAULT_SCHEDULE = "cooldown"
-DEFAULTS = {  # of the flags of a training whose default is one number
-    "epochs": 20,
-    "batch_number": 32,  # the batch size
-    "momentum": 0.0,
-    "holdout": 0.2,
-    "threshold": 0.5,
-    "checkpoint_every": 1,
-    "trace_batches": 20,
-}
-
+cooldown: constant, in the last quarter down to 0 in a straight line."""
 DTYPES = ("float32", "float64")
 SCALINGS = {
     "none": InputScaling("values as they are"),
@@ -135,7 +128,6 @@ CALIBRATIONS = {
     "none": "probabilities as the network gives them",
     "temperature": "logits divided by one number (Guo et al. 2017)",
 }
-DEFAULT_CALIBRATION = "none"
 THRESHOLD_RULES = {
     "f1": ThresholdRule("the largest F1", (), lambda: True),
     "fbeta": ThresholdRule("the largest F score, where recall counts B times", ("B",), lambda beta: beta > 0),
@@ -154,162 +146,24 @@ TASKS = {  # task -> (activation of the output layer, loss) when nobody says oth
     "regression": ("linear", "mse"),
 }
 
-REFERENCE = {  # what --reference stands for
-    "backend": "seq",
-    "dtype": "float64",
-    "activation": "sigmoid",
-    "loss": "mse",
-    "init": "uniform",
-    "optimizer": "sgd",
-    "schedule": "constant",
-    "momentum": 0.0,
-    "weight_decay": 0.0,
-}
-
-
-def threshold_rules() -> str:
-    """Return the rules of --threshold as they are written: f1, fbeta=B, ..."""
-    return ", ".join(
-        f"{name}={':'.join(rule.numbers)}" if rule.numbers else name for name, rule in THRESHOLD_RULES.items()
-    )
-
-
-def threshold_value(text: str | float) -> float | str:
-    """Return the number that a value of --threshold is, or its text if it is a rule. Raises ValueError."""
-    try:
-        number = float(text)
-    except ValueError:
-        parse_rule(str(text))
-        return str(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-NO_CLASS_WEIGHT, BALANCED = "none", "balanced"
 MONITORS = ("loss", "pr_auc", "roc_auc", "f1", "accuracy", "mcc", "brier", "rmse", "mae", "r2")
-
-
-def class_weight_numbers(text: str) -> list[float]:
-    """Return the numbers of --class_weight. ValueError where one is none, negative or not finite, or all are 0."""
-    numbers = [float(word) for word in text.split(",")]
-    if not all(0 <= number < math.inf for number in numbers) or not any(numbers):
-        raise ValueError(text)
-    return numbers
-
-
-def is_class_weight(value: str) -> bool:
-    """Return whether --class_weight may have this value."""
-    try:
-        return value in (NO_CLASS_WEIGHT, BALANCED) or bool(class_weight_numbers(value))
-    except (AttributeError, ValueError):
-        return False
-
-
 EFFORTS = {  # name -> multiply-adds of forward passes that the trainings of --effort may take together
     "quick": 5e9,
     "standard": 1e11,
     "best": 2e12,
 }
 OF_FOLD = "fold"  # --validation: each network of a cross-validation is judged by the fold that tests it
-
-
-def validation_value(value: float | str) -> float | str:
-    """Return what --validation means: a share, or the path of a file. ValueError for a share that cannot be."""
-    try:
-        share = float(value)
-    except ValueError:
-        return value
-    if not 0 < share < 1:
-        raise ValueError(value)
-    return share
-
-
-def is_validation(value) -> bool:
-    """Return whether --validation may have this value."""
-    try:
-        return value is None or validation_value(value) == value
-    except (TypeError, ValueError):
-        return False
-
-
 MOST_EDGES, MOST_WAVES = 65, 256  # of one number
 MOST_PIECES = MOST_EDGES - 2  # that may be asked for: one value may have an edge of its own
-NUMBER_EMBEDDINGS = f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})"
 
-
-@dataclass(frozen=True)
-class NumberEmbedding:
-    """The inputs that --number_embedding makes of a column of numbers.
-
-    kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the waves' first frequencies.
-    """
-
-    kind: str
-    count: int = 0
-    deviation: float = 1.0
-
-
-def number_embedding_value(text: str) -> NumberEmbedding:
-    """Return what a value of --number_embedding means. Raises ValueError."""
-    found = re.fullmatch(r"(linear)|(pieces)([0-9]{1,9})|(waves)([0-9]{1,9})(?::(.+))?", text)
-    if not found:
-        raise ValueError(text)
-    linear, pieces, edges, waves, count, deviation = found.groups()
-    embedding = NumberEmbedding(linear or pieces or waves, int(edges or count or 0), float(deviation or 1))
-    least, most = {"linear": (0, 0), "pieces": (2, MOST_PIECES), "waves": (1, MOST_WAVES)}[embedding.kind]
-    if not (least <= embedding.count <= most and 0 < embedding.deviation < math.inf):
-        raise ValueError(text)
-    return embedding
-
-
-def is_number_embedding(value) -> bool:
-    """Return whether --number_embedding may have this value."""
-    try:
-        return value is None or bool(number_embedding_value(value))
-    except (TypeError, ValueError):
-        return False
-
-
-def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
-    """Return name and numbers of a rule of --threshold. Raises ValueError."""
-    name, equals, values = text.partition("=")
-    rule = THRESHOLD_RULES.get(name)
-    numbers = tuple(map(float, values.split(":"))) if equals else ()
-    if rule is None or len(numbers) != len(rule.numbers) or not all(map(math.isfinite, numbers)):
-        raise ValueError(text)
-    if not rule.holds(*numbers):
-        raise ValueError(text)
-    return name, numbers
-
-
-def check_is_number(threshold: float | str | None) -> None:
-    """Raise UsageError for a rule where a number belongs: the rows that judge a threshold must not choose it."""
-    if isinstance(threshold, str):
-        raise UsageError(
-            f"--threshold {threshold}: a rule is for --train, which keeps the number that it finds in the model; "
-            "give it there, or a number here"
-        )
-
-
-def check_reference(settings: dict) -> None:
-    """Raise UsageError if a setting contradicts --reference. settings: by the flags' names; None: not given."""
-    for name, value in REFERENCE.items():
-        found = settings.get(name)
-        if found not in (None, "auto", value):
-            raise UsageError(f"--{name} {found} contradicts --reference, which means --{name} {value}; leave one out")
-
-
-def check_reference_layers(layers) -> None:
-    """Raise UsageError if the original program does not have such layers (layers.Layer)."""
-    for layer in layers:
-        if (layer.kind, layer.activation) != ("dense", "sigmoid"):
-            found = f"{layer.item}:{layer.activation}" if layer.biases else layer.item or layer.kind
-            raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")
-
-
-def moment_names(optimizer: str, momentum: float) -> list[str]:
-    """Return the vectors that an optimiser keeps beside the parameters: moment1, moment2."""
-    kept = OPTIMIZERS[optimizer]
-    count = kept.moments + (1 if kept.takes_momentum and momentum else 0)
-    return [f"moment{number}" for number in range(1, count + 1)]
+BACKENDS = {
+    "auto": "the best for the network's size and this machine",
+    "seq": "one thread, plain loops: the readable truth",
+    "omp": "SIMD and threads on the processor",
+    "cuda": "an NVIDIA GPU, by our own kernels and cuBLAS",
+    "cudnn": "an NVIDIA GPU, convolution and pooling by cuDNN",
+}
+DISTRIBUTIONS = {
+    "mirrored": "each device holds the parameters, gradients are added up over all",
+    "central": "one device holds the parameters, the others fetch them for each batch",
+}

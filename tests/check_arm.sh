@@ -76,7 +76,7 @@ echo "== training and testing by the wheel"
 
 echo "== the tests of the C core"
 [ $# -gt 0 ] || set -- -k "not cuda and not cudnn and (not any_thread_count or product_is_right)" \
-    tests/test_reference.py tests/test_promises.py tests/test_layers.py tests/test_gradients.py tests/test_activations.py \
-    tests/test_embedding.py tests/test_weights.py tests/test_pack.py tests/test_intervals.py \
-    tests/test_csv.py tests/test_csv_fields.py tests/test_csv_head.py
+    tests/backends/test_reference.py tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
+    tests/nn/test_embedding.py tests/train/test_weights.py tests/backends/test_pack.py tests/core/test_intervals.py \
+    tests/data/test_csv.py tests/data/test_csv_fields.py tests/data/test_csv_head.py
 "$python" -m pytest -q -p no:cacheprovider -n 2 --dist worksteal --timeout 3000 -m "not timing and not long" "$@"

@@ -32,6 +32,6 @@ LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compiler" -print-file
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     python -m pytest -q -p no:cacheprovider -x -n 2 \
     --dist worksteal -m "not timing and not long" -k "$chosen" \
-    tests/test_reference.py tests/test_promises.py tests/test_layers.py tests/test_gradients.py tests/test_activations.py \
-    tests/test_embedding.py tests/test_pack.py tests/test_intervals.py tests/test_ds.py \
-    tests/test_csv.py tests/test_csv_source.py tests/test_csv_fields.py tests/test_csv_head.py
+    tests/backends/test_reference.py tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
+    tests/nn/test_embedding.py tests/backends/test_pack.py tests/core/test_intervals.py tests/data/test_ds.py \
+    tests/data/test_csv.py tests/data/test_csv_source.py tests/data/test_csv_fields.py tests/data/test_csv_head.py

@@ -46,9 +46,9 @@ END
 chmod +x compile
 CC="$build/compile" NN_BUILD_ISA=${NN_BUILD_ISA:-avx2} \
     NN_CFLAGS="${flags[*]} -fsanitize=thread -Wno-maybe-uninitialized" python setup.py -q build_ext --inplace
-[ $# -gt 0 ] || set -- tests/test_promises.py tests/test_layers.py tests/test_gradients.py tests/test_activations.py \
-    tests/test_embedding.py tests/test_weights.py tests/test_pack.py tests/test_vary.py tests/test_intervals.py \
-    tests/test_reference.py tests/test_csv_pieces.py tests/test_threads.py
+[ $# -gt 0 ] || set -- tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
+    tests/nn/test_embedding.py tests/train/test_weights.py tests/backends/test_pack.py tests/train/test_vary.py tests/core/test_intervals.py \
+    tests/backends/test_reference.py tests/data/test_csv_pieces.py tests/backends/test_threads.py
 watched python -m pytest -q -n 2 --dist worksteal -p no:cacheprovider --timeout 3000 \
     -m "not timing and not long" -k "not lesser and not forked" "$@"
 ! found || { cat race.*; exit 1; }

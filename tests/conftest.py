@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ from support.streams import write_table_files  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
 from nn.data import records  # noqa: E402
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """End with one line for each reason to skip, not one for each place: without a GPU a thousand tests skip."""
+    skipped = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
+    for reason, count in skipped.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,8 +9,7 @@
     auto.py     which backend `auto` stands for
     TRAITS      facts of each backend that are known before it computes
 
-Imports: utils, nn_aux, core, cluster, layers. Imported by: nn, watch, train, terminal,
-study, cli.
+Imports: utils, nn_aux, core, cluster, layers, settings. Imported by: nn, watch, test, train, study, cli.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..cluster import ALONE, RankGroup, expect_ranks
-from ..nn_aux import DEFAULTS
+from ..nn_aux import BACKENDS
+from ..settings.flags import DEFAULTS
 from ..utils import UsageError, log
 from . import auto
 
@@ -28,7 +28,6 @@ from . import auto
 class BackendTraits:
     """Facts of a backend that callers may ask for without making an engine."""
 
-    help: str
     on_host: bool  # networks live in the machine's own memory, and the processor is busy while they compute
     base_bytes: int  # of the program's own memory beside rows and parameters: a measured peak, the same everywhere
     rate: float  # operations a second to expect at least, rough
@@ -37,33 +36,11 @@ class BackendTraits:
 
 
 TRAITS = {
-    "seq": BackendTraits("one thread, plain loops: the readable truth", True, 48 << 20, 1e9, times_single_batches=True),
-    "omp": BackendTraits("SIMD and threads on the processor", True, 48 << 20, 1e11, True, times_single_batches=True),
-    "cuda": BackendTraits("an NVIDIA GPU, by our own kernels and cuBLAS", False, 2 << 30, 1e11),
-    "cudnn": BackendTraits("an NVIDIA GPU, convolution and pooling by cuDNN", False, 2 << 30, 1e11),
+    "seq": BackendTraits(True, 48 << 20, 1e9, times_single_batches=True),
+    "omp": BackendTraits(True, 48 << 20, 1e11, True, times_single_batches=True),
+    "cuda": BackendTraits(False, 2 << 30, 1e11),
+    "cudnn": BackendTraits(False, 2 << 30, 1e11),
 }
-BACKENDS = {  # names of --backend and what they are
-    "auto": "the best for the network's size and this machine",
-    **{name: traits.help for name, traits in TRAITS.items()},
-}
-DISTRIBUTIONS = {
-    "mirrored": "each device holds the parameters, gradients are added up over all",
-    "central": "one device holds the parameters, the others fetch them for each batch",
-}
-
-MOST_GPUS = 1024  # of a process
-
-
-def device_numbers(gpus: str | int) -> tuple[int, ...]:
-    """Return the GPUs that `--gpus` names: 2, the first two; 0,2 those; 2, that one alone. Raises ValueError."""
-    text = str(gpus)
-    if "," not in text:
-        numbers = tuple(range(min(int(text), MOST_GPUS + 1)))
-    else:
-        numbers = tuple(int(word) for word in text.removesuffix(",").split(","))
-    if not 0 < len(numbers) <= MOST_GPUS or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise ValueError(text)
-    return numbers
 
 
 def resolve(

@@ -3,6 +3,7 @@
     train.py        --train: load, train, write the model; what a signal leaves behind
     effort.py       --train without --layers: what --effort chooses
     use.py          --test, --predict, --info, --export: uses of a model
+    explain.py      --explain: columns that matter, contributions to predictions
     study.py        --bench, --sweep, --plot
     predictions.py  the table that --predict writes
     common.py       shared by several commands
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+from .explain import explain_command
 from .study import bench_command, plot_command, sweep_command
 from .train import train_command
 from .use import export_command, info_command, predict_command, test_command
@@ -34,6 +36,7 @@ COMMANDS = {  # by their modes
     "train": Command(train_command, ("dataset",)),  # and model, but for --folds
     "test": Command(test_command, ("model",)),
     "predict": Command(predict_command, ("model", "dataset")),
+    "explain": Command(explain_command, ("model",)),
     "sweep": Command(sweep_command, ("output",)),
     "plot": Command(plot_command, ("output",)),
     "info": Command(info_command),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from ..nn_aux import REFERENCE
-from ..terminal.flags import keywords
+from ..settings.flags import keywords
+from ..settings.reference import REFERENCE
 from ..utils import UsageError, check_writable
 
 

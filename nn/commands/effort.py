@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ..settings.flags import DEFAULTS, given_values, keywords
 from ..terminal import console
-from ..terminal.flags import given_values, keywords
 from ..utils import Stopped, StopRequest, UsageError, say
 
-USUAL = "standard"  # --effort where it is not given
 OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
     "layers", "networks", "folds", "vary", "keep", "trials", "validation", "refit",
     "checkpoint", "resume", "history", "profile", "trace", "logdir", "reference", "distribute", "gpus",
@@ -27,7 +26,7 @@ def effort_of(flags) -> str | None:
     if flags.effort and into_text:
         raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
     one = given or into_text or given_values(flags, OF_VALIDATION_ROWS)
-    return flags.effort or (None if one else USUAL)
+    return flags.effort or (None if one else DEFAULTS["effort"])
 
 
 def choose(flags, effort: str, ds, stop: StopRequest, keep):

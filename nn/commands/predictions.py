@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
 from ..train.folds import out_of_fold
-from ..utils import stream_or_file
+from ..utils import printable, stream_or_file
 
 BLOCK_ROWS = 1 << 13  # predicted at a time, and made to text
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
@@ -55,13 +56,20 @@ def fold_table(net, ds: Dataset) -> Iterator[list[str]]:
 def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
     """Write lines as CSV to a file, which is replaced whole, or to a device or pipe; to stdout for - or None."""
     if output in (None, "-"):
-        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        _write_lines(sys.stdout, lines)
         return
     with stream_or_file(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        csv.writer(text, lineterminator="\n").writerows(lines)
+        _write_lines(text, lines)
         text.flush()
         text.detach()
+
+
+def _write_lines(stream: TextIO, lines: Iterable[list[str]]) -> None:
+    """Write lines as CSV; a terminal gets no control characters of a name."""
+    if stream.isatty():
+        lines = (list(map(printable, line)) for line in lines)
+    csv.writer(stream, lineterminator="\n").writerows(lines)
 
 
 def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, threshold: float) -> list[list[str]]:

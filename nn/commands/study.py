@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..utils import UsageError, check_writable, printable, say
+from ..utils import UsageError, check_writable, say, show
 from .common import check_report, load_network, print_json
 
 
@@ -40,7 +40,7 @@ def sweep_command(flags) -> None:
 def plot_command(flags) -> None:
     """Draw the results of --sweep, trials, or the losses and errors of a model, into the folder --output."""
     from ..files import model_file
-    from ..study import plot, plot_model, plot_results, report, sweep, trials
+    from ..study import plot, plot_model, plot_results, report, results, trials
 
     plot.check_matplotlib()
     if flags.report:
@@ -57,10 +57,10 @@ def plot_command(flags) -> None:
             raise UsageError(f"nothing to draw in {flags.plot}: no setting differs among {len(tried)} trials")
         page = report.of_trials(tried, pictures)
     else:
-        rows = sweep.collect(flags.plot)
+        rows = results.collect(flags.plot)
         pictures = plot_results.of_results(rows)
         if not pictures:
-            failed = sum(row["status"] != sweep.OK for row in rows)
+            failed = sum(row["status"] != results.OK for row in rows)
             found = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}"
             raise UsageError(f"nothing to draw in {flags.plot}: {found}; run more of the plan")
         page = report.of_results(rows, pictures)
@@ -71,7 +71,8 @@ def plot_command(flags) -> None:
     if flags.json:
         print_json({"files": files})
     else:
-        print("\n".join(map(printable, files)))
+        for file in files:
+            show(file)
 
 
 def _plotted_rows(flags, net):

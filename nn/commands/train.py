@@ -12,9 +12,10 @@ from functools import partial
 from .. import cluster
 from ..layers import begins_auto, input_shape
 from ..layers import parse as parse_layers
-from ..nn_aux import OF_FOLD, REFERENCE, check_reference_layers
+from ..nn_aux import OF_FOLD
+from ..settings.flags import given_values, keywords
+from ..settings.reference import REFERENCE, check_reference_layers
 from ..terminal import console, tables
-from ..terminal.flags import given_values, keywords
 from ..terminal.progress import make_progress
 from ..utils import (
     DataError,
@@ -35,7 +36,6 @@ from ..utils import (
 from .common import check_apart, print_json
 from .effort import choose, effort_of
 
-TABLE_FLAGS = ("categories", "numbers", "dates", "drop", "id", "missing", "weight", "group", "time")
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
 
@@ -220,7 +220,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         check_plain(flags.model, ds, flags.number_embedding)
     observers = Observers(flags, net, reading)
     callback = observers.beside(make_progress(console.about_training(ds), flags.quiet, flags.verbose))
-    options = keywords(flags, "train")
+    options = keywords(flags, "train", "several")
     try:
         return net, ds, train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), observers, []
     except SideFileError as error:
@@ -252,9 +252,6 @@ def _load_training_data(flags, layers):
 
     given = keywords(flags, "load") | given_values(flags, ["dtype"])
     if flags.reference:
-        for name in TABLE_FLAGS:
-            if given.get(name) is not None:
-                raise UsageError(f"--{name}: --reference has no such thing; leave one out")
         given |= {"dtype": REFERENCE["dtype"], "plain": True}
     if layers is None:
         return load(flags.dataset, **given)

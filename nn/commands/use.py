@@ -6,11 +6,12 @@ import os
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
-from ..nn_aux import TASKS, check_is_number
+from ..nn_aux import TASKS
+from ..settings.flags import given_values
+from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
-from ..terminal.flags import given_values
-from ..utils import UsageError, check_writable, counted, say
+from ..utils import UsageError, check_writable, counted, printable, say
 from .common import check_apart, check_report, load_network, print_json
 
 LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
@@ -19,8 +20,6 @@ LAYOUT = ("target", "separator", "header")  # flags that say how the file at han
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
     check_is_number(flags.threshold)
-    if flags.reference and flags.intervals:
-        raise UsageError("--intervals: --reference has no such thing; leave one out")
     if flags.report:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
@@ -95,7 +94,7 @@ def predict_command(flags) -> None:
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
     if not flags.quiet:
-        about = f"{short_name(flags.dataset)}: predicted by {flags.model}"
+        about = printable(f"{short_name(flags.dataset)}: predicted by {flags.model}")
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
     lines = prediction_table(net, ds, flags.threshold)
     write_table(flags.output, lines)

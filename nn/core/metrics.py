@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS
 from ..utils import DataError, UsageError
 
 SUMMED = 1 << 16  # values at a time

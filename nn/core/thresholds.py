@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..nn_aux import parse_rule, threshold_rules
+from ..settings.values import parse_rule, threshold_rules
 from ..utils import DataError, UsageError
 from .metrics import checked_weights, counts_by_score, without_zeros
 

@@ -8,11 +8,11 @@
     loading.py       goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
     source.py        the bytes of files; uris.py: those that lie elsewhere, and standard input
-    csv_table.py     CSV: csv_head.py the first lines, csv_header.py whether the first row is a header, csv_reader.py
-                     the rows, in C, those of a large file by threads
-    assemble.py      formats of typed columns: from blocks.py, rows of one column, to a Table. arrow.py: Parquet, Arrow,
-                     ORC, JSON lines; sqlite.py, npy.py; frames.py: data frames
-    arrays.py        Arrays and Targets, what readers of images and arrays give: npz.py, image_files.py
+    csv_table.py     CSV: csv_head.py the first lines, and whether the first of them is a header; the rows, in C, those
+                     of a large file by threads
+    typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
+                     ORC; sqlite.py; frames.py: data frames and JSON lines
+    arrays.py        Arrays and Targets, what readers of images and arrays give; NPY and NPZ; image_files.py
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
                      numbers, dates and ordered words as people write them
@@ -28,5 +28,6 @@
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers. Imported by: files, ds, nn, watch, test, train, terminal, study, commands.
+Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, watch, test, train, terminal, study,
+commands.
 """

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..layers import InputColumn
-from ..nn_aux import SCALING_ALIASES, NumberEmbedding
+from ..nn_aux import SCALING_ALIASES
+from ..settings.values import NumberEmbedding
 from .column import Column, Odd, decimal_text, odd_words, settled
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
 from .scaling import Moments, constants

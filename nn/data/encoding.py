@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.records import record_type
 from ..layers import InputColumn
-from ..nn_aux import NumberEmbedding
+from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
 from .column import Column, shortened
 from .encoders import (
@@ -201,7 +201,9 @@ class Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
         encoders: list[ColumnEncoder] = []
         try:
-            places = tuple(int(place) for place in values["places"])
+            places = values["places"]
+            if not are_places(places):
+                raise ValueError("places")
             for column in values["columns"]:
                 encoders.append(_encoder_of(dict(column)))
             plain = values.get("plain", False)
@@ -213,9 +215,14 @@ class Encoding:
                 f'column {column}: dates written as "{shortened(str(form))}", which this version cannot read; '
                 "write them as 2024-12-31 and train again"
             ) from None
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise DataError("damaged encoding of columns, expected a known kind with its constants") from error
-        return cls(tuple(encoders), names, places, plain)
+        return cls(tuple(encoders), names, tuple(places), plain)
+
+
+def are_places(value) -> bool:
+    """Return whether a value of a model file is a list of places of columns."""
+    return isinstance(value, list) and all(type(place) is int and 0 <= place < 2**31 for place in value)
 
 
 def _described(encoder: ColumnEncoder) -> dict:

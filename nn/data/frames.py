@@ -1,8 +1,9 @@
 """Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows,
-not copied; dictionaries of columns, and lists of rows that are dictionaries."""
+not copied; dictionaries of columns, and lists of rows that are dictionaries, as files of JSON lines are."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ import numpy as np
 
 from ..utils import DataError
 from .arrow import arrow_block
-from .assemble import Part, TypedSource
-from .blocks import Block, Numbers, Texts, Times, array_block, objects, truths
+from .records import fits
+from .source import Files, check_same_columns, read_blocks
+from .typed import Block, Times, TypedSource, array_block, objects, recoded
 from .uris import pyarrow
 
 TARGET = "target"  # the name of targets that have none
@@ -29,16 +31,14 @@ class _Columns:
 
 
 class FrameSource(TypedSource):
-    """The TableSource of a data frame."""
+    """The TableSource of a data frame, or of several in files."""
 
-    in_memory = True
+    def __init__(self, frames: list[_Columns], path: str, files: Files | None = None):
+        self._frames, self.files = frames, files
+        self._open(path, frames[0].names, [frame.rows for frame in frames], frames[0].width)
 
-    def __init__(self, columns: _Columns, path: str):
-        self._columns = columns
-        self._open(path, columns.names, [columns.rows], columns.width)
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[Part]:
-        yield Part(self._columns.rows, self._columns.block)
+    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+        yield self._frames[number].rows, self._frames[number].block
 
 
 def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameSource | None:
@@ -53,7 +53,7 @@ def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameSource | 
         return None
     if y is not None:
         columns = _beside(columns, _columns_of(_two_axes(y)))
-    return FrameSource(columns, path)
+    return FrameSource([columns], path)
 
 
 def _columns_of(frame) -> _Columns | None:
@@ -141,15 +141,46 @@ def pandas_block(series) -> Block:
         return array_block(series.to_numpy())
     name = type(kind).__name__
     if name == "CategoricalDtype":
-        return Texts.recoded(series.cat.codes.to_numpy(), kind.categories.tolist())
+        return recoded(series.cat.codes.to_numpy(), kind.categories.tolist())
     if name == "DatetimeTZDtype":
         return Times(series.dt.tz_convert(None).to_numpy())
-    if name == "SparseDtype":
-        return pandas_block(series.sparse.to_dense())
     if name == "ArrowDtype" or getattr(kind, "storage", None) == "pyarrow":
-        return arrow_block(series.array.__arrow_array__())
-    if hasattr(kind, "numpy_dtype"):  # numbers or truths beside a mask
-        is_null = series.isna().to_numpy()
-        values = series.to_numpy(kind.numpy_dtype, na_value=0)
-        return truths(values, is_null) if values.dtype.kind == "b" else Numbers(values, is_null)
+        return arrow_block(pyarrow("columns of Arrow").chunked_array(series.array.__arrow_array__()))
     return objects(series.tolist())
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+def json_lines(paths: list[str], path: str, options=None) -> FrameSource:
+    """Open files of JSON lines, an object each. Raises DataError."""
+    files = Files(paths)
+    frames = [_columns_of(_json_rows(file)) for file in paths]
+    for file, frame in zip(paths, frames, strict=True):
+        check_same_columns(file, frame.names, paths[0], frames[0].names)
+    return FrameSource(frames, path, files)
+
+
+def _json_rows(path: str) -> list[dict]:
+    """Return the objects of a file. Raises DataError for another line, and if the memory does not suffice for them."""
+    blocks, size = [], 0
+    for block in read_blocks(path):
+        blocks.append(block)
+        size += len(block)
+        if not fits(8 * size):
+            raise DataError(f"{path}: more text than the memory has room for; convert it to Parquet")
+    lines = b"".join(blocks).decode("utf-8-sig", "replace").split("\n")
+    try:
+        rows = json.loads(f"[{','.join(filter(str.strip, lines))}]")  # all at once: each key is one text
+    except (ValueError, RecursionError):
+        rows = [None]
+    if all(isinstance(row, dict) for row in rows):
+        return rows
+    for number, line in enumerate(lines, 1):
+        try:
+            is_object = not line.strip() or isinstance(json.loads(line), dict)
+        except (ValueError, RecursionError):
+            is_object = False
+        if not is_object:
+            raise DataError(f"{path}, line {number}: no JSON object, expected one on each line; correct the line")
+    raise DataError(f"{path}: no JSON lines; write an object on each line")

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package
 from .arrays import Arrays, Targets, kept_numbers
-from .source import IMAGE_SUFFIXES, GrowingRows, Source, readable, room_for
+from .records import new_rows
+from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_SHAPE = (3, 32, 32)
@@ -75,8 +76,8 @@ def _idx_array(path: str, digest) -> np.ndarray:
         kind = np.dtype(IDX_TYPES[magic[2]])
         expected = math.prod(shape) * kind.itemsize
         fits = expected <= source.most
-        array = room_for(shape if fits and expected else (0,), kind)
-        found = source.fill(array)
+        array = new_rows(shape if fits and expected else (0,), kind)
+        found = fill(source, array)
         if found < expected or source.read(1):
             count = "too few" if not fits else "more" if found == expected else f"only {found}"
             raise DataError(
@@ -163,7 +164,7 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     name."""
     files, classes = _image_files(path)
     shape = _common_shape(files)
-    x = room_for((len(files), *shape), np.uint8)
+    x = new_rows((len(files), *shape), np.uint8)
     digest = hashlib.sha256()
     for row, file in enumerate(files):
         data = file.read_bytes()

@@ -3,7 +3,6 @@ a person's choices and a few rules."""
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from collections.abc import Collection
@@ -22,6 +21,7 @@ COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for r
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 
 
@@ -225,9 +225,8 @@ def parse_choices(
 
 def split_names(text: str | int | None) -> list[str]:
     """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word."""
-    if text is None:
-        return []
-    return [word.strip() for word in next(csv.reader([str(text)], skipinitialspace=True), [])]
+    found = _WORDS.findall(str(text)) if text not in (None, "") else []
+    return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
 
 
 def in_a_list(name: str) -> str:

@@ -12,7 +12,7 @@ import re
 import stat
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, os_reason
 from . import records
+from .column import Table
 from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
@@ -179,10 +180,38 @@ class Files:
         texts = list(map(digest_text, digests))
         return None if None in texts else joint_digest(list(map(bytes.fromhex, texts)))
 
+    def read_with(self, read: Callable[[], Table]) -> Table:
+        """Return the table that `read` reads, with its digest, which is taken beside if there are several files.
+
+        Raises DataError if one of the files has changed.
+        """
+        with ThreadPoolExecutor(1) as hasher:
+            digest = hasher.submit(self.digest)
+            self.check()
+            table = read()
+            self.check()
+            table.sha256 = digest.result()
+        return table
+
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
+
+
+def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
+    """Raise DataError if a file has not the columns of the first one."""
+    if len(names) != len(first_names):
+        raise DataError(
+            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; leave the file out, or "
+            f"give all files the same columns"
+        )
+    for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
+        if name != first:
+            raise DataError(
+                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; put the columns into the '
+                f"same order"
+            )
 
 
 def _state(path: str | int) -> tuple:
@@ -295,20 +324,21 @@ class Source:
         """Return the bytes read so far of a file that is not packed."""
         return self._file.tell()
 
-    def fill(self, array: np.ndarray) -> int:
-        """Read bytes into a contiguous array; return how many came before the end of the file."""
-        view = memoryview(array.reshape(-1, order="A").view(np.uint8))
-        done = 0
-        while done < len(view) and (block := self.read(min(BLOCK, len(view) - done))):
-            view[done : done + len(block)] = block
-            done += len(block)
-        return done
-
     def __enter__(self) -> Source:
         return self
 
     def __exit__(self, *_) -> None:
         self._file.close()
+
+
+def fill(file, array: np.ndarray) -> int:
+    """Read bytes of a file into a contiguous array; return how many came before the end of the file."""
+    view = memoryview(array.reshape(-1, order="A").view(np.uint8))
+    done = 0
+    while done < len(view) and (block := file.read(min(BLOCK, len(view) - done))):
+        view[done : done + len(block)] = block
+        done += len(block)
+    return done
 
 
 def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
@@ -317,10 +347,10 @@ def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
         return source.read(size), source.is_gzip
 
 
-def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file in blocks; unpacking and hashing run one block ahead."""
-    with Source(path, digest) as source:
-        if digest is None and not source.is_gzip:
+def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a file in blocks; unpacking runs one block ahead."""
+    with Source(path) as source:
+        if not source.is_gzip:
             while block := source.read(size):
                 yield block
             return
@@ -329,11 +359,6 @@ def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iter
             while block := waiting.result():
                 waiting = reader.submit(source.read, size)
                 yield block
-
-
-def room_for(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
-    """Return an array of zeros for rows, in memory or, where it has no room for them, in a file that is mapped."""
-    return records.new_rows(shape, dtype, order)
 
 
 class GrowingRows:
@@ -355,7 +380,7 @@ class GrowingRows:
         shape = (self.capacity, *self._shape)
         if self._blocks and (self._file or not records.fits(self._bytes(self.capacity))):
             return self._written(self.capacity)
-        self._blocks.append(room_for(shape, self.dtype))
+        self._blocks.append(records.new_rows(shape, self.dtype))
         return self._blocks[-1]
 
     def _bytes(self, rows: int) -> int:
@@ -382,7 +407,7 @@ class GrowingRows:
             file, self._file = self._file or records.RowsFile(self._path), None
             self._blocks.clear()
             return np.frombuffer(file.mapped(self._bytes(rows + more)), self.dtype, math.prod(shape)).reshape(shape)
-        joined = room_for(shape, self.dtype)
+        joined = records.new_rows(shape, self.dtype)
         for start in range(0, rows, self.capacity):
             some = joined[start : min(start + self.capacity, rows)]
             some[...] = self._blocks[start // self.capacity][: len(some)]

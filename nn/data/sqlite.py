@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 from ..utils import DataError, closest, listed
-from .assemble import Part, TypedSource, check_same_columns
-from .blocks import Block, objects
-from .source import Files, database_of, local
+from .source import Files, check_same_columns, database_of, local
+from .typed import Block, TypedSource, objects
 
-MAGIC = b"SQLite format 3\0"
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
 _LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing
@@ -69,17 +67,12 @@ class _Database:
         raise DataError(f"{self.file}: {len(tables)} tables in this database, expected one; {there}{advice}")
 
     def _find_key(self, connection: sqlite3.Connection) -> str | None:
-        """Return a name of the row number that no column has; None for a view or a table without one."""
-        names = {name.lower() for name in self.names}
-        for key in ("rowid", "_rowid_", "oid"):
-            if key in names:
-                continue
-            try:
-                row = connection.execute(f"SELECT {key} FROM {_quoted(self._table)} LIMIT 1").fetchone()
-            except sqlite3.OperationalError:  # no such column
-                return None
-            return key if row is None or isinstance(row[0], int) else None
-        return None
+        """Return the name of the row number; None for a view, and a table without one or with a column called so."""
+        try:
+            row = connection.execute(f"SELECT rowid FROM {_quoted(self._table)} LIMIT 1").fetchone()
+        except sqlite3.OperationalError:  # no such column
+            return None
+        return "rowid" if "rowid" not in map(str.lower, self.names) and isinstance((row or [0])[0], int) else None
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -122,7 +115,7 @@ class SqliteSource(TypedSource):
         self.files = Files([database.file for database in self._databases])
         self._open(path, first.names, [database.rows for database in self._databases])
 
-    def _parts(self, number: int, places: list[int]) -> Iterator[Part]:
+    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
         database = self._databases[number]
         for fields in database.read(places):
-            yield Part(len(fields[places[0]]), partial(database.block, fields))
+            yield len(fields[places[0]]), partial(database.block, fields)

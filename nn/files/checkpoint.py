@@ -13,12 +13,13 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS
 from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
 from .tensor_file import TensorFile
 
@@ -108,23 +109,21 @@ def _behind(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 class Checkpoint:
     """Where a training saves its state, and what it goes on from.
 
-    path: written at the end of every `every`th epoch (1) if LEAST_SECONDS have passed since the last time,
+    path: written at the end of every `checkpoint_every`th epoch (1) if LEAST_SECONDS have passed since the last time,
     at that of the last epoch, and where the training is stopped; None: never. resume: a file to go on from,
     "auto" for the file at `path` if it exists, or None. Raises UsageError, InputNotFound, OutputError for what
     cannot work.
     """
 
-    def __init__(self, path: str | None = None, every: int | None = None, resume: str | None = None):
-        if every is not None and every < 1:
-            raise UsageError(f"--checkpoint_every {every}: must be at least 1")
-        for flag, value in (("--checkpoint_every", every), ("--resume auto", resume == AUTO or None)):
+    def __init__(self, path: str | None = None, checkpoint_every: int | None = None, resume: str | None = None):
+        for flag, value in (("--checkpoint_every", checkpoint_every), ("--resume auto", resume == AUTO or None)):
             if path is None and value is not None:
                 raise UsageError(f"{flag} needs --checkpoint FILE")
         self.path = None if path is None else os.fspath(path)
         if self.path is not None:
             check_writable(self.path)
         self.source = self._source(resume)
-        self._every, self._begun = every or DEFAULTS["checkpoint_every"], -math.inf
+        self._every, self._begun = checkpoint_every or DEFAULTS["checkpoint_every"], -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
         self.failure: OutputError | None = None  # of the last time that the state was to be written
@@ -167,15 +166,23 @@ class Checkpoint:
         self.finish()
         shared = {name: getattr(fingerprint, name) for name in ("config", "data_sha256", "engine")}
         self._begun = time.monotonic()
-        self._writing = self._worker.submit(self._write, arrays, {**facts, **shared, "format": FORMAT})
+        content = arrays, {**facts, **shared, "format": FORMAT}
+        try:
+            self._writing = self._worker.submit(self._write, *content)
+        except RuntimeError:  # no thread can start: the training waits
+            self._worker = ThreadPoolExecutor(1)
+            self._keep_failure(lambda: self._write(*content))
 
     def finish(self) -> None:
         """Wait until the file is written, or it is known that it cannot be: the old file is there then."""
         if self._writing is None:
             return
         writing, self._writing = self._writing, None
+        self._keep_failure(writing.result)
+
+    def _keep_failure(self, write: Callable[[], None]) -> None:
         try:
-            writing.result()
+            write()
             self.failure = None
         except OutputError as error:
             self.lose(error)

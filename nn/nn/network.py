@@ -21,7 +21,9 @@ from ..data.scaling import Scaling
 from ..data.table_rows import TableRows
 from ..data.written import WrittenNumbers
 from ..layers import InputColumn, completed, input_shape, parse, to_spec
-from ..nn_aux import DEFAULTS, LOSSES, REFERENCE, TASKS, check_reference, check_reference_layers
+from ..nn_aux import BACKENDS, DISTRIBUTIONS, LOSSES, TASKS
+from ..settings.flags import DEFAULTS
+from ..settings.reference import REFERENCE, check_reference, check_reference_layers
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
 from .model import FACTS
@@ -230,8 +232,8 @@ class Network:
 
     def compute_on(self, backend="auto", threads=None, gpus=(), distribute=None, tf32=False) -> None:
         """Set what the engine will be made with; see __init__."""
-        check_name("--backend", backend, backends.BACKENDS)
-        check_name("--distribute", distribute or "mirrored", backends.DISTRIBUTIONS)
+        check_name("--backend", backend, BACKENDS)
+        check_name("--distribute", distribute or "mirrored", DISTRIBUTIONS)
         if tf32 and self.dtype != "float32":
             raise UsageError(f"--tf32: shortens float32, not {self.dtype}; leave one out")
         if threads is not None and threads < 1:

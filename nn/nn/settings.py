@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import backends
 from ..layers import Layer
 from ..nn_aux import ACTIVATIONS, DTYPES, INITIALIZERS, LOSSES, TASKS
+from ..settings.values import GPUS
 from ..utils import UsageError
 
 
@@ -54,7 +54,4 @@ def device_numbers(gpus) -> tuple[int, ...]:
     """Return the numbers of the GPUs that `--gpus` or Python names. Raises UsageError."""
     if isinstance(gpus, (tuple, list)):
         return tuple(gpus)
-    try:
-        return backends.device_numbers(gpus)
-    except ValueError as error:
-        raise UsageError(f"--gpus {gpus}: expected how many GPUs (2), or their numbers (0,2)") from error
+    return GPUS("--gpus", gpus)

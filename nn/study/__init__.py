@@ -6,9 +6,8 @@
     results.py  the CSV file of results
     trials.py   the CSV file of what --vary tried
     sweep.py    --sweep: plan -> entry, each in a process of its own -> results
-    plot.py     what pictures share; plot_results.py of a sweep or trials, plot_model.py of one model
+    plot.py     what pictures share; plot_results.py of a sweep or trials, plot_model.py of one model and its test
     report.py   pictures and tables -> one HTML page
-    curves.py   pictures of a test: curves of two classes, the confusion of several
     solar.py    irradiance series (measured or synthetic) -> data sets
 
 Imports: everything from utils to terminal. Imported by: commands; datasets/solar.py and tests/bench use it too.

@@ -18,11 +18,9 @@ from ..backends import BACKENDS, TRAITS
 from ..backends.engine import EpochSettings, PackJob
 from ..core import extension
 from ..core.random import PhiloxOrder, shuffled
-from ..data.records import network_bytes
 from ..layers import Layer
 from ..matrix import matmul
 from ..nn import Network
-from ..nn_aux import moment_names
 from ..terminal import tables
 from ..utils import NnError, UsageError, default_threads, processor_name
 
@@ -78,7 +76,10 @@ class PreparedCase:
 
 @dataclass(frozen=True)
 class TrainStepCase:
-    """A training step, measured as training does: shuffle, gather, forward, loss, backward and update."""
+    """A training step, measured as training does: shuffle, gather, forward, loss, backward and update.
+
+    networks: trained together, each on rows in an order of its own.
+    """
 
     name: str
     model: Model
@@ -87,8 +88,12 @@ class TrainStepCase:
     optimizer: str = "adam"
     learning_rate: float = 0.001
     dtype: str = "float32"
+    networks: int = 1
 
-    per = "batch"
+    @property
+    def per(self) -> str:
+        """Return what a time is told of."""
+        return "batch" if self.networks == 1 else "batch and network"
 
     @property
     def rows(self) -> int:
@@ -102,73 +107,40 @@ class TrainStepCase:
         first = next(count for count in each if count)
         return 2.0 * self.batch * (3 * sum(each) - first)
 
-    @property
-    def needed_bytes(self) -> int:
-        """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
-        layers = [layer for layer in self.model.network(self.dtype).layers if layer.kind != "flatten"]
-        return network_bytes(layers, self.dtype, 1 + len(moment_names(self.optimizer, 0.0)), self.batch)
-
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
-        """Prepare a training; each measurement is one epoch."""
+        """Prepare a training; each measurement is one epoch, of all networks."""
         net = self.model.network(self.dtype, backend, threads)
-        engine, order = net.engine, PhiloxOrder(self.rows, net.seed, ahead=not net.traits.on_host)
-        data = engine.load(*self.data())
+        engine, data = net.engine, net.engine.load(*self.data())
         settings = at_constant_rate(self.optimizer, self.learning_rate, self.batch)
+        epoch = (self._alone if self.networks == 1 else self._together)(net, data, settings)
         epochs = itertools.count()
 
         def once() -> float:
             number = next(epochs)
             began = time.perf_counter()
-            progress = engine.progress(step=number * self.batches)
-            engine.epoch(data, order.epoch(number), settings, progress)
-            return (time.perf_counter() - began) / self.batches
+            epoch(number, lambda: engine.progress(step=number * self.batches))
+            return (time.perf_counter() - began) / self.batches / self.networks
 
-        return PreparedCase(once, engine.threads_for(self.batch), net)
+        used = engine.threads_for(self.batch) if self.networks == 1 else min(engine.threads, self.networks)
+        return PreparedCase(once, used, net)
+
+    def _alone(self, net: Network, data, settings: EpochSettings) -> Callable:
+        order = PhiloxOrder(self.rows, net.seed, ahead=not net.traits.on_host)
+        return lambda number, progress: net.engine.epoch(data, order.epoch(number), settings, progress())
+
+    def _together(self, net: Network, data, settings: EpochSettings) -> Callable:
+        members, rows = range(self.networks), np.arange(self.rows)
+        pack = net.engine.pack(self.networks, self.batch)
+        for member in members:
+            pack.set(member, "parameters", net.engine.get("parameters"))
+        each = [replace(settings, seed=member) for member in members]
+        return lambda number, progress: pack.epoch(
+            [PackJob(member, data, rows, each[member], progress(), number) for member in members]
+        )
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the data set: see Model.data."""
         return self.model.data(self.rows, self.dtype)
-
-
-@dataclass(frozen=True)
-class PackCase:
-    """Training steps of several networks together, as `step` describes them, each on rows in an order of its own."""
-
-    name: str
-    step: TrainStepCase
-    networks: int
-
-    per = "batch and network"
-
-    @property
-    def dtype(self) -> str:
-        """Type of the numbers."""
-        return self.step.dtype
-
-    @property
-    def operations(self) -> float:
-        """Return the multiplications and additions of a step of one network."""
-        return self.step.operations
-
-    def start(self, backend: str, threads: int | None = None) -> PreparedCase:
-        """Prepare the trainings; each measurement is one epoch of all networks."""
-        net = self.step.model.network(self.dtype, backend, threads)
-        engine, data, rows = net.engine, net.engine.load(*self.step.data()), np.arange(self.step.rows)
-        pack = engine.pack(self.networks, self.step.batch)
-        for member in range(self.networks):
-            pack.set(member, "parameters", engine.get("parameters"))
-        settings = at_constant_rate(self.step.optimizer, self.step.learning_rate, self.step.batch)
-        settings = [replace(settings, seed=member) for member in range(self.networks)]
-        epochs = itertools.count()
-
-        def once() -> float:
-            number = next(epochs)
-            began = time.perf_counter()
-            progress = [engine.progress(step=number * self.step.batches) for _ in settings]
-            pack.epoch([PackJob(m, data, rows, settings[m], progress[m], number) for m in range(self.networks)])
-            return (time.perf_counter() - began) / self.step.batches / self.networks
-
-        return PreparedCase(once, min(engine.threads, self.networks), net)
 
 
 @dataclass(frozen=True)
@@ -214,11 +186,13 @@ class Product:
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a (m, k) and b (k, n)."""
-        a, b = (
-            normal(shape[::-1] if name in self.transposed else shape, self.dtype, STREAM + index)
-            for index, (name, shape) in enumerate({"a": (self.m, self.k), "b": (self.k, self.n)}.items())
+        shapes = {"a": (self.m, self.k), "b": (self.k, self.n)}
+        return tuple(
+            normal(shape[::-1], self.dtype, STREAM + at).T
+            if name in self.transposed
+            else normal(shape, self.dtype, STREAM + at)
+            for at, (name, shape) in enumerate(shapes.items())
         )
-        return a.T if "a" in self.transposed else a, b.T if "b" in self.transposed else b
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a product."""
@@ -232,7 +206,7 @@ def multiplications(layer: Layer) -> int:
     return layer.outputs * layer.fan_in if layer.weight_shape else 0
 
 
-def at_constant_rate(optimizer: str, rate: float, batch: int):
+def at_constant_rate(optimizer: str, rate: float, batch: int) -> EpochSettings:
     """Return the settings of an epoch with one learning rate."""
     return EpochSettings(optimizer=optimizer, batch=batch, rates=[rate] * 9)
 
@@ -269,17 +243,15 @@ SOLAR_LARGE = Model("solar-large", "50,3200,1600,832,1", "regression")
 SOLAR_CNN = Model("solar-cnn", "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu", "regression")
 MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
 
-CC_B32_ADAM = TrainStepCase("cc-b32-adam", CC_RELU, 32, 700)
-DIGITS_STEP = TrainStepCase("digits", DIGITS, 32, 100)
 CASES = [
     TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
     TrainStepCase("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
     TrainStepCase("cc-b10-relu", CC_RELU, 10, 2000, "sgd", 0.01),
-    CC_B32_ADAM,
-    PackCase("cc-b32-adam-x64", CC_B32_ADAM, 64),
+    TrainStepCase("cc-b32-adam", CC_RELU, 32, 700),
+    TrainStepCase("cc-b32-adam-x64", CC_RELU, 32, 700, networks=64),
     TrainStepCase("cc-b1000", CC, 1000, 20, "sgd", 0.01),
-    DIGITS_STEP,
-    PackCase("digits-x16", replace(DIGITS_STEP, batches=10), 16),
+    TrainStepCase("digits", DIGITS, 32, 100),
+    TrainStepCase("digits-x16", DIGITS, 32, 10, networks=16),
     TrainStepCase("cnn0", CNN0, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn1", CNN1, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn2", CNN2, 32, 20, "sgd", 0.01),
@@ -301,13 +273,19 @@ CASES = [
 
 def select(names: Iterable[str] = ()) -> list:
     """Return the cases of these names, or whose names begin so; all without names. Raises UsageError."""
-    chosen = []
-    for name in names:
-        found = [c for c in CASES if c.name == name] or [c for c in CASES if c.name.startswith(name)]
+    cases = {case.name: case for case in CASES}
+    return [cases[name] for name in named(names, cases)]
+
+
+def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the names that are asked for, by themselves or by their beginnings; all for none. Raises UsageError."""
+    names, chosen = list(names), {}
+    for name in beginnings:
+        found = [name] if name in names else [other for other in names if other.startswith(name)]
         if not found:
-            raise UsageError(f"no case {name}; the cases are {', '.join(case.name for case in CASES)}")
-        chosen += [case for case in found if case not in chosen]
-    return chosen or list(CASES)
+            raise UsageError(f"no case {name}; the cases are {', '.join(names)}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen) or names
 
 
 # ---------------------------------------------------------------- nn --bench
@@ -320,8 +298,8 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
     is skipped unless it was asked for. Raises UsageError for a name that no case has, NnError where the one
     backend cannot be used.
     """
-    names = list(names)
-    cases, results, skipped, backends = select(names), [], [], []
+    names, results, skipped, backends = list(names), [], [], []
+    cases = select(names)
     for name in BACKENDS if backend in (None, "auto") else [backend]:
         try:
             Network("1,1", backend=name).engine  # noqa: B018 - made only here, and fails if it cannot be
@@ -331,13 +309,12 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
                 raise
             skipped.append({"case": None, "backend": name, "reason": str(error)})
     for case, name in itertools.product(cases, backends):
+        reason, expected = None, case.operations / TRAITS[name].rate
         if isinstance(case, Product) and not TRAITS[name].on_host:
             reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
-            skipped.append({"case": case.name, "backend": name, "reason": reason})
-            continue
-        expected = case.operations / TRAITS[name].rate
-        if not names and expected > LONGEST_SECONDS:
+        elif not names and expected > LONGEST_SECONDS:
             reason = f"a {case.per} takes about {expected:.0f} s; --case {case.name} measures it"
+        if reason:
             skipped.append({"case": case.name, "backend": name, "reason": reason})
             continue
         if say:
@@ -346,15 +323,19 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
     return {"processor": processor_name(), "cores": default_threads(), "results": results, "skipped": skipped}
 
 
-def measure(case, backend: str, threads: int | None = None, seconds: float = MEASURING_SECONDS) -> dict:
-    """Return the figures of one case on one backend: medians of the measurements of about `seconds` seconds."""
-    run = case.start(backend, threads)
+def median_seconds(once: Callable[[], float], seconds: float) -> float:
+    """Return the median of what `once` measures for about `seconds`; the first counts only if there is no other."""
     began = time.perf_counter()
-    first, times = run.once(), []
+    times = [once()]
     while time.perf_counter() - began < seconds:
-        times.append(run.once())
-    times = times or [first]
-    median = float(np.median(times))
+        times.append(once())
+    return float(np.median(times[1:] or times))
+
+
+def measure(case, backend: str, threads: int | None = None) -> dict:
+    """Return the figures of one case on one backend: medians of the measurements of about MEASURING_SECONDS."""
+    run = case.start(backend, threads)
+    median = median_seconds(run.once, MEASURING_SECONDS)
     return {
         "case": case.name,
         "backend": backend,
@@ -370,19 +351,11 @@ def measure(case, backend: str, threads: int | None = None, seconds: float = MEA
 def report(result: dict) -> None:
     """Print the result of `bench` as a table."""
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
-    rows = [
-        [
-            r["case"],
-            r["backend"],
-            r["dtype"],
-            str(r["threads"]),
-            duration(r["us"]),
-            r["per"],
-            f"{r['gflops']:.1f}",
-            "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB",
-        ]
-        for r in result["results"]
-    ]
+    rows = []
+    for r in result["results"]:
+        held = "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB"
+        figures = [str(r["threads"]), duration(r["us"]), r["per"], f"{r['gflops']:.1f}", held]
+        rows.append([r["case"], r["backend"], r["dtype"], *figures])
     tables.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
     if result["skipped"]:
         rows = [[s["case"] or "all", s["backend"], s["reason"]] for s in result["skipped"]]

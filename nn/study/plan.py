@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import itertools
 import json
 import math
@@ -20,24 +19,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..backends import device_numbers
 from ..layers import parse
+from ..settings.flags import settings_of
+from ..settings.values import device_numbers
 from ..terminal.config import read_config
 from ..utils import UsageError, closest
 
-NO_KEYS = {
-    "self",
-    "net",
-    "ds",
-    "batch_size",
-    "callback",
-    "progress",
-    "stop",
-    "reference",
-    "checkpoint",
-    "checkpoint_every",
-    "resume",
-}  # arguments that are no flags, or not for a plan
 MOST_ENTRIES = 100_000  # of a plan
 PLAN_KEYS = {
     "name": "of the plan, the file's name by default",
@@ -75,13 +62,16 @@ class Entry:
 
     def facts(self) -> dict:
         """Return the columns of the results that are known before the entry runs."""
-        s = self.settings
-        facts = {key: s.get(key, "") for key in ("layers", "backend", "threads", "gpus", "distribute", "dtype")}
-        facts |= {key: s.get(key, "") for key in ("batch_number", "epochs")}
-        facts["gpus"] = _gpu_count(s.get("gpus"))
-        facts |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": _data_name(s["data"])}
+        flags = ("layers", "backend", "threads", "gpus", "distribute", "dtype", "batch_number", "epochs")
+        facts = {key: self.settings.get(key, "") for key in flags}
+        with contextlib.suppress(ValueError):  # the run refuses it
+            facts["gpus"] = facts["gpus"] if facts["gpus"] in ("", None) else len(device_numbers(facts["gpus"]))
+        data = self.settings["data"]
+        source = Path(data.get("path") or data.get("series") or "clouds").name
+        source += "" if "path" in data else f" {data.get('form', 'table')}"
+        facts |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": source}
         with contextlib.suppress(UsageError):
-            facts |= network_facts(parse(s["layers"]))
+            facts |= network_facts(parse(facts["layers"]))
         return facts
 
     def describe(self) -> str:
@@ -89,83 +79,6 @@ class Entry:
         s = self.settings
         more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "distribute", "batch_number") if key in s]
         return ", ".join([s["layers"], *more])
-
-
-def _gpu_count(gpus) -> int | str:
-    """Return how many GPUs an entry asks for; "" where it does not say."""
-    try:
-        return "" if gpus is None else len(device_numbers(gpus))
-    except ValueError:
-        return str(gpus)  # the run refuses it
-
-
-def read_plan(path: str) -> list[Entry]:
-    """Return the entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
-    plan = read_config(path, "--sweep")
-    name = str(plan.pop("name", Path(path).stem))
-    parts = plan.pop("parts", [{}])
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise UsageError(f"{path}: parts: expected a list of objects")
-    settings: list[dict] = []
-    for part in parts:
-        settings += _combinations(path, {**plan, **part}, MOST_ENTRIES - len(settings))
-    try:
-        unique = {json.dumps(entry, sort_keys=True): entry for entry in settings}
-    except TypeError as error:  # a date in TOML
-        raise UsageError(f"{path}: a value that no flag has ({error}), expected numbers, texts and truths") from error
-    return [Entry(name, index, entry, Path(path).parent) for index, entry in enumerate(unique.values())]
-
-
-def _combinations(path: str, part: dict, most: int) -> Iterable[dict]:
-    of_network, of_training = flag_names()
-    known = {*of_network, *of_training, "data", "batches"}
-    for key in part:
-        if key not in known:
-            raise UsageError(f"{path}: no such key {key}{_suggestion(key, known)}")
-    for key in ("data", "layers"):
-        if key not in part:
-            raise UsageError(f"{path}: a part without {key}; add it to the part or beside the parts")
-    if not isinstance(part["data"], dict):
-        raise UsageError(f"{path}: data: expected an object with path, series or clouds")
-    for key in part["data"]:
-        if key not in DATA_KEYS:
-            raise UsageError(f"{path}: data: no such key {key}{_suggestion(key, DATA_KEYS)}")
-    if sum(key in part["data"] for key in ("path", "series", "clouds")) != 1:
-        raise UsageError(f"{path}: data: expected one of path, series and clouds")
-    if part["data"].get("form", "table") not in ("table", "maps"):
-        raise UsageError(f"{path}: data: form {part['data']['form']}: expected table or maps")
-    for key in {"path", "test", "series", "stations"} & part["data"].keys():
-        if not isinstance(part["data"][key], str):
-            raise UsageError(f"{path}: data: {key}: found {part['data'][key]}, expected the name of a file")
-    for layers in part["layers"] if isinstance(part["layers"], list) else [part["layers"]]:
-        if not isinstance(layers, str):
-            raise UsageError(f'{path}: layers: found {json.dumps(layers)}, expected text such as "30,60,10,1"')
-    part = {key: value for key, value in part.items() if value is not None}
-    axes = [
-        [(key, value) for value in (values if isinstance(values, list) else [values])] for key, values in part.items()
-    ]
-    count = math.prod(map(len, axes))
-    if count > most:
-        raise UsageError(f"{path}: {count} more combinations of its values, expected at most {MOST_ENTRIES} in all")
-    return map(dict, itertools.product(*axes))
-
-
-def flag_names() -> tuple[set[str], set[str]]:
-    """Return the flags that a plan may name: those of Network and those of train."""
-    from ..nn import Network
-    from ..train import train
-
-    return tuple(set(inspect.signature(call).parameters) - NO_KEYS for call in (Network.__init__, train))
-
-
-def _suggestion(key: str, known: Iterable[str]) -> str:
-    close = closest(key, sorted(known))
-    return f": did you mean {close}?" if close else f"; the keys are {', '.join(sorted(known))}"
-
-
-def _data_name(data: dict) -> str:
-    source = data.get("path") or data.get("series") or "clouds"
-    return Path(source).name if "path" in data else f"{Path(source).name} {data.get('form', 'table')}"
 
 
 def network_facts(layers) -> dict:
@@ -177,3 +90,73 @@ def network_facts(layers) -> dict:
         "width": max(sizes[:-1], default=0),
         "parameters": sum(layer.parameters for layer in layers),
     }
+
+
+def flag_names() -> tuple[set[str], set[str]]:
+    """Return the flags that a plan may name: those of Network and those of train."""
+    of_network, of_training = (
+        {flag.name for flag in settings_of(*of)} for of in (("network", "engine"), ("train", "several"))
+    )
+    return (of_network | {"layers", "task"}) - {"reference"}, of_training
+
+
+def read_plan(path: str) -> list[Entry]:
+    """Return the entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
+    plan = read_config(path, "--sweep")
+    name = str(plan.pop("name", Path(path).stem))
+    parts = plan.pop("parts", [{}])
+    settings: list[dict] = []
+    try:
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise UsageError("parts: expected a list of objects")
+        for part in parts:
+            settings += _combinations({**plan, **part}, MOST_ENTRIES - len(settings))
+        unique = {json.dumps(entry, sort_keys=True): entry for entry in settings}
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except TypeError as error:  # a date in TOML
+        raise UsageError(f"{path}: a value that no flag has ({error}), expected numbers, texts and truths") from error
+    return [Entry(name, index, entry, Path(path).parent) for index, entry in enumerate(unique.values())]
+
+
+def _combinations(part: dict, most: int) -> Iterable[dict]:
+    """Return every combination of a part's values. Raises UsageError for a wrong key, or more than `most`."""
+    _check_keys(part, {*set().union(*flag_names()), "data", "batches"}, "")
+    for key in ("data", "layers"):
+        if key not in part:
+            raise UsageError(f"a part without {key}; add it to the part or beside the parts")
+    _check_data(part["data"])
+    axes = [
+        [(key, value) for value in (values if isinstance(values, list) else [values])]
+        for key, values in part.items()
+        if values is not None or key == "layers"
+    ]
+    for key, value in itertools.chain(*axes):
+        if key == "layers" and not isinstance(value, str):
+            raise UsageError(f'layers: found {json.dumps(value)}, expected text such as "30,60,10,1"')
+    count = math.prod(map(len, axes))
+    if count > most:
+        raise UsageError(f"{count} more combinations of its values, expected at most {MOST_ENTRIES} in all")
+    return map(dict, itertools.product(*axes))
+
+
+def _check_data(data: dict) -> None:
+    """Raise UsageError for what `data` of a plan cannot be."""
+    if not isinstance(data, dict):
+        raise UsageError("data: expected an object with path, series or clouds")
+    _check_keys(data, DATA_KEYS, "data: ")
+    if sum(key in data for key in ("path", "series", "clouds")) != 1:
+        raise UsageError("data: expected one of path, series and clouds")
+    if data.get("form", "table") not in ("table", "maps"):
+        raise UsageError(f"data: form {data['form']}: expected table or maps")
+    for key in ("path", "test", "series", "stations"):
+        if not isinstance(data.get(key, ""), str):
+            raise UsageError(f"data: {key}: found {data[key]}, expected the name of a file")
+
+
+def _check_keys(keys: Iterable[str], known: Iterable[str], where: str) -> None:
+    for key in keys:
+        if key not in known:
+            close = closest(key, sorted(known))
+            cure = f": did you mean {close}?" if close else f"; the keys are {', '.join(sorted(known))}"
+            raise UsageError(f"{where}no such key {key}{cure}")

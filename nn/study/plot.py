@@ -9,7 +9,7 @@ import contextlib
 import io
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +38,13 @@ STYLE = {
 
 @dataclass
 class Picture:
-    """A drawn figure: the name of its files, what it shows, and itself in two formats."""
+    """A drawn figure: the name of its files, what it shows, its axes while it is drawn, then two formats of it."""
 
     name: str
     caption: str
-    svg: bytes
-    png: bytes
+    axes: list
+    svg: bytes = b""
+    png: bytes = b""
 
 
 def check_matplotlib() -> None:
@@ -97,33 +98,35 @@ def _want_of_memory() -> Iterator[None]:
         raise MemoryError
 
 
-@_want_of_memory()  # all of it: the first import of matplotlib looks at every font of the machine
-def draw_picture(
-    name: str,
-    caption: str,
-    draw: Callable,
-    columns: int = 1,
-    share: bool = True,
-    inches: tuple[float, float] = (6.8, 4.6),
-) -> Picture:
-    """Draw with draw(axes), a list of `columns` Axes side by side; the same bytes from run to run.
+@contextlib.contextmanager
+def drawing(
+    name: str, caption: str, panels: int = 1, share: bool = True, inches: tuple[float, float] = (6.8, 4.6), **labels
+) -> Iterator[Picture]:
+    """Yield a picture whose `axes`, `panels` of them side by side, the block draws on; the same bytes from run to run.
 
-    inches: width and height of one; several are as wide as they need.
+    inches: width and height of one panel; several are as wide as they need. labels: of every panel, see Axes.set; the
+    y-axis has its label on the first.
     """
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with _want_of_memory():  # all of it: the first import of matplotlib looks at every font of the machine
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
-    with rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=inches if columns == 1 else (4.6 * columns + 0.6, 4.6), layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.subplots(1, columns, sharex=share, sharey=share, squeeze=False)[0].tolist())
-        _label_powers(figure)
-        _legend(figure)
-        svg, png = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        figure.savefig(png, format="png", dpi=150)
-    return Picture(name, caption, svg.getvalue(), png.getvalue())
+        with rc_context({**STYLE, "svg.hashsalt": name}):
+            figure = Figure(figsize=inches if panels == 1 else (4.6 * panels + 0.6, 4.6), layout="constrained")
+            FigureCanvasAgg(figure)
+            axes = figure.subplots(1, panels, sharex=share, sharey=share, squeeze=False)[0].tolist()
+            axes[0].set_ylabel(labels.pop("ylabel", ""))
+            for panel in axes:
+                panel.set(**labels)
+            picture = Picture(name, caption, axes)
+            yield picture
+            _label_powers(figure)
+            _legend(figure)
+            svg, png = io.BytesIO(), io.BytesIO()
+            figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+            figure.savefig(png, format="png", dpi=150)
+    picture.axes, picture.svg, picture.png = [], svg.getvalue(), png.getvalue()
 
 
 def styles_of(names: Iterable[str]) -> dict[str, dict]:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..backends import TRAITS
+from ..core.thresholds import cut_offs
 from ..layers import describe, to_spec
-from ..nn_aux import parse_rule
+from ..settings.values import parse_rule
 from ..terminal.figures import count_text, ends_text, layers_of, number_text, rate_text, shape_text
 from ..test import judged
 from ..utils import atomic_write, counted
-from . import curves, plot, plot_model
+from . import plot, plot_model
 from .results import INFERENCE_ROWS, OK
 from .trials import COLUMNS as TRIAL_COLUMNS
 
@@ -35,6 +36,7 @@ figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figca
 @media (max-width: 30rem) { body { padding: 0 0.6rem; } table { font-size: 0.8rem; }
                             th, td { padding: 0.25rem 0.2rem; } }
 """
+USUAL_THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
 # ---------------------------------------------------------------- pages
@@ -83,19 +85,40 @@ def _figure_table(result: dict) -> str:
 def _of_task(result: dict, net, ds, scores) -> tuple[list[plot.Picture], list[str]]:
     """Return (pictures, tables) that tests of this task have beside the figures."""
     if "confusion" in result:
-        return curves.of_several_classes(result), _class_tables(result)
+        return plot_model.of_several_classes(result), _class_tables(result)
     if "tp" not in result:
         return [], []
     truth, scores, weights = judged(net, ds, scores)
     scores, classes = scores[:, 0], net.classes or ["0", "1"]
     counts = [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
-    lines = [[name, *map(count_text, line)] for name, line in zip(classes, counts, strict=True)]
-    headers, of_thresholds = curves.threshold_table(result, truth, scores, weights, _costs(net))
-    tables = [
-        _table(["true \\ predicted", *classes], lines, "rows", 1),
-        _table(headers, of_thresholds, "thresholds", 0),
-    ]
-    return curves.of_two_classes(result, truth, scores, weights, classes), tables
+    headers, lines = threshold_table(result, truth, scores, weights, _costs(net))
+    tables = [_confusion(classes, counts, "rows"), _table(headers, lines, "thresholds", 0)]
+    return plot_model.of_two_classes(result, truth, scores, weights, classes), tables
+
+
+def threshold_table(
+    result: dict, truth: np.ndarray, scores: np.ndarray, weights, costs: tuple[float, float] | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Return (headers, lines) of what several thresholds give, the one of the test marked.
+
+    They are those that people ask for; of scores that are no probabilities, tenths of their range. costs: of a false
+    alarm and of a missed row, which add a column.
+    """
+    cuts = cut_offs(truth, scores, weights)
+    rows = (cuts.tp[-1] + cuts.fp[-1]).item()
+    headers = ["threshold", "precision", "recall", "F1", "alarms per 1000 rows", *(["cost"] if costs else [])]
+    usual = USUAL_THRESHOLDS
+    if scores.min() < 0 or scores.max() > 1:
+        usual = np.linspace(scores.min(), scores.max(), 11, dtype=np.float64).tolist()
+    lines = []
+    for threshold in sorted({*usual, result["threshold"]}):
+        k = int((cuts.scores >= threshold).sum()) - 1  # cut-offs fall, the first is inf
+        rates = [column[k] for column in (cuts.precision, cuts.recall, cuts.fbeta(1))]
+        alarms = 1000 * (cuts.tp[k] + cuts.fp[k]) / rows
+        mark = " (used)" if threshold == result["threshold"] else ""
+        line = [f"{threshold:.4g}{mark}", *map(rate_text, rates), f"{alarms:.1f}"]
+        lines.append(line + ([f"{cuts.cost(*costs)[k]:g}"] if costs else []))
+    return headers, lines
 
 
 def _costs(net) -> tuple[float, ...] | None:
@@ -106,17 +129,19 @@ def _costs(net) -> tuple[float, ...] | None:
 
 
 def _class_tables(result: dict) -> list[str]:
-    names = [row["class"] for row in result["per_class"]]
-    lines = [[name, *map(count_text, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
     rates = ("precision", "recall", "f1")
-    of_classes = [
+    lines = [
         [row["class"], *(rate_text(row[name]) for name in rates), count_text(row["support"])]
         for row in result["per_class"]
     ]
-    return [
-        _table(["class", *rates, "support"], of_classes, "classes", 1),
-        _table(["true \\ predicted", *names], lines, "rows of each class by predicted class", 1),
-    ]
+    names = [row["class"] for row in result["per_class"]]
+    confusion = _confusion(names, result["confusion"], "rows of each class by predicted class")
+    return [_table(["class", *rates, "support"], lines, "classes", 1), confusion]
+
+
+def _confusion(names: Sequence[str], counts: Sequence[Sequence], caption: str) -> str:
+    lines = [[name, *map(count_text, row)] for name, row in zip(names, counts, strict=True)]
+    return _table(["true \\ predicted", *names], lines, caption, 1)
 
 
 def of_model(net, model: str, pictures: Sequence[plot.Picture]) -> str:
@@ -212,35 +237,32 @@ def _verdict(kind: str, batch: float, networks: list[dict]) -> str:
 
 # ---------------------------------------------------------------- pieces
 
-
-def _column(name: str, digits: str = ".3g"):
-    return lambda row: "" if row[name] is None else format(row[name], digits)
-
-
-FIGURES = [  # header, how a row fills it, whether it is a word
-    ("network", lambda row: ",".join(item.split(":")[0] for item in row["layers"].split(",")), True),
-    ("data", lambda row: row["data"], True),
-    ("backend", lambda row: row["engine"], True),
-    ("threads", _column("threads", ".0f"), False),
-    ("GPUs", lambda row: str(row["gpus"] or ""), False),
-    ("batch", _column("batch_number", ".0f"), False),
-    ("parameters", _column("parameters", ",.0f"), False),
-    ("ms a batch", _column("batch_ms"), False),
-    ("95 %", _column("batch_p95_ms"), False),
-    ("s an epoch", _column("epoch_s"), False),
-    ("s in all", _column("train_s"), False),
-    *((f"ms for {n} row{'s' * (n > 1)}", _column(f"infer_{n}_ms"), False) for n in INFERENCE_ROWS),
-    ("MB", lambda row: f"{row['network_bytes'] / 1e6:.3g}", False),
-    ("RMSE", _column("rmse", ".4g"), False),
-    ("MAE", _column("mae", ".4g"), False),
-    ("R2", _column("r2"), False),
-    ("skill", _column("skill"), False),
-    ("accuracy", _column("accuracy", ".4f"), False),
+FIGURES = [  # header, column of the results, its format
+    ("network", "layers", ""),
+    ("data", "data", ""),
+    ("backend", "engine", ""),
+    ("threads", "threads", ".0f"),
+    ("GPUs", "gpus", ""),
+    ("batch", "batch_number", ".0f"),
+    ("parameters", "parameters", ",.0f"),
+    ("ms a batch", "batch_ms", ".3g"),
+    ("95 %", "batch_p95_ms", ".3g"),
+    ("s an epoch", "epoch_s", ".3g"),
+    ("s in all", "train_s", ".3g"),
+    *((f"ms for {n} row{'s' * (n > 1)}", f"infer_{n}_ms", ".3g") for n in INFERENCE_ROWS),
+    ("MB", "network_bytes", ".3g"),
+    ("RMSE", "rmse", ".4g"),
+    ("MAE", "mae", ".4g"),
+    ("R2", "r2", ".3g"),
+    ("skill", "skill", ".3g"),
+    ("accuracy", "accuracy", ".4f"),
 ]
 
 
 def _line(row: dict) -> list[str]:
-    return [fill(row) for _, fill, _ in FIGURES]
+    layers = ",".join(item.split(":")[0] for item in row["layers"].split(","))
+    row = row | {"layers": layers, "network_bytes": row["network_bytes"] / 1e6}
+    return ["" if row[name] is None else format(row[name], digits) for _, name, digits in FIGURES]
 
 
 def _table(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str, words: int) -> str:

@@ -7,11 +7,8 @@ the wanted station some seconds later.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-import zipfile
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +17,7 @@ import numpy as np
 from ..core.random import uniform
 from ..data.source import read_blocks
 from ..ds import Dataset
-from ..utils import DataError, UsageError, atomic_file, log
+from ..utils import DataError, UsageError, log
 from .results import csv_lines
 
 MAP_SIDE = 50  # pixels
@@ -169,25 +166,6 @@ def _number(station: str) -> int | str:
     return int(match[0]) if match else station
 
 
-def write_series(path: str, series: Series, stations_path: str | None = None) -> None:
-    """Write a series, and its stations' places (columns station, x, y), as read_series reads them."""
-    import gzip
-
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["seconds", *series.stations])
-    for time, row in zip(series.times.tolist(), series.values.tolist(), strict=True):
-        writer.writerow([f"{time:g}", *(f"{value:.1f}" for value in row)])
-    data = table.getvalue().encode()
-    with atomic_file(path) as file:
-        file.write(gzip.compress(data, mtime=0) if path.endswith(".gz") else data)
-    if stations_path:
-        lines = ["station,x,y"]
-        lines += [f"{name},{x:.1f},{y:.1f}" for name, (x, y) in zip(series.stations, series.places, strict=True)]
-        with atomic_file(stations_path) as file:
-            file.write(("\n".join(lines) + "\n").encode())
-
-
 # ---------------------------------------------------------------- data to learn from
 
 
@@ -195,14 +173,7 @@ def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> D
     """All stations now, x (rows, stations), and the wanted one `horizon` seconds later, y (rows, 1); W/m2."""
     station = series.station(wanted)
     now, later = _pairs(series, horizon)
-    return Dataset(
-        series.values[now],
-        series.values[later, station][:, None],
-        "regression",
-        columns=list(series.stations),
-        targets=[f"{series.stations[station]}_in_{horizon:g}s"],
-        now=[station],
-    )
+    return _dataset(series, station, horizon, later, series.values[now], station, list(series.stations))
 
 
 def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side: int = MAP_SIDE) -> Dataset:
@@ -218,13 +189,14 @@ def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side:
     now, later = _pairs(series, horizon)
     images = (series.values[now] @ weights.T.astype(np.float32)).reshape(-1, 1, side, side)
     images.reshape(len(now), -1)[:, pixels[station]] = series.values[now, station]
-    return Dataset(
-        images,
-        series.values[later, station][:, None],
-        "regression",
-        targets=[f"{series.stations[station]}_in_{horizon:g}s"],
-        now=[int(pixels[station])],
-    )
+    return _dataset(series, station, horizon, later, images, int(pixels[station]))
+
+
+def _dataset(series: Series, station: int, horizon: float, later, x, now: int, columns=None) -> Dataset:
+    """later: the rows of the targets; now: the input that is the wanted station's value of the same time as x."""
+    targets = [f"{series.stations[station]}_in_{horizon:g}s"]
+    y = series.values[later, station][:, None]
+    return Dataset(x, y, "regression", columns=columns, targets=targets, now=[now])
 
 
 def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarray, np.ndarray]:
@@ -237,10 +209,7 @@ def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarr
     north = (low[1] + size * (np.arange(side) + 0.5))[::-1]
     distances = (east[None, :, None] - places[:, 0]) ** 2 + (north[:, None, None] - places[:, 1]) ** 2
     weights = 1 / np.maximum(distances.reshape(side * side, -1), 1e-6 * size**2)
-    for station in [
-        *range(len(places)),
-        wanted,
-    ]:  # where two share a pixel, the later one, and at last the wanted
+    for station in [*range(len(places)), wanted]:  # where two share a pixel, the later one, and at last the wanted
         weights[pixels[station]] = np.arange(len(places)) == station
     return weights / weights.sum(axis=1, keepdims=True), pixels
 
@@ -259,11 +228,7 @@ def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def forecast(
-    series: Series,
-    form: str = "table",
-    wanted: str | None = None,
-    horizon: float = 60.0,
-    test_share: float = 0.2,
+    series: Series, form: str = "table", wanted: str | None = None, horizon: float = 60.0, test_share: float = 0.2
 ) -> tuple[Dataset, Dataset | None]:
     """Return (data to train on, to test on): the last `test_share` of the time is for testing, None if that is 0.
 
@@ -272,32 +237,10 @@ def forecast(
     """
     if not 0 <= test_share < 1:
         raise UsageError(f"--test_share {test_share:g}: expected a share from 0 to below 1")
-    ds = FORMS[form](series, wanted, horizon)
+    ds = {"table": table, "maps": maps}[form](series, wanted, horizon)
     cut = ds.rows - int(test_share * ds.rows)
     if cut == ds.rows:
         return ds, None
     step = float(np.median(np.diff(series.times))) if len(series.times) > 1 else horizon
     parts = slice(0, max(1, cut - math.ceil(horizon / step))), slice(cut, None)
-    training, testing = (ds.of_rows(rows) for rows in parts)
-    return training, testing
-
-
-FORMS = {"table": table, "maps": maps}
-
-
-def write(path: str, ds: Dataset) -> None:
-    """Write a data set of `table` as CSV, or one of `maps` as NPZ (x, y, now)."""
-    with atomic_file(path) as file:
-        if ds.x.ndim == 2:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow([*ds.columns, *ds.targets])
-            for row in np.hstack([ds.x, ds.y]).tolist():
-                writer.writerow([f"{value:.7g}" for value in row])
-            text.flush()
-            text.detach()
-            return
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for name, array in (("x", ds.x), ("y", ds.y), ("now", np.array(ds.now))):
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+    return tuple(ds.of_rows(rows) for rows in parts)

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..terminal import tables
 from ..utils import UsageError
 from .entry import load_data, run_entry
 from .plan import Entry, read_plan
-from .results import COLUMNS, OK, append, collect, read_results
+from .results import COLUMNS, OK, RESULTS, collect, read_results
 
 __all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_results", "report", "sweep"]
 
@@ -40,7 +41,7 @@ def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str]
         if say:
             say(f"{number}/{len(entries)}: {entry.describe()}")
         if index is not None:
-            append(results, run_entry(entry))
+            RESULTS.append(results, [run_entry(entry)])
         else:
             _run_apart(plan, results, entry)
     return read_results(results)
@@ -54,62 +55,30 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
     """Run an entry in a process of its own, which adds its line; where it could not, the line says why."""
     package = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    command = [
-        sys.executable,
-        "-c",
-        LAUNCH,
-        "--sweep",
-        plan,
-        "--index",
-        str(entry.index),
-        "-o",
-        results,
-        "--quiet",
-    ]
+    flags = ["--sweep", plan, "--index", str(entry.index), "-o", results, "--quiet"]
     ended = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, errors="replace"
-    )
-    if ended.returncode == 0:
-        return
+        [sys.executable, "-c", LAUNCH, *flags],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
     if ended.returncode in STOPPED:  # from outside, and the sweep with it
         raise KeyboardInterrupt
     if ended.returncode < 0:
         reason = f"ended by signal {-ended.returncode}" + (": out of memory?" if ended.returncode == -9 else "")
     else:
         reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix("nn: ")
-    append(results, {**entry.facts(), "status": reason})
+    if ended.returncode:
+        RESULTS.append(results, [{**entry.facts(), "status": reason}])
 
 
 def report(rows: list[dict]) -> None:
     """Print the results as a table."""
-    from ..terminal import tables
-
-    def number(value, digits: str = ".3g") -> str:
-        return "" if not isinstance(value, float) else format(value, digits)
-
-    lines = [
-        [
-            row["layers"].replace(":relu", ""),
-            f"{row['backend']}",
-            number(row["threads"], ".0f"),
-            number(row["batch_number"], ".0f"),
-            number(row["parameters"], ",.0f"),
-            number(row["batch_ms"]),
-            number(row["infer_1_ms"]),
-            number(row["rmse"] if row["rmse"] is not None else row["accuracy"], ".4g"),
-            row["status"] if row["status"] != OK else "",
-        ]
-        for row in rows
-    ]
-    headers = [
-        "layers",
-        "backend",
-        "threads",
-        "batch",
-        "parameters",
-        "ms/batch",
-        "ms/row",
-        "RMSE or accuracy",
-        "",
-    ]
+    headers = ["layers", "backend", "threads", "batch", "parameters", "ms/batch", "ms/row", "RMSE or accuracy", ""]
+    columns = {"threads": ".0f", "batch_number": ".0f", "parameters": ",.0f", "batch_ms": ".3g", "infer_1_ms": ".3g"}
+    columns["error"] = ".4g"
+    lines = []
+    for row in rows:
+        row = row | {"error": row["accuracy"] if row["rmse"] is None else row["rmse"]}
+        figures = ["" if row[name] is None else format(row[name], digits) for name, digits in columns.items()]
+        status = "" if row["status"] == OK else row["status"]
+        lines.append([row["layers"].replace(":relu", ""), f"{row['backend']}", *figures, status])
     tables.table(headers, lines, left=2)

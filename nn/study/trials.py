@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ..core.metrics import METRICS
 from ..train.vary import SETTINGS
-from ..utils import DataError, check_writable
-from .results import MOST_BYTES, append_lines, csv_lines, field, small_file
+from ..utils import check_writable
+from .results import MOST_BYTES, LineFile
 
 OUTCOME = ("metric", "score", "epochs_done", "best_epoch", "weight", "status")
 COLUMNS = ("data", "layers", "seed", "split_seed", *OUTCOME, *SETTINGS)
-TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if setting.read is str))
+TEXTS = ("data", "layers", "metric", "status", *(name for name, setting in SETTINGS.items() if not setting.has_range))
+TRIALS = LineFile(COLUMNS, TEXTS, "--trials")
 
 
 def rows_of(result: dict, net) -> list[dict]:
@@ -20,13 +20,9 @@ def rows_of(result: dict, net) -> list[dict]:
     shared = {name: value for name, value in net.config.items() if name in COLUMNS}
     shared |= {"data": (net.dataset or {}).get("path"), "metric": metric_of(result)}
     shared["split_seed"] = net.config.get("split_seed", net.seed)
+    outcome = ("seed", "score", "best_epoch", "weight", "status")
     return [
-        {
-            **shared,
-            **{name: trial[name] for name in ("seed", "score", "best_epoch", "weight", "status")},
-            "epochs_done": trial["epochs"],
-            **trial["settings"],
-        }
+        shared | {name: trial[name] for name in outcome} | {"epochs_done": trial["epochs"]} | trial["settings"]
         for trial in result["trials"]
     ]
 
@@ -38,22 +34,18 @@ def metric_of(result: dict) -> str:
 
 def best_first(result: dict) -> list[dict]:
     """Return the trials of a training: its members before the others, then by their scores; given up ones after."""
-    name = result.get("monitor") or "loss"
-    sign = -1 if METRICS[name].higher_is_better else 1
+    sign = -1 if METRICS[result.get("monitor") or "loss"].higher_is_better else 1
 
     def key(trial: dict) -> tuple:
         score = trial["score"]
-        return trial["status"] == "given up", score is None, 0.0 if score is None else sign * score
+        return not trial["weight"], trial["status"] == "given up", score is None, sign * (score or 0.0)
 
-    return sorted(result["trials"], key=lambda trial: (not trial["weight"], *key(trial)))
+    return sorted(result["trials"], key=key)
 
 
 def append_trials(path: str, rows: list[dict]) -> None:
-    """Add lines to a file of trials, after its header if it is new; several processes may do so at once.
-
-    A line that is there already is not added again. Raises OutputError, and DataError for another file.
-    """
-    append_lines(path, COLUMNS, rows, once=True)
+    """Add lines to a file of trials, but none that is there. Raises OutputError, and DataError for another file."""
+    TRIALS.append(path, rows, once=True)
 
 
 def check_trials(path: str) -> None:
@@ -65,9 +57,9 @@ def check_trials(path: str) -> None:
 
 def is_trials(path: str) -> bool:
     """Return whether the path is a file of trials, by its first line."""
-    if not os.path.isfile(path):
-        return False
     try:
+        if not Path(path).is_file():
+            return False
         with open(path, "rb") as file:
             return file.readline(MOST_BYTES).decode(errors="replace").strip() == ",".join(COLUMNS)
     except OSError:
@@ -75,16 +67,5 @@ def is_trials(path: str) -> bool:
 
 
 def read_trials(path: str) -> list[dict]:
-    """Return the lines of a file of trials, numbers as floats, empty fields as None; an unfinished line is none.
-
-    Raises InputNotFound, and DataError for a file that is none of --trials.
-    """
-    text = small_file(path).decode(errors="replace")
-    header, *lines = csv_lines(path, text[: text.rfind("\n") + 1]) or [[]]
-    if tuple(header) != COLUMNS:
-        raise DataError(f"{path}: its columns are not those that --trials writes; name another file")
-    return [_row(line) for line in lines if len(line) == len(COLUMNS)]
-
-
-def _row(line: list[str]) -> dict:
-    return {name: field(text, name in TEXTS) for name, text in zip(COLUMNS, line, strict=True)}
+    """Return the lines of a file of trials. Raises InputNotFound, and DataError for a file that is none of --trials."""
+    return TRIALS.read(path)

@@ -1,6 +1,6 @@
 """Between a person and the commands: flags in, lines and tables out.
 
-    flags.py     the table of all flags; parser.py: the parser, the help and the checks that are made from it
+    parser.py    the parser, the help and the checks, made from the table of settings
     config.py    --config: flags from a JSON or TOML file
     progress.py  a training's progress: a bar on a terminal, lines in a pipe
     candidates.py  the progress of --effort
@@ -8,6 +8,6 @@
     figures.py   figures as text, there and in reports
     console.py   the first lines of a run, warnings
 
-Progress and remarks go to stderr, results to stdout. Imports: everything from utils to watch, of which flags.py
-imports only what starts fast. Imported by: study, commands, cli.
+Progress and remarks go to stderr, results to stdout. Imports: everything from utils to watch. Imported by: study,
+commands, cli.
 """

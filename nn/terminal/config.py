@@ -75,11 +75,10 @@ def _too_deep(path: str) -> DataError:
 def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str], gone: Mapping[str, str]) -> None:
     """Fill in from the file `given.config` what the command line left open and the mode reads.
 
-    flags: the table of flags (flags.Flag); modes: the names of those that are modes; gone: former flags, and what takes
-    their place. The file holds flags by
-    their names, or, as `nn --info --json` prints them, under the key `config` beside the data set that they
-    were used on. null and false stand for a flag that was not given. Raises UsageError for a key that is no flag
-    and a value that the flag cannot have; see read_config.
+    flags: FLAGS of settings/flags.py; modes: the names of those that are modes; gone: former flags, and what takes
+    their place. The file holds flags by their names, or, as `nn --info --json` prints them, under the key `config`
+    beside the data set that they were used on. null and false stand for a flag that was not given. Raises UsageError
+    for a key that is no flag and a value that the flag cannot have; see read_config.
     """
     path = given.config
     known = {name: flag for flag in flags if flag.name != REFUSED for name in (flag.name, flag.alias) if name}
@@ -139,7 +138,7 @@ def _given_of(values: dict) -> dict:
 
 
 def flag_value(path: str, flag, value):
-    """Return the value of a flag (flags.Flag) from a file's, checked as if it had been typed. Raises UsageError."""
+    """Return the value of a flag (of FLAGS) from a file's, checked as if it had been typed. Raises UsageError."""
     if flag.value is None:
         if value is not True:
             raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")

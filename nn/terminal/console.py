@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 
-from ..utils import listed, say
+from ..utils import listed, printable, say
 
 
 class WarningLines(logging.Handler):
@@ -44,7 +44,7 @@ def about(ds, rows: str = "rows") -> str:
         counts = [f"{name} ({count})" for name, count in zip(ds.classes, ds.class_counts(), strict=True)]
         kind = f"{ds.task}, classes {listed(counts)}"
     shape = "x".join(map(str, ds.row_shape))
-    return f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
+    return printable(f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}")
 
 
 def about_training(ds) -> str:
@@ -55,7 +55,7 @@ def about_training(ds) -> str:
         lines.append(f"left out: {reasons}; --numbers or --categories keeps a column")
     if ds.unlabelled:
         lines.append(f"left out: {ds.unlabelled} rows without a target")
-    return "\n".join([*lines, *ds.remarks])
+    return "\n".join(map(printable, [*lines, *ds.remarks]))
 
 
 def say_encoding(encoding) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ..settings.flags import FLAGS, GONE, MODE, MODES, Flag
 from ..utils import UsageError, closest
-from .flags import FLAGS, GONE, MODE, MODES, Flag
 
 # Wherever this typer keeps its click: a package of its own, or inside typer.
 _OptionError = typer.BadParameter.__bases__[0]

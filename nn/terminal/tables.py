@@ -6,17 +6,16 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..layers import describe
-from ..utils import counted, listed, printable
+from ..utils import counted, listed, printable, show
 from .console import on_terminal
 from .figures import count_text, ends_text, number_text, rate_text, shape_text
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
     """Print a table; the first `left` columns (words) are left-aligned, the others (numbers) right-aligned."""
-    if on_terminal(sys.stdout):
-        _rich_table(headers, rows, title, left)
-    else:
-        _plain_table(headers, rows, title, left)
+    draw = _rich_table if on_terminal(sys.stdout) else _plain_table
+    headers, *rows = [list(map(printable, line)) for line in (headers, *rows)]
+    draw(headers, rows, printable(title), left)
 
 
 def _rich_table(headers, rows, title, left):
@@ -26,9 +25,8 @@ def _rich_table(headers, rows, title, left):
     from rich.text import Text  # file and class names are no markup
 
     grid = Table(
-        title=title or None,
+        title=Text(title, "bold") if title else None,
         title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         show_header=any(headers),
     )
@@ -40,12 +38,12 @@ def _rich_table(headers, rows, title, left):
             no_wrap=number >= left,
         )
     for row in rows:
-        grid.add_row(*(Text(printable(field)) for field in row))
+        grid.add_row(*map(Text, row))
     Console(highlight=False).print(grid)
 
 
 def _plain_table(headers, rows, title, left):
-    lines = [[printable(field) for field in row] for row in ([headers, *rows] if any(headers) else rows)]
+    lines = [headers, *rows] if any(headers) else rows
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
         print(title)
@@ -89,20 +87,20 @@ def training_report(result: dict) -> None:
     if "calibration" in result:
         calibration = result["calibration"]
         pairs = [f"{RATES[name]} {_pair(calibration[name])}" for name in ("log_loss", "brier")]
-        print(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
+        show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
-        print(f"threshold {result['threshold']:.6g}")
+        show(f"threshold {result['threshold']:.6g}")
     count = result.get("networks")
     networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
     if "folds" in result:
         _folds_report(result)
     if "effort" in result:
         _effort_report(result)
-    about = f"{printable(result.get('model', 'no --model'))}: {networks}{result['parameters']:,} parameters"
+    about = f"{result.get('model', 'no --model')}: {networks}{result['parameters']:,} parameters"
     if "effort" in result:
-        print(f"{about} in {result['seconds']:.2f} s")
+        show(f"{about} in {result['seconds']:.2f} s")
         return
-    print(
+    show(
         f"{about}, {result['epochs']} epochs in "
         f"{result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch), {losses}"
     )
@@ -110,13 +108,13 @@ def training_report(result: dict) -> None:
 
 def _effort_report(result: dict) -> None:
     for chosen in result["chosen"]:
-        print(f"weight {chosen['weight']}: {chosen['flags']}")
+        show(f"weight {chosen['weight']}: {chosen['flags']}")
     names = {**RATES, **NUMBERS}
     by = "out_of_fold" if "out_of_fold" in result else "validated"
     figures = {name: result[by][name] for name in OF_EFFORT if name in result[by]}
     measured = [f"{names[name]} {number_text(value)}" for name, value in figures.items()]
     chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-    print(f"effort {result['effort']}: {chosen}; {by.replace('_', ' ')}: {', '.join(measured)}")
+    show(f"effort {result['effort']}: {chosen}; {by.replace('_', ' ')}: {', '.join(measured)}")
 
 
 OF_EFFORT = ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")
@@ -371,3 +369,35 @@ def network_table(layers, title: str = "") -> None:
         rows.append([str(number), layer["layer"], activation, shape, parameters])
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
     table(["", "layer", "activation", "output shape", "parameters"], rows, title, left=3)
+
+
+# ---------------------------------------------------------------- explanations
+
+MOST_COLUMNS, BAR = 12, 20  # of importance, characters of the longest bar
+
+
+def importance_report(found: dict, curves: dict, net) -> None:
+    """Print the importance of columns with bars, how scores go with the first ones, and which columns go together."""
+    name = {**RATES, **NUMBERS}.get(found["metric"], found["metric"])
+    rows, most = [], max([*found["mean"], 0.0])
+    columns = [*zip(found["names"], found["mean"], found["low"], found["high"], strict=True)]
+    for column, mean, low, high in columns[:MOST_COLUMNS]:
+        bar = "#" * round(BAR * max(mean, 0.0) / most) if most else ""
+        rows.append([column, bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
+    title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
+    table(["column", "", "lost", INTERVAL], rows, title, 2)
+    if len(columns) > MOST_COLUMNS:
+        print(f"{len(columns) - MOST_COLUMNS} more columns: at most {columns[MOST_COLUMNS][1]:.4f} each")
+    of = net.classes[-1] if net.classes else "the value"
+    for column, points in curves.items():
+        if net.outputs == 1 and points:
+            told = [points[0], points[-1]] if isinstance(points[0][0], float) else points[:4]
+            print(f"{printable(column)}: {printable(of)} " + ", ".join(_point(*point) for point in told))
+    for one, other, r in found["correlated"][:3]:
+        pair = printable(f"{one}+{other}")
+        print(f"correlation {r:.2f} of {printable(one)} and {printable(other)}: see both, --group_columns '{pair}'")
+
+
+def _point(value, scores: list[float]) -> str:
+    shown = f"{value:g}" if isinstance(value, float) else printable(value or "(missing)")
+    return f"{scores[0]:.3g} at {shown}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from ..data.splits import Split, fold_rows, remark_on_rare_folds, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import DEFAULTS, OF_FOLD, TASKS
+from ..nn_aux import OF_FOLD, TASKS
+from ..settings.flags import checked_settings, settings_of, takes
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .learned import tell
@@ -29,83 +29,31 @@ OF_PROBABILITIES = ("loss", "brier")  # metrics that need them; the loss of a ch
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 
 
+@takes("train", "several", "checkpoint")
 def train(
     net: Network,
     ds: Dataset,
     *,
-    epochs: int = DEFAULTS["epochs"],
-    batch_number: int | None = None,
-    learning_rate: float | None = None,
-    optimizer: str | None = None,
-    momentum: float = DEFAULTS["momentum"],
-    weight_decay: float | None = None,
-    schedule: str | None = None,
-    scaling: str | None = None,
-    holdout: float | None = None,
-    threshold: float | str | None = None,
-    calibrate: str | None = None,
-    class_weight: str | None = None,
-    validation: float | str | Dataset | ReadValidation | None = None,
-    monitor: str | None = None,
-    patience: int | None = None,
-    refit: bool | None = None,
-    split_seed: int | None = None,
-    number_embedding: str | None = None,
-    clip: bool | None = None,
-    networks: int | None = None,
-    vary: str | None = None,
-    keep: int | None = None,
-    folds: int | None = None,
     rows: np.ndarray | None = None,
-    checkpoint: str | Checkpoint | None = None,
-    checkpoint_every: int | None = None,
-    resume: str | None = None,
+    validation: float | str | Dataset | ReadValidation | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Checkpoint | None = None,
     stop: StopRequest | None = None,
-    batch_size: int | None = None,
-    progress: Callback | None = None,
+    **settings,
 ) -> dict:
     """Train a network on a data set, from the parameters it has. Returns the figures of `--json`.
 
-    None: the default of `nn --help`. batch_size: another name of batch_number, rows of a batch. callback: an object
-    with methods of watch.Callback; progress: its former name. The network then holds the trained parameters, the
-    scaling, names, history and settings.
+    The network then holds the trained parameters, the scaling, names, history and settings. settings: by the names of
+    the flags (docs/command-line.md); None: the default of `nn --help`.
 
-    checkpoint: a file to keep the state in, at the end of every `checkpoint_every`th epoch (1) and where the
-    training is stopped; resume: such a file to go on from, or "auto" for `checkpoint` if it exists. The training then
-    ends in the same numbers as an uninterrupted one. checkpoint may also be a files.Checkpoint, which has all three.
+    rows: train on these rows alone, and hold none out; a fold's network has the parameters of the one that is trained
+    so. validation: as the flag, or a Dataset, or a function that reads one as the given network reads its data.
+    callback: an object with methods of watch.Callback. checkpoint: a file to keep the state in, or a files.Checkpoint,
+    which has the settings beside it too. stop.request ends the training as Ctrl-C does.
 
-    threshold: a number, or a rule by which it is found after the last epoch: f1, fbeta=B, precision=P, recall=R,
-    cost=FP:FN. calibrate: none, or temperature, found on validation rows. With folds both are found on the rows of all
-    folds, each as the network that does not know it predicts it.
-
-    Rows of ds.weights above 1 count more, times class_weight: none, balanced, or numbers with commas between them.
-    validation: a share of the rows that holdout leaves, a file, a Dataset or a function that reads one as the given
-    network reads its data, on which every epoch is judged by
-    `monitor` (loss, or a metric of core.metrics); the network ends with the parameters of the best epoch, and training
-    stops after `patience` epochs without a better one. refit: then train once more from the first parameters, on
-    validation rows too, for as many epochs as were best. "fold": the network of each fold is judged by the rows that
-    test it, so that all others train it. split_seed: draws held-out and validation rows (net.seed).
-
-    number_embedding: inputs added to each column of numbers, decided by the training rows: linear (none),
-    piecesN (N pieces of the axis, by quantiles), wavesN or wavesN:DEVIATION (N waves, first frequencies of this
-    deviation). None: pieces where one value is the usual one. A network that has its encoding keeps it.
-
-    clip: predictions of regression stay within the range of the training targets, a tenth of it wider on each side.
-
-    networks: train as many, with seeds net.seed, net.seed + 1, ..., on the same rows, each stopped by itself. The
-    network then has them as `members`, and its predictions are the means of theirs. Member k has the parameters of the
-    network that is trained alone with its seed and split_seed=net.seed.
-
-    vary: settings that are drawn for each of them, "learning_rate=1e-4..1e-2,hidden=32|64"; see train.vary.
-    keep: the worse half of the networks is given up where validation rows say so, at 1/2, 1/4, ... of the epochs, while
-    twice as many are left; of the others those become members, at most `keep`, that together do best on these rows,
-    counted as often as greedy selection chose them. With vary or keep the figures have `trials`.
-
-    folds: cross-validation. The training rows are divided into as many folds (data.splits.fold_rows), and a network for
-    each, seeded as those of `networks` are, is trained on the others' rows and tested by the fold's. The figures have
-    `folds`, `mean` and `std`, and the networks become the members. rows: train on these rows alone, and hold none out;
-    a fold's network has the parameters of the one that is trained so.
+    networks: the network then has as many `members`, and its predictions are the means of theirs. Member k has the
+    parameters of the network that is trained alone with its seed and split_seed=net.seed. With vary or keep the figures
+    have `trials`, with folds `folds`, `mean` and `std`.
 
     A network with `distribute` among several ranks (cluster) is trained by all of them, each with its share of every
     batch: all call this with the same arguments. Rank 0 alone writes the checkpoint. Of several networks each rank, and
@@ -115,18 +63,22 @@ def train(
     Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C. SideFileError: a checkpoint or a
     callback's file could not be written; the network is trained, and the error has the figures.
     """
-    named = _named_options(locals())
-    options = options_of(net, ds, named)
+    given_rows = validation if isinstance(validation, Dataset) or callable(validation) else None
+    named = validation if given_rows is None else getattr(validation, "path", None) or GIVEN_ROWS
+    given = checked_settings("train", settings | {"validation": named}, "train", "several", "checkpoint")
+    several, of_checkpoint = (
+        {flag.name: flag.check(given.pop(flag.name)) for flag in settings_of(kind) if flag.name in given}
+        for kind in ("several", "checkpoint")
+    )
+    options = options_of(net, ds, given)
     net.expect_batches(options.batch_number)
-    saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_every, resume)
-    callback = callback or progress or Callback()
-    callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback])
-    if networks is not None and networks < 1:
-        raise UsageError(f"--networks {networks}: must be at least 1")
+    saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
+    callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback or Callback()])
+    networks, folds = several.get("networks"), several.get("folds")
     if options.validation == OF_FOLD and folds is None:
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
-    trials = _trials(net, ds, options, named, networks, vary, keep, folds)
-    beside = callbacks, stop or StopRequest(), saving, validation if _are_rows(validation) else None
+    trials = _trials(net, ds, options, given, networks, several.get("vary"), several.get("keep"), folds)
+    beside = callbacks, stop or StopRequest(), saving, given_rows
     with records.within(folder=saving.path and (os.path.dirname(saving.path) or os.curdir)):
         if folds is not None:
             result = _cross_validation(net, ds, options, folds, networks, *beside)
@@ -141,23 +93,6 @@ def train(
     if failures:
         raise SideFileError(failures, result)
     return result
-
-
-def _are_rows(validation) -> bool:
-    """Return whether `validation` of a call is rows, or a function that reads them, and no share or file."""
-    return isinstance(validation, Dataset) or callable(validation)
-
-
-def _named_options(given: dict) -> dict:
-    """Return the values of Options among the arguments of `train`. Raises UsageError for a setting given twice."""
-    if None not in (given["batch_number"], given["batch_size"]):
-        raise UsageError("batch_number and batch_size are two names of one setting; leave one out")
-    named = {option.name: given[option.name] for option in fields(Options)}
-    if given["batch_number"] is None:
-        named["batch_number"] = given["batch_size"]
-    if _are_rows(given["validation"]):
-        named["validation"] = getattr(given["validation"], "path", None) or GIVEN_ROWS
-    return named
 
 
 def _one(net, ds, options: Options, *beside, split: Split | None = None, rows_of=None) -> dict:
@@ -212,11 +147,8 @@ def _check_keep(net: Network, options: Options, keep: int, networks: int) -> Non
 
 def _cross_validation(net, ds, options: Options, folds: int, networks, callback, stop, saving, given) -> dict:
     """Train a network for each fold of the training rows."""
-    flag = f"--folds {folds}"
-    if folds < 2:
-        raise UsageError(f"{flag}: must be at least 2")
     if (networks or 1) > 1:
-        raise UsageError(f"{flag}: trains a network for each fold; leave out --networks")
+        raise UsageError(f"--folds {folds}: trains a network for each fold; leave out --networks")
     with net.apart() as apart:
         prepare(net, ds, options)
         split = split_of(ds, options, net.seed, remark=True)

@@ -15,7 +15,8 @@ from ..core.metrics import brier, log_loss
 from ..core.thresholds import best_threshold
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
-from ..nn_aux import DEFAULT_CALIBRATION, TASKS
+from ..nn_aux import TASKS
+from ..settings.flags import DEFAULTS
 from ..utils import NnError, UsageError, log
 from .options import Options
 
@@ -28,7 +29,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
             raise UsageError(f"{flag}: is for two classes, the task is {net.task}; leave it out")
         if not any_validation:
             log.warning("%s: chosen on the training rows; --validation sets rows apart for it", flag)
-    if options.calibrate != DEFAULT_CALIBRATION:
+    if options.calibrate != DEFAULTS["calibrate"]:
         flag = f"--calibrate {options.calibrate}"
         output, _ = TASKS[net.task]
         if net.task == "regression" or net.layers[-1].output_function != output:
@@ -54,7 +55,7 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     truth (rows,), scores (rows, outputs) of the network's dtype, weights (rows,) or None.
     Raises NnError for scores that are not finite, and what best_threshold raises.
     """
-    by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULT_CALIBRATION
+    by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULTS["calibrate"]
     decided: dict = {}
     if by_rule or calibrated:
         _check_finite(scores)
@@ -90,7 +91,7 @@ def rules_in(given: dict) -> dict:
     """Return those keywords of `train` that leave something to be found after the last epoch."""
     threshold, calibrate = given.get("threshold"), given.get("calibrate")
     rules = {"threshold": threshold} if isinstance(threshold, str) else {}
-    return rules if calibrate in (None, DEFAULT_CALIBRATION) else {**rules, "calibrate": calibrate}
+    return rules if calibrate in (None, DEFAULTS["calibrate"]) else {**rules, "calibrate": calibrate}
 
 
 def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> dict:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD, TASKS
+from ..settings.flags import BY_NAME
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import CandidateCallback
@@ -146,9 +147,7 @@ def rule_for(ds: Dataset) -> dict:
 
 def checked_effort(name: str) -> str:
     """Return the name of an effort. Raises UsageError for another."""
-    if name not in EFFORTS:
-        raise UsageError(f"--effort {name}: must be one of {', '.join(EFFORTS)}")
-    return name
+    return BY_NAME["effort"].check(name)
 
 
 class Effort:
@@ -246,8 +245,7 @@ class Effort:
 
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
-        none = {option.name: None for option in fields(Options)} | {"epochs": 1, "momentum": 0.0}
-        return options_of(net, self._ds, {**none, **self._rules})
+        return options_of(net, self._ds, self._rules)
 
     def _choose(self) -> list[int]:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""

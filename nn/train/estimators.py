@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -24,7 +24,7 @@ from ..data.frames import open_frame
 from ..data.table_rows import TableRows
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, listed, needs_package
 from .call import train
 from .effort import Effort, candidates_for, checked_effort
@@ -48,12 +48,12 @@ except ImportError:
 QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
 _MEDIAN_ROWS = 10_000  # that medians are taken of, at most
 _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
-_COLUMNS = ("categories", "numbers", "dates", "ordered", "drop", "missing", "strict")  # parameters of nn.load
-_NETWORK = ("activation", "loss", "init", "backend", "dtype", "threads", "gpus")  # of Network
-_TRAINING = (  # of nn.train
-    "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "scaling", "validation", "monitor",
-    "patience", "refit", "split_seed", "networks", "vary", "keep",
-)  # fmt: skip
+# Settings of files and of the command line, and those that have another name here.
+_NONE = {
+    "target", "task", "id", "weight", "group", "time", "separator", "header", "memory", "seed", "reference",
+    "distribute", "tf32", "holdout", "folds", "batch_number",
+}  # fmt: skip
+_OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"  # the effort that gives way to given parameters
 _CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "keep", "validation", "refit")  # by effort
 
@@ -64,15 +64,25 @@ def quick_epochs(rows: int, batch_size: int) -> int:
     return max(DEFAULTS["epochs"], -(-QUICK_STEPS // batches))
 
 
+def _constructor(*without: str) -> Callable:
+    """Return __init__ of an estimator, whose parameters are the settings but for some."""
+
+    @takes("network", "train", "several", "load", "engine", without={*_NONE, *without})
+    def __init__(self, layers=None, *, effort=QUICK, batch_size=None, random_state=0, **settings):
+        self.layers, self.effort, self.batch_size, self.random_state = layers, effort, batch_size, random_state
+        names = self._get_param_names()
+        for name in settings:
+            if name not in names:
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+        for name in names:
+            if name not in vars(self):
+                setattr(self, name, settings.get(name))
+
+    return __init__
+
+
 class _NetworkEstimator(BaseEstimator):
     """The base of both estimators: rows are checked as scikit-learn does, then read as nn reads tables."""
-
-    _training = _TRAINING
-
-    def _set_parameters(self, given: dict) -> None:
-        """Keep the arguments of __init__, its local variables, under their names."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
 
     def fit(self, X, y, sample_weight=None, eval_set=None):
         """Train on the rows of X and their targets y; returns the estimator.
@@ -120,28 +130,28 @@ class _NetworkEstimator(BaseEstimator):
         """Train as --effort does; rows of weight 0 train nothing and judge nothing."""
         if ds.weights is not None:
             ds = ds.of_rows(np.flatnonzero(ds.weights))
-        given = self._given(self._training)
-        if self.batch_size is not None:
-            given["batch_number"] = self.batch_size
+        given = self._given("train", "several")
         return Effort(ds, self.effort, given, lambda layers: self._network(ds, layers, seed)).run(train)
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
-        net, given = self._network(ds, self.layers, seed), self._given(self._training)
+        net = self._network(ds, self.layers, seed)
+        given = {"batch_number": DEFAULTS["batch_number"], **self._given("train", "several")}
         if eval_set is not None:
             given["validation"] = self._validation(eval_set)
-        batch_size = DEFAULTS["batch_number"] if self.batch_size is None else self.batch_size
-        epochs = quick_epochs(ds.rows, max(batch_size, 1)) if self.epochs is None else self.epochs
-        return net, train(net, ds, holdout=0.0, batch_size=batch_size, epochs=epochs, **given)
+        given.setdefault("epochs", quick_epochs(ds.rows, max(given["batch_number"], 1)))
+        return net, train(net, ds, holdout=0.0, **given)
 
     def _network(self, ds: Dataset, layers: str | None, seed: int) -> Network:
-        return Network.for_data(ds, layers, seed=seed, **self._given(_NETWORK))
+        return Network.for_data(ds, layers, seed=seed, **self._given("network", "engine"))
 
     # ---- what a person gives
 
-    def _given(self, names) -> dict:
-        """Return the parameters of these names that are not None."""
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+    def _given(self, *of: str) -> dict:
+        """Return the settings that are keywords of these (settings.flags.Flag.of) and not None."""
+        names = {"batch_number": "batch_size"}
+        values = {flag.name: getattr(self, names.get(flag.name, flag.name), None) for flag in settings_of(*of)}
+        return {name: value for name, value in values.items() if value is not None}
 
     def _seed(self) -> int:
         if isinstance(self.random_state, numbers.Integral):
@@ -153,7 +163,7 @@ class _NetworkEstimator(BaseEstimator):
         inputs = None
         if self.layers is not None and not begins_auto(self.layers):
             inputs = input_shape(parse(self.layers))
-        choices = Choices(**{name: getattr(self, name) for name in _COLUMNS})
+        choices = Choices(**self._given("load"))
         return Schema(self._task(), inputs, dtype=self.dtype or "float32", choices=choices)
 
     def _weights(self, X, sample_weight) -> np.ndarray | None:
@@ -236,49 +246,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     figures_ (those of `nn --train --json`).
     """
 
-    _training = (*_TRAINING, "threshold", "calibrate")
-
-    def __init__(
-        self,
-        layers=None,
-        *,
-        effort=QUICK,
-        activation=None,
-        loss=None,
-        init=None,
-        epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        optimizer=None,
-        momentum=None,
-        weight_decay=None,
-        schedule=None,
-        scaling=None,
-        networks=None,
-        vary=None,
-        keep=None,
-        class_weight=None,
-        threshold=None,
-        calibrate=None,
-        validation=None,
-        monitor=None,
-        patience=None,
-        refit=None,
-        split_seed=None,
-        categories=None,
-        numbers=None,
-        dates=None,
-        ordered=None,
-        drop=None,
-        missing=None,
-        strict=False,
-        backend=None,
-        dtype=None,
-        threads=None,
-        gpus=None,
-        random_state=0,
-    ):
-        self._set_parameters(locals())
+    __init__ = _constructor(*_OF_NUMBERS)
 
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,); of two classes by the threshold."""
@@ -316,9 +284,9 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         are_numbers = self.classes_.dtype.kind in "iuf"
         return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
 
-    def _given(self, names) -> dict:
-        given = super()._given(names)
-        if names is self._training and self.class_weight is not None:
+    def _given(self, *of: str) -> dict:
+        given = super()._given(*of)
+        if "class_weight" in given:
             given["class_weight"] = self._class_weight()
         return given
 
@@ -343,44 +311,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     (those of `nn --train --json`).
     """
 
-    def __init__(
-        self,
-        layers=None,
-        *,
-        effort=QUICK,
-        activation=None,
-        loss=None,
-        init=None,
-        epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        optimizer=None,
-        momentum=None,
-        weight_decay=None,
-        schedule=None,
-        scaling=None,
-        networks=None,
-        vary=None,
-        keep=None,
-        validation=None,
-        monitor=None,
-        patience=None,
-        refit=None,
-        split_seed=None,
-        categories=None,
-        numbers=None,
-        dates=None,
-        ordered=None,
-        drop=None,
-        missing=None,
-        strict=False,
-        backend=None,
-        dtype=None,
-        threads=None,
-        gpus=None,
-        random_state=0,
-    ):
-        self._set_parameters(locals())
+    __init__ = _constructor(*_OF_CLASSES)
 
     def predict(self, X) -> np.ndarray:
         """Return what each row is told to be, float64: (rows,), or (rows, targets) where y had two axes."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.engine import PackJob
 from ..cluster import RankGroup
 from ..nn import Network
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS
 from ..utils import Stopped
 from . import rows as row_sets
 from .asks import Ask

@@ -23,7 +23,6 @@ from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, Fingerprint, Position, data_digest
 from ..files.pack_checkpoint import MemberCheckpoint
 from ..nn import Network
-from ..nn_aux import moment_names
 from ..utils import DataError, NnError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback
 from .asks import Ask, answer_all
@@ -167,13 +166,13 @@ class Training:
 
     def _clear_moments(self) -> None:
         """Set the moments to 0: the network may have been trained before."""
-        for name in moment_names(self.options.optimizer, self.options.momentum):
+        for name in self.options.moments:
             self.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
 
     def _vectors(self) -> list[str]:
         """Return the names of the engine's vectors that training changes."""
         kept = ["kept"] if self.monitor else []
-        return ["parameters", *moment_names(self.options.optimizer, self.options.momentum), *kept]
+        return ["parameters", *self.options.moments, *kept]
 
     def _refit_rows(self) -> int | None:
         """Return the rows of an epoch of the refit; None without one."""

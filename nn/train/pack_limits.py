@@ -9,7 +9,6 @@ import numpy as np
 from ..data.records import COPIES, network_bytes
 from ..layers import Layer, parse
 from ..nn import Network
-from ..nn_aux import moment_names
 from ..utils import NnError, UsageError, available_memory
 from .trials import Trial, Trials
 
@@ -52,7 +51,7 @@ def training_bytes_of(readers: Sequence[Network], trials: Trials) -> list[int]:
 def bytes_for(net: Network, trial: Trial) -> int:
     """Return the memory of the vectors of one network; net: one with its inputs."""
     options = trial.options
-    vectors = 2 + len(moment_names(options.optimizer, options.momentum))  # parameters here and in the engine
+    vectors = 2 + len(options.moments)  # parameters here and in the engine
     vectors += options.monitored is not None  # those of the best epoch
     vectors += options.refit  # those to begin with
     return network_bytes(layers_of(net, trial), net.dtype, vectors)

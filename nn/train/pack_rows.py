@@ -11,7 +11,8 @@ from ..backends.engine import Engine
 from ..data.splits import Fold, Split, split_given
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import DEFAULT_CALIBRATION, DEFAULTS, OF_FOLD
+from ..nn_aux import OF_FOLD
+from ..settings.flags import DEFAULTS
 from .options import Options
 from .rows import TrainingRows, facts_of, fit_encoding, split_of, split_seed
 from .trials import Trials
@@ -100,4 +101,4 @@ class PackRows:
         """Return the options of one of the networks: thresholds and temperatures are found for all together."""
         options, threshold = self._trials.each[net.seed - self._net.seed].options, self._options.threshold
         threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
-        return replace(options, threshold=threshold, calibrate=DEFAULT_CALIBRATION, split_seed=self._seed)
+        return replace(options, threshold=threshold, calibrate=DEFAULTS["calibrate"], split_seed=self._seed)

@@ -20,7 +20,9 @@ from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset, check_trainable
 from ..nn import Network
-from ..nn_aux import ACTIVATIONS, DEFAULTS, OF_FOLD, number_embedding_value
+from ..nn_aux import ACTIVATIONS, OF_FOLD
+from ..settings.flags import DEFAULTS
+from ..settings.values import number_embedding_value
 from ..utils import DataError, UsageError, log
 from .learned import Baseline, baseline_of, targets_of
 from .options import Options, is_decided_later, without_validation

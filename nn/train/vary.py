@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from ..core.random import STREAM_VARY, uniform
 from ..nn_aux import OPTIMIZERS
+from ..settings.flags import BY_NAME
+from ..settings.values import SHARE, Value
 from ..utils import UsageError, closest, listed
-from .options import Options
 
 DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
 DROPOUT_DECIMALS = 3
@@ -18,27 +18,37 @@ DROPOUT_DECIMALS = 3
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that may be varied: how its text is read, and on which scale a range of it is drawn."""
+    """A setting that may be varied: whether it has a range, and on which scale that is drawn."""
 
-    read: Callable[[str], object]
     has_range: bool = True
     log: bool = False  # a range above 0 is drawn on a logarithmic scale
 
 
 SETTINGS = {  # by name; the place of a name decides the random numbers that it is drawn from
-    "learning_rate": Setting(float, log=True),
-    "weight_decay": Setting(float, log=True),
-    "momentum": Setting(float),
-    "batch_number": Setting(int, log=True),
-    "epochs": Setting(int),
-    "optimizer": Setting(str, has_range=False),
-    "schedule": Setting(str, has_range=False),
-    "dropout": Setting(float),
-    "hidden": Setting(str, has_range=False),
-    "number_embedding": Setting(str, has_range=False),
+    "learning_rate": Setting(log=True),
+    "weight_decay": Setting(log=True),
+    "momentum": Setting(),
+    "batch_number": Setting(log=True),
+    "epochs": Setting(),
+    "optimizer": Setting(has_range=False),
+    "schedule": Setting(has_range=False),
+    "dropout": Setting(),
+    "hidden": Setting(has_range=False),
+    "number_embedding": Setting(has_range=False),
 }
 ALIASES = {"batch_size": "batch_number"}
-_OF_LAYERS = ("dropout", "hidden")  # settings that are no Options
+
+
+def _hidden(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*", text):
+        raise ValueError(text)
+    return text
+
+
+_OF_LAYERS = {  # settings that are no Options
+    "dropout": SHARE,
+    "hidden": Value(_hidden, "the sizes of hidden layers with - between them, 128-64"),
+}
 
 
 @dataclass(frozen=True)
@@ -141,24 +151,12 @@ def _values(item: str, name: str, text: str) -> Range | Choice:
 
 def _value(item: str, name: str, text: str):
     """Return one value of a setting, checked. Raises UsageError."""
+    value = _OF_LAYERS.get(name) or BY_NAME[name].value
     try:
-        value = SETTINGS[name].read(text)
-    except ValueError:
-        value = None
-    expected, holds = _bounds(name)
-    if value is None or not holds(value):
-        raise UsageError(f"--vary {item}: {name} {text}: must be {expected}")
-    return round(value, DROPOUT_DECIMALS) if name == "dropout" else value
-
-
-def _bounds(name: str) -> tuple[str, Callable]:
-    """Return the words for the values that a setting may have, and what tells them."""
-    if name == "dropout":
-        return "at least 0 and below 1", lambda value: 0 <= value < 1
-    if name == "hidden":
-        form = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
-        return "the sizes of hidden layers with - between them, 128-64", lambda value: form.fullmatch(value)
-    return next((f.metadata["expected"], f.metadata["holds"]) for f in fields(Options) if f.name == name)
+        found = value(name, text)
+    except UsageError as error:
+        raise UsageError(f"--vary {item}: {error}") from None
+    return round(found, DROPOUT_DECIMALS) if name == "dropout" else found
 
 
 def layers_with(layers: str, settings: dict) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ds import Dataset
-from ..nn_aux import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers
+from ..settings.values import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers
 from ..utils import DataError, UsageError, listed
 
 
@@ -19,7 +19,7 @@ def class_weights(asked: str, classes: list[str] | None, sums) -> np.ndarray | N
         return None
     flag = f"--class_weight {asked}"
     if classes is None:
-        raise UsageError(f"{flag}: is for classes, the task is regression; leave it out, or use --weight")
+        raise UsageError(f"{flag} works for classification only, and this task is regression; drop it, or use --weight")
     if asked == BALANCED:
         sums = np.asarray(sums, np.float64)
         present = sums > 0

@@ -9,7 +9,7 @@
     machine.py       processor, cores, memory
     packages.py      the packages that some parts need, and how to install them
 
-Imports: nothing. Imported by: nn_aux, core, cluster, layers, data, files, ds, backends, nn, matrix, watch, test, train,
+Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends, nn, matrix, watch, test, train,
 terminal, study, commands, cli.
 """
 
@@ -29,7 +29,7 @@ from .limits import (
 )
 from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, processor_name, resident_bytes
-from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, told_once
+from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
     append_whole,
     atomic_file,
@@ -91,6 +91,7 @@ __all__ = [
     "release_locks",
     "resident_bytes",
     "say",
+    "show",
     "sha256_file",
     "signals_held",
     "sole_writer",

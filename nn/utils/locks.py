@@ -7,13 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from .errors import OutputError
-from .output_files import prefix_beside, target_of
+from .output_files import locked, prefix_beside, target_of
 from .signals import signals_held
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 _locks: set[str] = set()  # files of the locks that this process holds
 
@@ -50,21 +45,20 @@ def release_locks(locks: Iterable[str] | None = None) -> None:
 
 def _locked(path: str | os.PathLike, lock: str) -> int | None:
     """Return the open file of a lock that this process now holds; None where there are no locks."""
-    while fcntl is not None:
-        handle = None
+    while True:
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.exists(lock) and os.path.samestat(os.fstat(handle), os.stat(lock)):
+        except OSError:
+            return None
+        is_ours = locked(handle)
+        with contextlib.suppress(OSError):  # removed by its last holder meanwhile
+            if is_ours and os.path.samestat(os.fstat(handle), os.stat(lock)):
                 return handle
-        except BlockingIOError as error:
-            os.close(handle)
+        os.close(handle)
+        if is_ours is None:
+            release_locks([lock])
+            return None
+        if not is_ours:
             raise OutputError(
                 f"{path}: another training is about to write it; wait for its end, or choose another file"
-            ) from error
-        except OSError:
-            if handle is not None:
-                os.close(handle)
-            return None
-        os.close(handle)  # removed by its last holder meanwhile
-    return None
+            )

@@ -53,6 +53,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def show(line: str) -> None:
+    """Write one line to stdout."""
+    print(printable(line))
+
+
 def say(line: str) -> None:
     """Write one line to stderr. A log that nobody reads any more is no reason to lose a training."""
     with contextlib.suppress(OSError, ValueError):

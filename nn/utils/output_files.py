@@ -11,13 +11,17 @@ import secrets
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from .errors import OutputError
 from .messages import os_reason
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
 LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
@@ -42,11 +46,15 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     target = target_of(path)
     _check_replaceable(path)
     temporary = target.parent / f"{prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before the file exists
+    mode = os.stat(target).st_mode & 0o777 if os.path.isfile(target) else None  # that of the old file stays
     try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(temporary, "xb", opener=lambda *how: os.open(*how, 0o666 if mode is None else mode)) as file:
+            locked(file.fileno())  # in use, see _remove_forsaken
+            if mode is not None:
+                with contextlib.suppress(OSError):  # CIFS and others know no modes
+                    os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
             os.fsync(file.fileno())
         os.replace(temporary, target)
         _sync_folder(target.parent)
@@ -189,18 +197,25 @@ def sha256_file(path: str | os.PathLike) -> str:
     return digest.hexdigest()
 
 
+def locked(handle: int) -> bool | None:
+    """Lock an open file; return whether no other has it locked, and None where there are no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (OSError, AttributeError):  # of a file system or, without fcntl, of the machine
+        return None
+    return True
+
+
 def _remove_forsaken(target: Path) -> None:
-    """Remove the temporary files that killed runs have left beside the file."""
+    """Remove the temporary files that killed runs have left beside the file, which was just written: nobody has them
+    locked, and by the clock of the file system they are old."""
     for name in glob.glob(glob.escape(str(target.parent / prefix_beside(target))) + "*.tmp"):
-        with contextlib.suppress(OSError):
-            if time.time() - os.path.getmtime(name) > FORSAKEN_SECONDS:
+        with contextlib.suppress(OSError), open(name, "r+b") as file:
+            age = os.path.getmtime(target) - os.path.getmtime(name)
+            if age > FORSAKEN_SECONDS and locked(file.fileno()):
                 os.remove(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import time
 
 from ..backends.engine import TimedStep
-from ..nn_aux import DEFAULTS
+from ..settings.flags import DEFAULTS
 from ..utils import atomic_write
 from .callbacks import Callback
 

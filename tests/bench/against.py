@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nn.study.bench import duration
+from nn.study.bench import duration, named
 from nn.terminal.tables import table
 from nn.utils import UsageError, processor_name, say
 
@@ -68,7 +68,7 @@ def measure(
     old, new = builds = [Build(path, threads, turn_seconds) for path in (Path(checkout).resolve(), ROOT)]
     try:
         known = old.ask("cases")
-        chosen = _chosen(new.ask("cases"), names)
+        chosen = named(names, new.ask("cases"))
         missing = [case for case in chosen if case not in known]
         if missing:
             say(f"bench: not in {checkout}, left out: {', '.join(missing)}")
@@ -88,16 +88,6 @@ def measure(
     finally:
         for build in builds:
             build.close()
-
-
-def _chosen(known: list[str], names: list[str]) -> list[str]:
-    chosen = []
-    for name in names or known:
-        found = [case for case in known if case == name] or [case for case in known if case.startswith(name)]
-        if not found:
-            raise UsageError(f"no case {name}; the cases are {', '.join(known)}")
-        chosen += [case for case in found if case not in chosen]
-    return chosen
 
 
 def compare(case: str, old: Build, new: Build, rounds: int, wait: float = 0) -> dict:

@@ -19,8 +19,9 @@ import numpy as np
 import nn
 from nn.data import model_data
 from nn.layers import parse, to_spec
+from nn.settings import flags
 from nn.study import plan, report, results, solar, sweep, trials
-from nn.terminal import config, flags, tables
+from nn.terminal import config, tables
 from nn.utils import UsageError
 
 from . import seeds

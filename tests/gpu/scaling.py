@@ -16,12 +16,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nn.backends import DISTRIBUTIONS
 from nn.backends.cuda.cudnn import CudnnEngine
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.group import create
 from nn.backends.engine import EpochSettings
 from nn.layers import parse
+from nn.nn_aux import DISTRIBUTIONS
 from nn.study.bench import SOLAR_CNN, SOLAR_DEEP
 
 GIANT = "50,25600,12800,6656,1"

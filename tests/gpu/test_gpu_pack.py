@@ -15,7 +15,7 @@ VECTORS = ("parameters", "moment1", "moment2")
 HOW = [  # what members do otherwise than the others
     {},
     {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
-    {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6},
+    {"weight_decay": 0.3},
     {"seed": 2**32 - 1},
     {"rates": list(np.linspace(0.02, 0, 9))},
 ]
@@ -24,7 +24,6 @@ HOW = [  # what members do otherwise than the others
 @pytest.fixture(autouse=True)
 def always_together(gpu, monkeypatch):
     require("cuda")
-    monkeypatch.setattr(packs, "TOGETHER", True)
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1000)
 
 
@@ -135,13 +134,11 @@ def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
     check_forward(net.engine, pack, jobs)
 
 
-@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("spec", ["12,20:relu,dropout0.3,1", "2x8x8,conv4k3,maxpool2,3", "table,dropout0.1,9,1"])
-def test_other_networks_have_the_same_bits(spec, together, monkeypatch):
-    monkeypatch.setattr(packs, "WITH_PROGRAMS", together)
+def test_other_networks_have_the_same_bits(spec):
     engine, data = prepared(spec)
     pack, _ = check_epochs(engine, data, [settings(m) for m in range(5)])
-    assert (type(pack) is Turns) == (not together) and ("block" in pack.describe()) == together
+    assert type(pack) is Turns
 
 
 def test_a_member_that_stops_goes_on_with_the_same_bits(monkeypatch):

@@ -16,7 +16,7 @@ from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
 from ..turns import Turns
-from .abi import CONTROL_TYPE, MOMENTS, THREADS, update_rule
+from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import CudaData, check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
@@ -30,16 +30,13 @@ from .small import LEAST_SHARED, Plan
 PARTS_A_TURN = 4
 FIRST_BATCHES = 16  # between two looks at the stop flags, before anybody knows how long they take
 LONGEST_WAIT = 0.04  # seconds between two looks at the stop flags
-TOGETHER = True  # False: all members of all packs take turns
-WITH_PROGRAMS = False  # networks that small.py does not compute train together too: their whole program by one block
-STEP_FLOPS = 2e6  # operations of such a block in the time in which the network alone does a step
 BLOCK_FLOPS = 1.5e7  # operations of a block in the time in which the engine starts a forward pass of one member
 ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time, or for their activations
 DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 2
 MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
 
 
-_rule = attrgetter("optimizer", "batch", "momentum", "beta1", "beta2", "epsilon", "weight_decay")  # of EpochSettings
+_rule = attrgetter("optimizer", "batch", "constants", "weight_decay")  # of EpochSettings
 
 
 class CudaPack(Turns):
@@ -55,8 +52,7 @@ class CudaPack(Turns):
     @classmethod
     def suits(cls, engine, purpose: Purpose) -> bool:
         """Return whether members of an engine may train together by batches of this purpose."""
-        small = engine.runs_small(purpose)
-        return TOGETHER and (small or WITH_PROGRAMS and engine.whole_epochs(purpose) is not None)
+        return engine.runs_small(purpose)
 
     def describe(self) -> str:
         """Return whether the members are in a launch together, or take turns."""
@@ -112,18 +108,14 @@ class CudaPack(Turns):
     def _side_by_side(self, purpose: Purpose, members: int) -> bool:
         """Return whether that many members train together; the current GPU's memory decides."""
         plan = self._plan(purpose)
-        if isinstance(plan, Plan):
-            return plan.fits() and members * PARTS_A_TURN >= plan.parts
-        return plan is not None and self._engine.flops(purpose) <= STEP_FLOPS * members
+        return plan is not None and plan.fits() and members * PARTS_A_TURN >= plan.parts
 
-    def _plan(self, purpose: Purpose) -> Plan | Program | None:
+    def _plan(self, purpose: Purpose) -> Plan | None:
         """Return what a block of the pack is to run; None: nothing does."""
         if purpose not in self._plans:
             engine = self._engine
-            if engine.runs_small(purpose):
-                plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True)
-            else:
-                plan = engine.whole_epochs(purpose) if WITH_PROGRAMS else None
+            small = engine.runs_small(purpose)
+            plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True) if small else None
             self._plans[purpose] = plan
         return self._plans[purpose]
 
@@ -142,8 +134,7 @@ class CudaPack(Turns):
         for purpose, own in alike.items():
             with engine.here(f"batches of {purpose.rows} rows"):
                 together = all(job.data.resident for job in own) and self._side_by_side(purpose, len(own))
-                each = self._kernel(purpose).memory.bytes() if together else 0
-                for some in _in_memory(own, each) if together else ():
+                for some in _in_memory(own, 0) if together else ():
                     self._train(purpose, some)
             if not together:
                 super().epoch(own)
@@ -161,7 +152,8 @@ class CudaPack(Turns):
         progress = [job.progress for job in jobs]
         begun = np.array([own.row for own in progress])
         control, batches, _arrays = self._control(purpose, jobs, begun)
-        arrivals, _rooms = kernel.memory.give(control)
+        arrivals = cupy().zeros(len(control), np.uint32)
+        control["arrivals"] = arrivals.data.ptr + np.arange(len(control)) * arrivals.itemsize
         last, active, done = batches.tolist(), [], 0
         while True:
             going = [k for k, own in enumerate(progress) if done < last[k] and not own.stop]
@@ -199,7 +191,7 @@ class CudaPack(Turns):
         row_loss = cupy().empty(int((counts - begun).sum()))
         updates, at = self._updates(jobs, orders)
         control, members = controls(jobs, self._matrix("parameters")), np.array([job.member for job in jobs])
-        for what in ("moment1", "moment2")[: MOMENTS[purpose.optimizer]]:
+        for what in jobs[0].settings.moments:
             matrix = self._matrix(what)
             control[what] = matrix.data.ptr + members * matrix[:1].nbytes
         control["order"] = orders.addresses + 8 * begun
@@ -327,11 +319,9 @@ def start(kernel, networks: int, arguments: tuple, shared_bytes: int) -> None:
 class SideBySide:
     """The kernel of a pack, ready to run: a block a network."""
 
-    def __init__(self, plan: Plan | Program, purpose: Purpose, dtype: np.dtype):
-        small = isinstance(plan, Plan)
-        code, self.shared_bytes = (plan.source(), plan.bytes) if small else (epoch_source(plan), plan.shared_bytes)
-        self.memory = Memory(None if small else plan, dtype)
-        self.kernel = compiled(code, dtype.name, True).get_function("epoch")
+    def __init__(self, plan: Plan, purpose: Purpose, dtype: np.dtype):
+        self.shared_bytes = plan.bytes
+        self.kernel = compiled(plan.source(), dtype.name, True).get_function("epoch")
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
         self.purpose = purpose
         self.add = compiled(losses_source(purpose), "float64", False).get_function("add_batch_losses")
@@ -349,22 +339,22 @@ class SideBySide:
 
 
 class Memory:
-    """The parts of the GPU's memory that a program needs for each network; None: nothing."""
+    """The parts of the GPU's memory that a program needs for each network."""
 
-    def __init__(self, program: Program | None, dtype: np.dtype):
-        self.dtype, self.capacity = dtype, program.purpose.rows if program else 0
+    def __init__(self, program: Program, dtype: np.dtype):
+        self.dtype, self.capacity = dtype, program.purpose.rows
         self.values = {
             "rows": self.capacity * program.row_values,
             "gradients": program.gradient_values,
             "partial_sums": program.partial_sum_values,
-        } if program else {}  # fmt: skip
+        }
 
     def bytes(self) -> int:
         """Return the bytes for each network."""
         return sum(map(whole_lines, self.values.values())) * self.dtype.itemsize
 
-    def give(self, control: np.ndarray):
-        """Let control structures have memory of their own; return (what their blocks count arrivals in, the rest)."""
+    def give(self, control: np.ndarray) -> dict:
+        """Let control structures have memory of their own; return its arrays."""
         count, arrays = len(control), {}
         for what, values in self.values.items():
             arrays[what] = cupy().zeros((count, max(LINE, whole_lines(values))), self.dtype)
@@ -372,7 +362,7 @@ class Memory:
         for what, array in arrays.items():
             control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
         control["capacity"] = self.capacity
-        return arrays["arrivals"], arrays
+        return arrays
 
 
 class Passes:
@@ -396,7 +386,7 @@ class Passes:
         shape, dtype = ((int(counts.sum()), width), self.dtype) if predicts else (int(counts.sum()), np.float64)
         result = cupy().empty(shape, dtype)
         control = controls(jobs, parameters)
-        _rooms = self.memory.give(control)
+        _arrays = self.memory.give(control)
         control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
         control["order"], control["count"] = addresses, counts
         control["batch"] = self.program.purpose.rows

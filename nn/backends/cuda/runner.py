@@ -143,7 +143,7 @@ class Phases(Runner):
         """
         for rows in sorted({min(self.batch, self.count), self.count % self.batch or self.batch}):
             if rows not in self.graphs:
-                self._rehearse(rows, lambda name: name not in TOGETHER)
+                self._rehearse(rows, lambda name: name not in COLLECTIVE)
                 if not self._connected:
                     self.rank_group.gather(None)
                     self._rehearse(rows, lambda name: name == "communication")
@@ -181,7 +181,7 @@ class Phases(Runner):
 
     def _launch_phase(self, index: int, rows: int) -> None:
         phase, kernel = self.program.phases[index], self.kernels[index]
-        if not rows and phase[0].step[0] not in TOGETHER:
+        if not rows and phase[0].step[0] not in COLLECTIVE:
             return
         for op in phase:
             if op.host:
@@ -205,7 +205,7 @@ class Phases(Runner):
         cupy().cuda.get_current_stream().wait_event(self.sent)
 
 
-TOGETHER = ("communication", "update")  # the steps that a member takes part in which has no row of a batch
+COLLECTIVE = ("communication", "update")  # the steps that a member takes part in which has no row of a batch
 FIRST = -1  # priority of a stream whose kernels are started before others that wait
 MOST_BLOCKS = 1 << 16
 

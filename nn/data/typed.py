@@ -1,0 +1,418 @@
+"""Tables of typed columns: blocks, rows of one column as a format has them, become the columns of a Table.
+
+A null, and nan among numbers, is an empty field. Numbers stay what they are stored as until the type of all is known;
+a column that has texts too is texts throughout. Each different text is made and looked at once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+
+import numpy as np
+
+from ..core.rows import row_writer
+from ..utils import DataError, default_threads
+from .column import (
+    MOSTLY,
+    Column,
+    Odd,
+    Span,
+    Table,
+    Wanted,
+    as_text,
+    date_in,
+    is_coarse,
+    number_in,
+    number_text,
+    settled,
+)
+from .records import fits, new_rows
+from .source import Files
+
+_BLANKS = " \t\r"  # around a field they do not count
+_TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
+_KEPT_BYTES = 16  # of a number, for its column and the matrix, up to which the columns are in memory
+_FILL_ROWS = 1 << 14  # that a thread writes at a time
+_ALONE_ROWS = 1 << 15  # fewer are no work for several threads
+_FIRST_ROWS = 1000  # that tell whether a column without a name has values
+
+
+# ---------------------------------------------------------------- blocks
+
+
+class Unreadable(Exception):
+    """A column of another type, lists, bytes, ...; the text says of which."""
+
+
+class Texts:
+    """Fields of text: (rows,) indices into the texts, -1 for a null."""
+
+    reads = "text"
+
+    def __init__(self, codes: np.ndarray, texts: list[str]):
+        self.codes, self.texts = codes, [text.strip(_BLANKS) for text in texts]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def as_texts(self) -> Texts:
+        """Return the fields as texts."""
+        return self
+
+
+class Numbers:
+    """Fields of numbers (rows,) of any type; is_null (rows,): which of them are none, None if all are numbers."""
+
+    reads = "number"
+
+    def __init__(self, values: np.ndarray, is_null: np.ndarray | None = None):
+        self._values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
+        self._is_null = is_null
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def filled(self) -> np.ndarray:
+        """Return the values (rows,), nan for a null."""
+        return self._values if self._is_null is None else np.where(self._is_null, np.nan, self._values)
+
+    def as_texts(self) -> Texts:
+        """Return the fields as texts."""
+        column = as_text(Column("number", self._values))
+        codes = column.values if self._is_null is None else np.where(self._is_null, np.int32(-1), column.values)
+        return Texts(codes, column.words)
+
+
+class Times(Numbers):
+    """Fields of dates or times (rows,), datetime64 in universal time, NaT a null; filled in as seconds since 1970."""
+
+    reads = "date"
+
+    def filled(self) -> np.ndarray:
+        """Return the seconds since 1970-01-01 (rows,) float64."""
+        times = self._values
+        per_second = _TICKS.get(np.datetime_data(times.dtype)[0], 0)
+        if not per_second:  # a coarser unit
+            times, per_second = times.astype("datetime64[s]"), 1
+        minutes, rest = np.divmod(times.astype(np.int64), 60 * per_second)
+        days, minutes = np.divmod(minutes, 1440)
+        seconds = 86400.0 * days + (60.0 * minutes + rest / per_second)  # rounded where those of a text are
+        seconds[np.isnat(times)] = np.nan
+        return seconds
+
+    def as_texts(self) -> Texts:
+        """Return the fields as texts, at midnight without the time."""
+        different, codes = np.unique(self._values, return_inverse=True)
+        texts = [str(time).replace("T", " ") for time in different]
+        texts = [text.rstrip("0").rstrip(".") if "." in text else text for text in texts]
+        codes = np.where(np.isnat(different)[codes.reshape(-1)], np.int32(-1), codes.reshape(-1))
+        return Texts(codes, [text.removesuffix(" 00:00:00") for text in texts])
+
+
+Block = Texts | Numbers | Times
+
+
+def nulls(rows: int) -> Texts:
+    """Return the block of fields that are all empty."""
+    return Texts(np.full(rows, -1, np.int32), [])
+
+
+def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Texts:
+    """Return the block of yes/no values (rows,) bool."""
+    codes = values.astype(np.int8)
+    return Texts(codes if is_null is None else np.where(is_null, np.int8(-1), codes), ["False", "True"])
+
+
+def recoded(codes: np.ndarray, values: list) -> Texts:
+    """Return the block of fields that are indices into Python's own values, -1 for a null."""
+    of_values = objects(values).as_texts()
+    return Texts(np.append(of_values.codes, -1)[codes], of_values.texts)
+
+
+def array_block(values: np.ndarray) -> Block:
+    """Return the block of an array (rows,); what is masked in one of numpy.ma is a null."""
+    is_null = None
+    if isinstance(values, np.ma.MaskedArray):
+        values, is_null = values.data, np.ma.getmaskarray(values)
+    kind = values.dtype.kind
+    if kind in "iuf":
+        return Numbers(values, is_null)
+    if kind == "b":
+        return truths(values, is_null)
+    if kind == "c":
+        raise Unreadable("complex numbers")
+    if is_null is not None:
+        values = np.where(is_null, values.dtype.type("NaT") if kind in "Mm" else None, values)
+    if kind == "M":
+        return Times(values)
+    return objects((values.astype("timedelta64[us]") if kind == "m" else values).tolist())
+
+
+def objects(values: list) -> Block:
+    """Return the block of Python's own values: numbers if all of them are, else their texts."""
+    values = [None if _is_null(value) else value for value in values]
+    types = set(map(type, values))
+    is_null = np.array([value is None for value in values]) if type(None) in types else None
+    types -= {type(None)}
+    if types == {float} or types == {int, float} or (types == {int} and _fit_int64(values)):
+        return Numbers(np.array(values if is_null is None else [0 if v is None else v for v in values]), is_null)
+    if bytes in types:
+        raise Unreadable("bytes")
+    place: dict[tuple, int] = {}
+    try:
+        codes = [-1 if value is None else place.setdefault((type(value), value), len(place)) for value in values]
+    except TypeError:  # no key of a dictionary: it may change
+        raise Unreadable("Python objects") from None
+    return Texts(np.array(codes, np.int32), [_object_text(value) for _, value in place])
+
+
+def _fit_int64(values: list) -> bool:
+    return all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
+
+
+def _is_null(value) -> bool:
+    if value is None or isinstance(value, float):
+        return value is None or value != value
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _object_text(value) -> str:
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        return number_text(value)
+    if isinstance(value, datetime.timedelta):  # as pandas writes it: 1 days 03:04:05.5
+        clock = str((datetime.datetime.min + (value - datetime.timedelta(value.days))).time())
+        clock = clock.rstrip("0") if "." in clock else clock
+        return f"{value.days} days {'+' * (value.days < 0)}{clock}"
+    return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime.datetime) else str(value)
+
+
+# ---------------------------------------------------------------- sources
+
+
+class TypedSource:
+    """A TableSource of typed columns. A format calls `_open`, and brings `_parts`."""
+
+    row_word, first_line = "data row", 1  # how messages call a row, and how they count
+    files: Files | None = None
+
+    def _open(self, path: str, names: list[str] | None, sizes: list[int], width: int = 0) -> None:
+        """Set the attributes from the names of the columns, or their number, and the rows of each file.
+
+        Raises DataError if there are none.
+        """
+        self.path, self.names, self.width, self._sizes = path, names, len(names) if names else width, sizes
+        if not self.width:
+            raise DataError(f"{path}: no columns, expected features and a target; add the data")
+        if not sum(sizes):
+            raise DataError(f"{path}: no rows, expected at least one; add the data")
+
+    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+        """Yield the rows of a file, in one part or several: how many, and what returns a column's block by its place.
+
+        Several threads may ask for blocks. They raise Unreadable.
+        """
+        raise NotImplementedError
+
+    def column(self, place: int) -> str:
+        """Return how messages call a column."""
+        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
+
+    @property
+    def default_target(self) -> int:
+        """The place of the last column that has a name or, in the first rows, a value."""
+        last = self.width - 1
+        return next((place for place in range(last, -1, -1) if self._is_there(place)), last)
+
+    def _is_there(self, place: int) -> bool:
+        if self.names and self.names[place]:
+            return True
+        try:
+            texts = next(self._parts(0, [place]))[1](place).as_texts()
+        except Unreadable:
+            return True
+        return any(texts.texts[code] for code in texts.codes[:_FIRST_ROWS] if code >= 0)
+
+    def read(self, wanted: Wanted) -> Table:
+        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
+        read = lambda: self._table(self._fields(wanted), wanted)  # noqa: E731
+        return self.files.read_with(read) if self.files else read()
+
+    def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
+        """Return the fields of the wanted columns of all files."""
+        fields, at = {place: _Fields(sum(self._sizes), wanted, place) for place in sorted(wanted.reads)}, 0
+        for rows, block in self._all_parts(list(fields)):
+
+            def add(place: int, at: int = at, block: Callable = block) -> None:
+                try:
+                    fields[place].add(block(place), at)
+                except Unreadable as what:
+                    raise DataError(
+                        f"{self.path}, {self.column(place)}: found {what}, expected numbers, texts or dates; leave the "
+                        f"column out with --drop, or write its parts as columns of their own"
+                    ) from None
+
+            each(add, fields, rows)
+            at += rows
+        return fields
+
+    def _all_parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+        """Yield the rows of all files. Raises DataError where they are not as many as they were."""
+        for number, size in enumerate(self._sizes):
+            left = size
+            for rows, block in self._parts(number, places):
+                left -= rows
+                if left < 0:
+                    break
+                yield rows, block
+            if left:
+                raise Files.changed(self.files.paths[number])
+
+    def _table(self, fields: dict[int, _Fields], wanted: Wanted) -> Table:
+        """Return the table, its numbers in one matrix."""
+        rows, places = sum(self._sizes), list(fields)
+        columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
+        numbers = {place: column for place, column in columns.items() if column.reads == "number"}
+        for place in wanted.exact & numbers.keys():
+            column = numbers.pop(place)
+            column.values = _decimals(column.values).astype(np.float64, copy=False)
+        bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
+        dtype = "float64" if is_coarse(*bounds.T) else wanted.dtype
+        matrix = new_rows((rows, len(numbers)), dtype)
+        if numbers:
+            write = row_writer(matrix, each(lambda one: _decimals(one.values, dtype), numbers.values(), rows))
+            each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
+        for slot, column in enumerate(numbers.values()):
+            column.values = matrix[:, slot]
+        return Table(columns, matrix, list(numbers), self._spans())
+
+    def _spans(self) -> list[Span]:
+        """Return how messages call the rows."""
+        starts, paths = accumulate(self._sizes, initial=0), self.files.paths if self.files else [self.path]
+        return [
+            Span(start, self.first_line, 1, path if len(paths) > 1 else None, word=self.row_word)
+            for start, path in zip(starts, paths, strict=False)
+        ]
+
+
+def each(function: Callable, items: Iterable, rows: int) -> list:
+    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them.
+
+    Raises what the first item raises that fails.
+    """
+    items = list(items)
+    threads = min(default_threads(), len(items))
+    if rows < _ALONE_ROWS or threads < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
+
+
+# ---------------------------------------------------------------- columns
+
+
+class _Fields:
+    """The fields of one column, joined block by block: numbers as they are stored, seconds of dates, codes of texts.
+
+    reads: what they are so far; None: nulls.
+    """
+
+    def __init__(self, rows: int, wanted: Wanted, place: int):
+        self._rows, self._kind = rows, wanted.reads[place]
+        self._missing = frozenset() if place in wanted.raw else wanted.missing
+        self._room = np.empty if fits(_KEPT_BYTES * rows * len(wanted.reads)) else new_rows
+        self._least = 1.0 if place in wanted.pure else MOSTLY
+        self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
+
+    def add(self, block: Block, at: int) -> None:
+        """Add the next block, whose first row is at this place in the table."""
+        is_null = block.reads == "text" and "" in self._missing and not (block.codes >= 0).any()
+        if is_null and self.reads is None:
+            return
+        if is_null and self.reads != "text":
+            self._put(np.full(len(block), np.nan, np.promote_types(self._values.dtype, np.float32)), at)
+        elif block.reads != "text" and self._kind in (None, block.reads) and self.reads in (None, block.reads):
+            self.reads = block.reads
+            self._put(block.filled(), at)
+        else:
+            if self.reads not in (None, "text"):  # numbers so far, texts now
+                column, self._values = as_text(Column(self.reads, self._values[:at])), None
+                self._put(self._encoded(Texts(column.values, column.words)), 0)
+            self.reads = "text"
+            self._put(self._encoded(block.as_texts()), at)
+
+    def _put(self, values: np.ndarray, at: int) -> None:
+        """Put values to their rows; those before are empty if there are none yet."""
+        if self._values is None and len(values) == self._rows:
+            self._values = values
+            return
+        if self._values is None:
+            dtype = np.promote_types(values.dtype, np.float32) if at and self.reads != "text" else values.dtype
+            self._values = self._room((self._rows,), dtype)
+            if at:
+                self._values[:at] = -1 if self.reads == "text" else np.nan
+        elif values.dtype != self._values.dtype:
+            joined = self._room((self._rows,), np.float64)
+            joined[:at], values = _decimals(self._values[:at]), _decimals(values)
+            self._values = joined
+        self._values[at : at + len(values)] = values
+
+    def _encoded(self, block: Texts) -> np.ndarray:
+        """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""
+        codes, words = block.codes, [None if text in self._missing else text for text in block.texts]
+        if "" not in self._missing:
+            codes, words = np.where(codes < 0, len(words), codes), [*words, ""]
+        first = np.full(len(words) + 1, len(codes))
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+        order = np.argsort(first[:-1])[: np.count_nonzero(first[:-1] < len(codes))]
+        places = np.full(len(words) + 1, -1, np.int32)
+        for code in order.tolist():
+            if words[code] is not None:
+                places[code] = self._places.setdefault(words[code], len(self._places))
+        return places[codes]
+
+    def column(self) -> Column:
+        """Return the column."""
+        reads = self.reads or self._kind or "text"
+        column = self._of_values() if self.reads in ("number", "date") else None
+        if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
+            reads = self._kind or "text"
+            gap, dtype = (-1, np.int32) if reads == "text" else (np.nan, np.float64)
+            return Column(reads, np.full(self._rows, gap, dtype))
+        return column or settled(Column("text", self._values, list(self._places)), self._kind, least=self._least)
+
+    def _of_values(self) -> Column:
+        """Return the column of numbers or of seconds; gaps among them are those that equal a word for a gap."""
+        values, missing, value_in = self._values, self._missing, number_in if self.reads == "number" else date_in
+        gaps = [value for value in map(value_in, missing) if value is not None]
+        low, high = _bounds(values)
+        if not gaps and math.isfinite(low) and math.isfinite(high):
+            return Column(self.reads, values, [], {}, low, high)
+        known, odd = self._room(values.shape, values.dtype if values.dtype.kind == "f" else np.float64), {}
+        known[...] = values
+        for word, where in (("", np.isnan(known)), ("inf", known == np.inf), ("-inf", known == -np.inf)):
+            if where.any() and word not in missing:
+                odd[word] = Odd(int(where.sum()), int(where.argmax()))
+            known[where] = np.nan
+        if gaps:
+            known[np.isin(known, np.array(gaps, known.dtype))] = np.nan
+        return Column(self.reads, known, [], odd, *_bounds(known[~np.isnan(known)]))
+
+
+def _bounds(values: np.ndarray) -> tuple[float, float]:
+    """Return the least and the greatest number; those of 16 or 32 bits as their shortest decimals."""
+    if not len(values):
+        return math.inf, -math.inf
+    least, greatest = _decimals(np.array([values.min(), values.max()]))
+    return float(least), float(greatest)
+
+
+def _decimals(values: np.ndarray, dtype: str = "float64") -> np.ndarray:
+    """Return numbers in a type from which `dtype` rounds to what it rounds their shortest decimals to."""
+    if values.dtype.kind != "f" or values.dtype.newbyteorder("=") in (dtype, "float64"):
+        return values
+    different, which = np.unique(values, return_inverse=True)
+    return np.array([float(str(value)) for value in different])[which.reshape(-1)]

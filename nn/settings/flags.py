@@ -1,0 +1,352 @@
+"""The settings of nn: one record for each, which is a flag of the command line and a keyword in Python.
+
+The parser and its help, --config, the checks of `train` and of the estimators, their signatures, what model files and
+checkpoints keep, and the table of the guide are made from FLAGS.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+from ..nn_aux import (
+    ACTIVATIONS,
+    BACKENDS,
+    CALIBRATIONS,
+    DISTRIBUTIONS,
+    DTYPES,
+    EFFORTS,
+    INITIALIZERS,
+    LOSSES,
+    MONITORS,
+    OPTIMIZERS,
+    SCALINGS,
+    SCHEDULES,
+    TASKS,
+)
+from ..utils import UsageError, closest
+from .values import (
+    BYTES,
+    CLASS_WEIGHT,
+    GPUS,
+    NOT_NEGATIVE,
+    NUMBER_EMBEDDING,
+    POSITIVE,
+    SHARE,
+    TEXT,
+    THRESHOLD,
+    VALIDATION,
+    Value,
+    listed,
+    one_of,
+    threshold_rules,
+    whole,
+)
+
+MOST_NETWORKS = 100_000  # of a model
+
+# The modes that read a flag, as sets of their names.
+TRAIN = frozenset({"train"})
+USE = frozenset({"train", "test", "predict"})
+MODEL = USE | {"explain", "plot"}  # reads a data set
+ENGINE = MODEL | {"info"}  # makes an engine
+EVERY = frozenset({"train", "test", "predict", "explain", "info", "export", "bench", "sweep", "plot"})
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A setting: its name (dashes pass for underscores), its help, its values, its default.
+
+    help: {} stands for the default. default: None where something else decides. modes: the modes that read it.
+    of: what takes it as a keyword of the same name: load (data), network, engine, train, several (networks that
+    train trains together) or checkpoint; "" for a flag that commands read themselves. later: the original program has
+    no such thing, so --reference refuses it, and files of models keep it only where it is not the default. reference:
+    what --reference sets it to. group: that its help is listed in.
+    """
+
+    name: str
+    help: str
+    value: Value | None = None  # None: a switch, which has none
+    metavar: str | None = None
+    short: str | None = None
+    alias: str | None = None  # another name
+    modes: frozenset[str] = TRAIN
+    of: str = ""
+    default: Any = None
+    later: bool = False
+    reference: Any = None
+    group: str = ""
+
+    def __post_init__(self):
+        shown = f"{self.default:g}" if isinstance(self.default, float) else self.default
+        object.__setattr__(self, "help", self.help.format(shown))
+
+    @property
+    def long(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def names(self) -> list[str]:
+        """All spellings, the short one first."""
+        return [*filter(None, [self.short]), self.long, *([f"--{self.alias}"] if self.alias else [])]
+
+    @property
+    def type(self) -> str:
+        """The type of its values in Python."""
+        return self.value.type if self.value else "bool"
+
+    def check(self, given):
+        """Return the value that a text or a value from Python stands for. Raises UsageError."""
+        if self.value:
+            return self.value(self.long, given)
+        if isinstance(given, bool):
+            return given
+        raise UsageError(f"{self.long} {given}: expected true or false")
+
+
+def _name_of(name: str, names: Iterable[str], help: str, **more) -> Flag:
+    """Return a flag whose value is one of the names, which its help lists."""
+    return Flag(name, f"{', '.join(names)} ({help})", one_of(names), "NAME", **more)
+
+
+MODE = "Mode, exactly one"
+_RATES = ", ".join(f"{optimizer.learning_rate:g} for {name}" for name, optimizer in OPTIMIZERS.items())
+_DECAYS = ", ".join(f"{optimizer.weight_decay:g} for {name}" for name, optimizer in OPTIMIZERS.items())
+_OF_LAYERS = [name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs]
+_HE_LAYERS = listed([name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and")
+_TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
+_TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
+_OF_MODE = {mode: frozenset({mode}) for mode in EVERY}
+_OF_TABLE = {"of": "load", "later": True}
+
+_GROUPS = {
+    MODE: [
+        Flag("train", "Train a network on --dataset and write it to --model."),
+        Flag("test", "Test --model on --dataset, or on the rows that its training held out."),
+        Flag("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
+        Flag("explain", "Show which columns matter to --model; with --output what each added to each prediction."),
+        Flag("info", "Show the contents of --model, or the network that --layers describes."),
+        Flag("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
+        Flag("bench", "Time training, prediction and matrix products on every backend of this machine."),
+        Flag("sweep", "Train and time the networks of a plan, one line each to --output.", TEXT, "PLAN"),
+        Flag("plot", "Draw the results of --sweep, --trials, or a model's losses, to --output.", TEXT, "PATH"),
+    ],
+    "Data and model": [
+        Flag("dataset",
+             "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
+             "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these "
+             "also .gz), NPZ, or a folder of class folders.", TEXT, "PATH", modes=MODEL),
+        Flag("model", "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH",
+             modes=ENGINE | {"export"}),
+        Flag("target", "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
+             "NAME/INDEX", modes=MODEL, of="load"),
+        _name_of("task", ["auto", *TASKS], "{}, by the target's values", modes=TRAIN | {"info"}, of="load",
+                 default="auto"),
+        _name_of("scaling", SCALINGS, "standardization; for images pixel", modes=USE, of="train"),
+        Flag("holdout", "Share of the rows kept out of training ({}).", SHARE, "SHARE", of="train", default=0.2),
+        Flag("validation", "Rows that choose the best epoch: a share of those --holdout leaves, or a file (none).",
+             VALIDATION, "SHARE/FILE", of="train", later=True),
+        Flag("threshold",
+             f"Score from which a row counts as class 1 ({{}}); --train finds it by {threshold_rules()}.",
+             THRESHOLD, "SCORE/RULE", modes=USE, of="train", default=0.5),
+        _name_of("calibrate", CALIBRATIONS, "{}; of class probabilities, by validation rows", of="train",
+                 default="none", later=True),
+        Flag("intervals", "Give the metrics of --test 95 % intervals, by bootstrap.", modes=_OF_MODE["test"],
+             later=True),
+        Flag("output",
+             "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.", TEXT,
+             "PATH", short="-o", modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"})),
+        Flag("background", "Rows that --explain compares with (100 of the training file).", TEXT, "FILE",
+             modes=_OF_MODE["explain"]),
+        Flag("group_columns", "Groups of columns whose importance --explain reports too: a+b,c+d.", TEXT, "GROUPS",
+             modes=_OF_MODE["explain"]),
+        Flag("exact", "Contributions by all coalitions of columns, however long that takes.",
+             modes=_OF_MODE["explain"]),
+        Flag("report", "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
+             modes=frozenset({"test", "sweep", "plot"})),
+    ],
+    "Columns of a table": [
+        Flag("categories", "Columns that are categories: names or indices, separated by commas.", TEXT, "COLS",
+             **_OF_TABLE),
+        Flag("numbers", "Columns that are numbers, or inputs although they look like an id.", TEXT, "COLS",
+             **_OF_TABLE),
+        Flag("dates", "Columns that are dates; COL=%d.%m.%Y gives their format.", TEXT, "COLS", **_OF_TABLE),
+        Flag("ordered", "Columns of ordered categories: size=small<medium<large.", TEXT, "COL=A<B", **_OF_TABLE),
+        Flag("drop", "Columns that are not inputs.", TEXT, "COLS", **_OF_TABLE),
+        Flag("id", "Column that is not an input, written beside predictions.", TEXT, "COL", **_OF_TABLE),
+        Flag("weight", "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL", **_OF_TABLE),
+        Flag("group", "Column of groups, which no split divides.", TEXT, "COL", **_OF_TABLE),
+        Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),
+        Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null and None.", TEXT,
+             "WORDS", **_OF_TABLE),
+        Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values.", **_OF_TABLE),
+        Flag("number_embedding",
+             "Inputs added to each column of numbers: linear (none), piecesN of its axis, wavesN or wavesN:DEVIATION "
+             "(pieces, where one value is the usual one).", NUMBER_EMBEDDING, "KIND", of="train", later=True),
+        Flag("separator", "Separator of a text file (found by nn): a character, or tab.", TEXT, "CHAR",
+             modes=MODEL, of="load"),
+        _name_of("header", ["auto", "yes", "no"], "{}; whether the first row names the columns", modes=MODEL,
+                 of="load", default="auto"),
+    ],
+    "Network": [
+        Flag("layers",
+             "Inputs (auto: those of the table), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
+             TEXT, "SPEC", modes=TRAIN | {"info"}),
+        _name_of("activation", _OF_LAYERS,
+                 f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
+                 modes=TRAIN | {"info"}, of="network", default="relu", reference="sigmoid"),
+        _name_of("loss", LOSSES, _TASK_LOSSES, of="network", reference="mse"),
+        _name_of("init", INITIALIZERS, f"he before {_HE_LAYERS}, else glorot; of tables lecun", of="network",
+                 reference="uniform"),
+    ],
+    "Training": [
+        Flag("epochs", "Passes over the training rows ({}).", whole(1), "N", of="train", default=20),
+        Flag("batch_number", "Rows in a batch ({}).", whole(1), "N", alias="batch_size", of="train", default=32),
+        Flag("patience", "Stop after this many epochs without a better one on the --validation rows (never).",
+             whole(1), "N", of="train", later=True),
+        Flag("networks", "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
+             whole(1, MOST_NETWORKS), "K", of="several"),
+        Flag("vary",
+             "Draw settings of each of --networks: 'learning_rate=1e-4..1e-2,dropout=0..0.5,hidden=32|64|128-64'.",
+             TEXT, "SPEC", of="several"),
+        Flag("keep", "Give up the worse of --networks early, and keep those that do best together on the --validation "
+             "rows (all).", whole(1, MOST_NETWORKS), "N", of="several"),
+        Flag("folds", "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
+             whole(2, MOST_NETWORKS), "F", of="several"),
+        _name_of("effort", EFFORTS, "{}, without --layers; chooses network, training, members for a table",
+                 default="standard"),
+        _name_of("monitor", MONITORS, "loss; the metric that chooses the best epoch", of="train", later=True,
+                 modes=TRAIN | {"explain"}),
+        Flag("refit", "Then train once more for the best number of epochs, on the --validation rows too.", of="train",
+             default=False, later=True),
+        Flag("clip", "Keep predictions of regression within the range of the training targets and a tenth of it.",
+             of="train", default=False, later=True),
+        Flag("class_weight", "none, balanced, or a number for each class: how much its rows count ({}).",
+             CLASS_WEIGHT, "WEIGHTS", of="train", default="none", later=True),
+        Flag("learning_rate", f"Step size ({_RATES}).", POSITIVE, "RATE", of="train"),
+        _name_of("optimizer", OPTIMIZERS, "{}", of="train", default="adam", reference="sgd"),
+        Flag("momentum", "Momentum of sgd ({}).", SHARE, "SHARE", of="train", default=0.0, reference=0.0),
+        Flag("weight_decay", f"Decoupled from the gradient, not on biases ({_DECAYS}).", NOT_NEGATIVE, "RATE",
+             of="train", reference=0.0),
+        _name_of("schedule", SCHEDULES, "{}; of the learning rate", of="train", default="cooldown",
+                 reference="constant"),
+        Flag("seed", "Seed of initial weights, shuffles and held-out rows ({}).", whole(0, 2**32 - 1), "N",
+             short="-s", of="network", default=0),
+        Flag("split_seed", "Another seed for held-out and validation rows (that of --seed).", whole(0, 2**32 - 1),
+             "N", of="train", later=True),
+        Flag("reference", "Compute bit for bit as the original C program did.", modes=USE, of="network"),
+    ],
+    "Watching a training": [
+        Flag("profile", "Report the time of each layer, forward and backward, in a batch."),
+        Flag("trace", "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
+        Flag("trace_batches", "Batches that --trace shows layer by layer ({}).", whole(1, 100_000), "N", default=20),
+        Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
+        Flag("trials", "Add a line to this CSV file for each network of --vary or --keep.", TEXT, "FILE"),
+        Flag("logdir", "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
+    ],
+    "Long trainings": [
+        Flag("checkpoint", "File to save the whole state of the training in.", TEXT, "FILE", of="checkpoint"),
+        Flag("checkpoint_every", "Epochs between checkpoints, at least a second apart ({}).", whole(1), "N",
+             of="checkpoint", default=1),
+        Flag("resume", "Continue from this file; auto: from --checkpoint if it exists.", TEXT, "auto/FILE",
+             of="checkpoint"),
+    ],
+    "Running": [
+        Flag("index", "Run only this entry of --sweep, counted from 0 (job arrays).", whole(0), "N",
+             modes=_OF_MODE["sweep"]),
+        Flag("case", "Cases of --bench: names or beginnings of names, separated by commas (all).", TEXT, "NAME",
+             modes=_OF_MODE["bench"]),
+        _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
+        Flag("threads", "Threads (the cores this process may use).", whole(1, 1024), "N", modes=ENGINE | {"bench"},
+             of="engine"),
+        Flag("gpus", "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST", modes=ENGINE,
+             of="engine"),
+        _name_of("distribute", DISTRIBUTIONS, "{}; where the parameters are kept, with several GPUs or nodes",
+                 of="network", default="mirrored"),
+        Flag("tf32", "Let a GPU compute float32 products with a 10-bit mantissa: faster, less exact.", modes=ENGINE,
+             of="engine"),
+        Flag("memory", "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
+             BYTES, "SIZE", modes=USE, of="load"),
+        _name_of("dtype", DTYPES, "{}", modes=ENGINE | {"export"}, of="engine", default="float32",
+                 reference="float64"),
+        Flag("verbose", "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
+        Flag("quiet", "Print nothing but results and errors.", short="-q", modes=EVERY),
+        Flag("config", "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE",
+             modes=EVERY),
+        Flag("json", "Print the result as one JSON object.", modes=EVERY),
+        Flag("force", "Continue where nn would otherwise refuse.", modes=EVERY),
+        Flag("debug", "Show the traceback of a failure.", modes=EVERY),
+    ],
+}  # fmt: skip
+FLAGS = [
+    replace(flag, group=group, modes=_OF_MODE[flag.name] if group == MODE else flag.modes)
+    for group, flags in _GROUPS.items()
+    for flag in flags
+]
+GONE = {"window": "memory"}  # a former flag -> the one that takes its place
+MODES = [flag.name for flag in FLAGS if flag.group == MODE]
+
+
+BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if name}
+DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not None}
+
+
+def read_by(mode: str) -> set[str]:
+    """Return the names of the flags that a mode reads."""
+    return {flag.name for flag in FLAGS if mode in flag.modes}
+
+
+def given_values(given: SimpleNamespace, names: Iterable[str]) -> dict:
+    """Return those of the named flags that were given, with their values."""
+    values = {name: getattr(given, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def settings_of(*of: str) -> list[Flag]:
+    """Return the settings that are keywords of these (Flag.of)."""
+    return [flag for flag in FLAGS if flag.of in of]
+
+
+def keywords(given: SimpleNamespace, *of: str) -> dict:
+    """Return the flags that were given and are keywords of these, with their values."""
+    return given_values(given, [flag.name for flag in settings_of(*of)])
+
+
+def checked_settings(function: str, given: dict, *of: str) -> dict:
+    """Return keywords of a function by the names of the flags, without those that are None.
+
+    Raises UsageError for one that is no keyword of these, or is given by both its names.
+    """
+    names = {name: flag.name for name, flag in BY_NAME.items() if flag.of in of}
+    found: dict = {}
+    for name, value in given.items():
+        if name in GONE:
+            raise UsageError(f"{name}: has gone; use {GONE[name]}")
+        if name not in names:
+            close = closest(name, names)
+            raise UsageError(f"{name}: no such setting of {function}" + (f"; did you mean {close}?" if close else ""))
+        if value is not None and found.setdefault(names[name], value) is not value:
+            raise UsageError(f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def takes(*of: str, without: Iterable[str] = ()) -> Callable:
+    """Return a decorator of a function with **settings, whose signature then names them, as notebooks show it."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+
+    def named(function: Callable) -> Callable:
+        plain = inspect.signature(function)
+        own = [one for one in plain.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        taken = {*without, *plain.parameters}
+        more = [
+            inspect.Parameter(flag.name, keyword, default=None, annotation=f"{flag.type} | None")
+            for flag in settings_of(*of)
+            if flag.name not in taken
+        ]
+        function.__signature__ = plain.replace(parameters=[*own, *more])
+        return function
+
+    return named

@@ -1,0 +1,184 @@
+"""Values of settings: how the text of each kind is read, and which values may be."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..layers import LARGEST
+from ..nn_aux import MOST_PIECES, MOST_WAVES, SCALING_ALIASES, THRESHOLD_RULES
+from ..utils import UsageError
+
+MOST_GPUS = 1024  # of a process
+NO_CLASS_WEIGHT, BALANCED = "none", "balanced"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A kind of value: how to read its text, which values are allowed, the words for them, and its type in Python."""
+
+    read: Callable[[str], Any]  # raises ValueError
+    expected: str
+    type: str = "str"
+    holds: Callable[[Any], bool] = lambda value: True
+
+    def __call__(self, flag: str, given: object):
+        """Return the value that a text, or a value from Python, stands for. Raises UsageError, which names the flag."""
+        try:
+            value = self.read(str(given))
+            if self.holds(value):
+                return value
+        except (ValueError, OverflowError):  # a whole number made of inf
+            pass
+        raise UsageError(f"{flag} {given}: expected {self.expected}")
+
+
+def whole(low: int, high: int = LARGEST) -> Value:
+    """Return the whole numbers from low to high."""
+    return Value(int, f"a whole number from {low} to {high}", "int", lambda value: low <= value <= high)
+
+
+def one_of(names: Iterable[str]) -> Value:
+    """Return the values that are one of the names."""
+    names = tuple(names)
+    return Value(lambda text: SCALING_ALIASES.get(text, text), listed(names, "or"), "str", lambda name: name in names)
+
+
+def listed(names: Sequence[str], last: str) -> str:
+    """Return names with commas between them, and with the word `last` before the last one."""
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _bytes(text: str) -> int:
+    """Return the bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in 1024s."""
+    number = text.upper().removesuffix("B").removesuffix("I")
+    power = "KMGT".find(number[-1:]) + 1 if number[-1:] else 0
+    return int(float(number[:-1] if power else number) * 1024**power)
+
+
+def device_numbers(gpus: str | int) -> tuple[int, ...]:
+    """Return the GPUs that `--gpus` names: 2, the first two; 0,2 those; 2, that one alone. Raises ValueError."""
+    text = str(gpus)
+    if "," not in text:
+        numbers = tuple(range(min(int(text), MOST_GPUS + 1)))
+    else:
+        numbers = tuple(int(word) for word in text.removesuffix(",").split(","))
+    if not 0 < len(numbers) <= MOST_GPUS or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise ValueError(text)
+    return numbers
+
+
+def _share_or_file(text: str) -> float | str:
+    """Return what --validation means: a share, or the path of a file. ValueError for a share that cannot be."""
+    try:
+        share = float(text)
+    except ValueError:
+        return text
+    if not 0 < share < 1:
+        raise ValueError(text)
+    return share
+
+
+def class_weight_numbers(text: str) -> list[float]:
+    """Return the numbers of --class_weight. ValueError where one is none, negative or not finite, or all are 0."""
+    numbers = [float(word) for word in text.split(",")]
+    if not all(0 <= number < math.inf for number in numbers) or not any(numbers):
+        raise ValueError(text)
+    return numbers
+
+
+def _class_weight(text: str) -> str:
+    if text not in (NO_CLASS_WEIGHT, BALANCED):
+        class_weight_numbers(text)
+    return text
+
+
+def threshold_rules() -> str:
+    """Return the rules of --threshold as they are written: f1, fbeta=B, ..."""
+    return ", ".join(
+        f"{name}={':'.join(rule.numbers)}" if rule.numbers else name for name, rule in THRESHOLD_RULES.items()
+    )
+
+
+def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
+    """Return name and numbers of a rule of --threshold. Raises ValueError."""
+    name, equals, values = text.partition("=")
+    rule = THRESHOLD_RULES.get(name)
+    numbers = tuple(map(_finite, values.split(":"))) if equals else ()
+    if rule is None or len(numbers) != len(rule.numbers) or not rule.holds(*numbers):
+        raise ValueError(text)
+    return name, numbers
+
+
+def _threshold(text: str) -> float | str:
+    """Return the number that a value of --threshold is, or its text if it is a rule. Raises ValueError."""
+    if text.partition("=")[0] in THRESHOLD_RULES:
+        parse_rule(text)
+        return text
+    return _finite(text)
+
+
+def check_is_number(threshold: float | str | None) -> None:
+    """Raise UsageError for a rule where a number belongs: the rows that judge a threshold must not choose it."""
+    if isinstance(threshold, str):
+        raise UsageError(
+            f"--threshold {threshold}: a rule is for --train, which keeps the number that it finds in the model; "
+            "give it there, or a number here"
+        )
+
+
+@dataclass(frozen=True)
+class NumberEmbedding:
+    """The inputs that --number_embedding makes of a column of numbers.
+
+    kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the waves' first frequencies.
+    """
+
+    kind: str
+    count: int = 0
+    deviation: float = 1.0
+
+
+def number_embedding_value(text: str) -> NumberEmbedding:
+    """Return what a value of --number_embedding means. Raises ValueError."""
+    found = re.fullmatch(r"(linear)|(pieces)([0-9]{1,9})|(waves)([0-9]{1,9})(?::(.+))?", text)
+    if not found:
+        raise ValueError(text)
+    linear, pieces, edges, waves, count, deviation = found.groups()
+    embedding = NumberEmbedding(linear or pieces or waves, int(edges or count or 0), float(deviation or 1))
+    least, most = {"linear": (0, 0), "pieces": (2, MOST_PIECES), "waves": (1, MOST_WAVES)}[embedding.kind]
+    if not (least <= embedding.count <= most and 0 < embedding.deviation < math.inf):
+        raise ValueError(text)
+    return embedding
+
+
+def _number_embedding(text: str) -> str:
+    number_embedding_value(text)
+    return text
+
+
+BYTES = Value(_bytes, "a size in bytes such as 2G or 500M", "int", lambda value: value > 0)
+POSITIVE = Value(_finite, "a finite number above 0", "float", lambda value: value > 0)
+NOT_NEGATIVE = Value(_finite, "a finite number, 0 or above", "float", lambda value: value >= 0)
+SHARE = Value(_finite, "a number from 0 to below 1", "float", lambda value: 0 <= value < 1)
+VALIDATION = Value(_share_or_file, "a share above 0 and below 1, or a file", "float | str", bool)
+CLASS_WEIGHT = Value(_class_weight, "none, balanced, or a number of at least 0 for each class, 1,10")
+NUMBER_EMBEDDING = Value(
+    _number_embedding,
+    f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})",
+)
+THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | str")
+GPUS = Value(
+    device_numbers, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)", "str | int | tuple[int, ...]"
+)
+TEXT = Value(str, "a value that is not a flag", "str", lambda value: value != "" and not value.startswith("--"))

@@ -1,0 +1,378 @@
+"""Test a network on a data set: the figures for two classes, several classes and regression.
+
+The figures themselves are in core/metrics.py. Two rules for what has no value: a rate whose denominator is 0 is 0 (the
+original program's rule); a figure that means nothing for these rows, such as the area under the curve of one class, is
+None. Both are said in a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from ..core.bootstrap import binary_intervals, multiclass_intervals, regression_intervals
+from ..core.metrics import (
+    Counts,
+    are_constant,
+    are_probabilities,
+    brier,
+    checked_weights,
+    class_rates,
+    confusion_counts,
+    confusion_matrix,
+    decide,
+    log_loss,
+    macro,
+    mae,
+    mcc,
+    mcc_square,
+    mse,
+    pr_auc,
+    precision_recall_f1,
+    r2,
+    ratio,
+    roc_auc,
+    row_brier_scores,
+    row_log_losses,
+    total,
+)
+from ..data.dataset import name_of
+from ..data.frames import open_frame
+from ..data.model_data import load_for
+from ..data.written import WrittenNumbers
+from ..settings.values import check_is_number
+from ..utils import DataError, NnError, RowError, UsageError, listed, log
+
+remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
+
+
+@contextlib.contextmanager
+def without_remarks() -> Iterator[None]:
+    """Leave the remarks unsaid: on figures that nobody sees."""
+
+    def none(_record) -> bool:
+        return False
+
+    remarks.addFilter(none)
+    try:
+        yield
+    finally:
+        remarks.removeFilter(none)
+
+
+def test(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
+    """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test --json`.
+
+    net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
+      binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
+      multiclass  rows accuracy macro confusion per_class log_loss brier
+      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
+    ds: a Dataset, or a data frame with the targets among its columns. Where its rows have weights, a row of weight 2
+    counts as two rows in everything but `rows`, and a further key `weighted` is true.
+    threshold: score from which a row counts as class 1; None takes the network's own.
+    intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
+    Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
+    Raises DataError if the data do not fit the network or a row has values for which its output is not finite, and
+    UsageError for a threshold or task that cannot be.
+    """
+    if open_frame(ds) is not None:
+        ds = load_for(net, ds)
+    if not len(ds.x):
+        raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
+    return figures_of(net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals)
+
+
+def scores_of(net, ds, first: int = 0) -> np.ndarray:
+    """Return the outputs of `net` for the rows of `ds`, of whose data `first` rows come before. Raises DataError that
+    names the data and the row."""
+    try:
+        return net.predict(ds.x)
+    except RowError as error:
+        raise error.in_data(name_of(ds), first) from None
+
+
+def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False) -> dict:
+    """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them."""
+    threshold = _checked_threshold(net, threshold)
+    truth, weights = _truth_of_scores(net, ds, scores)
+    if net.task == "regression":
+        report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
+        drawn = partial(regression_intervals, truth, scores, ds.persistence(), weights)
+    elif net.task == "multiclass":
+        report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
+        drawn = partial(multiclass_intervals, truth, scores, weights)
+    else:
+        report = binary_report(truth, scores[:, 0], threshold, weights)
+        drawn = partial(binary_intervals, truth, scores[:, 0], threshold, weights)
+    if intervals:
+        report["intervals"] = {
+            name: None if name in report and report[name] is None else ends for name, ends in drawn().items()
+        }
+    return report
+
+
+def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs): those that are
+    given, or the network's."""
+    scores = scores_of(net, ds) if scores is None else scores
+    truth, weights = _truth_of_scores(net, ds, scores)
+    return truth, scores, weights
+
+
+def _truth_of_scores(net, ds, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return (truth, weights or None) of the rows of `ds`, checked with their scores."""
+    truth = _truth(net, ds)
+    _check_fit(net, ds, truth, scores.shape[1])
+    _check_finite(ds, scores)
+    return truth, getattr(ds, "weights", None)
+
+
+# -------------------------------------------------------------------------------- reports
+
+
+def binary_report(truth: np.ndarray, scores: np.ndarray, threshold: float, weights=None) -> dict:
+    """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,)."""
+    weights = checked_weights(weights, len(truth))
+    counts = confusion_counts(truth, decide(scores, threshold), weights)
+    precision, recall, f1 = precision_recall_f1(counts.tp, counts.fp, counts.fn)
+    _warn_zero_rates(counts, threshold)
+    if not (counts.tp + counts.fn and counts.tn + counts.fp):
+        remarks.warning("roc_auc and pr_auc are undefined: all rows are of one class")
+    _warn_no_probabilities(are_probabilities(scores))
+    return {
+        **_rows(len(truth), weights is not None),
+        "threshold": float(threshold),
+        **counts._asdict(),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "accuracy": ratio(counts.tp + counts.tn, sum(counts)),
+        "mcc": mcc(counts),
+        "roc_auc": roc_auc(truth, scores, weights),
+        "pr_auc": pr_auc(truth, scores, weights),
+        "log_loss": log_loss(truth, scores, weights),
+        "brier": brier(truth, scores, weights),
+    }
+
+
+def _rows(rows: int, weighted: bool) -> dict:
+    return {"rows": rows, "weighted": True} if weighted else {"rows": rows}
+
+
+def multiclass_report(
+    truth: np.ndarray, scores: np.ndarray, classes: Sequence[str] | None = None, weights=None
+) -> dict:
+    """Return all figures for several classes: truth (rows,) class indices, scores (rows, classes), weights (rows,).
+
+    classes: their names; without one for each output they are named by number. `macro` is the plain mean over
+    all classes of the network, whether the data hold them or not.
+    """
+    weights = checked_weights(weights, len(truth))
+    confusion = confusion_matrix(truth, decide(scores), scores.shape[1], weights)
+    outputs, whole = len(confusion), confusion.sum().item()
+    names = [str(name) for name in (classes if classes and len(classes) == outputs else range(outputs))]
+    per_class, are_known = class_rates(confusion, names), are_probabilities(scores)
+    _warn_zero_classes(confusion, names)
+    _warn_no_probabilities(are_known)
+    return {
+        **_rows(len(truth), weights is not None),
+        "accuracy": ratio(confusion.trace().item(), whole),
+        "macro": {rate: macro(per_class, rate) for rate in ("precision", "recall", "f1")},
+        "confusion": confusion.tolist(),
+        "per_class": per_class,
+        "log_loss": total(row_log_losses(truth, scores), weights) / whole if are_known else None,
+        "brier": total(row_brier_scores(truth, scores), weights) / whole if are_known else None,
+    }
+
+
+def regression_report(
+    truth: np.ndarray,
+    predicted: np.ndarray,
+    targets: Sequence[str] | None = None,
+    persistence: np.ndarray | None = None,
+    weights=None,
+) -> dict:
+    """Return all figures for numbers: truth, predicted and persistence (rows, outputs), in the same units.
+
+    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs. persistence, the
+    forecast that nothing changes, adds its rmse and the skill, 1 - rmse / persistence_rmse (Marquez and
+    Coimbra 2013). weights (rows,).
+    """
+    weights = checked_weights(weights, len(truth))
+    truth, predicted = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
+    with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
+        square = mse(truth, predicted, weights)
+        figures = {"mse": square, "mae": mae(truth, predicted, weights), "rmse": math.sqrt(square)}
+        figures["r2"] = r2(truth, predicted, weights)
+        if persistence is not None:
+            figures |= skill(figures["rmse"], truth, np.asarray(persistence, np.float64), weights)
+    _warn_constant(truth, targets)
+    _warn_dead(truth, predicted)
+    beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
+    if beyond:
+        remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
+    return {**_rows(len(truth), weights is not None), **figures, **dict.fromkeys(beyond)}
+
+
+def skill(rmse: float, truth: np.ndarray, persistence: np.ndarray, weights=None) -> dict:
+    """Return persistence_rmse and skill, None where persistence makes no error."""
+    reference = math.sqrt(mse(truth, persistence, weights))
+    return {"persistence_rmse": reference, "skill": 1 - rmse / reference if reference else None}
+
+
+# -------------------------------------------------------------------------------- checks
+
+
+def _checked_threshold(net, threshold: float | None) -> float:
+    if threshold is None:
+        return net.threshold
+    check_is_number(threshold)
+    if not math.isfinite(threshold):
+        raise UsageError(f"threshold {threshold}: expected a finite number, such as 0.5")
+    if net.task != "binary":
+        remarks.warning("threshold is not used: the task is %s, not binary", net.task)
+    return threshold
+
+
+def _truth(net, ds) -> np.ndarray:
+    """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression."""
+    _check_target(net, ds)
+    if (net.task == "regression") != (ds.task == "regression"):
+        raise UsageError(
+            f"{name_of(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
+            f" load them with task={net.task!r}"
+        )
+    if net.task == "regression":
+        _check_unit(net, ds)
+        return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
+    if net.classes and ds.classes and list(net.classes) != list(ds.classes):
+        return _renumbered(ds, net.classes)
+    return np.asarray(ds.y)
+
+
+def _check_target(net, ds) -> None:
+    """Raise DataError for rows without a target, or whose target is an input of the network, by its name."""
+    if ds.y is None:
+        raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
+    inputs = set(getattr(net, "columns", None) or ()).difference(getattr(net, "targets", None) or ())
+    for name in inputs.intersection(ds.targets or ()):
+        raise DataError(
+            f"{name_of(ds)}: the target is {name}, an input of the network, expected another column; "
+            "read the data with nn.load_for(net, ...)"
+        )
+
+
+def _check_unit(net, ds) -> None:
+    """Raise DataError for targets whose numbers are known to be in another unit than those of training."""
+    found, own = ds.written, net.target_written or WrittenNumbers()
+    if found is not None and not found.has_unit_of(own):
+        raise DataError(
+            f"{name_of(ds)}: targets are numbers written as {found}, expected {own} as in training; write them so"
+        )
+
+
+def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
+    """Return ds.y numbered by `classes`: data that lack a class number the others differently."""
+    index = {name: i for i, name in enumerate(classes)}
+    lookup = np.array([index.get(name, -1) for name in ds.classes])
+    truth = lookup[ds.y]
+    unknown = np.flatnonzero(truth < 0)
+    if unknown.size:
+        found = ds.classes[ds.y[unknown[0]]]
+        raise DataError(f"{name_of(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}")
+    return truth
+
+
+def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
+    """Raise DataError or UsageError unless the outputs match the targets in number, and every class has an output."""
+    if net.task == "regression":
+        if truth.shape[1] != outputs:
+            raise DataError(
+                f"{name_of(ds)}: found {truth.shape[1]} target columns, expected {outputs},"
+                " one for each output of the network"
+            )
+        return
+    if net.task == "binary" and outputs != 1:
+        raise UsageError(
+            f"the network's task is binary, which takes one output, but it has {outputs}: use task='multiclass'"
+        )
+    classes = 2 if net.task == "binary" else outputs
+    unknown = truth[(truth < 0) | (truth >= classes)]
+    if unknown.size:
+        raise DataError(
+            f"{name_of(ds)}: found class number {unknown[0]}, expected 0 to {classes - 1}:"
+            " the network has no output for more"
+        )
+
+
+def _check_finite(ds, scores: np.ndarray) -> None:
+    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
+    if bad:
+        raise NnError(
+            f"{name_of(ds)}: the network's output is not finite for {bad} of {len(scores)} rows:"
+            " train it again with a smaller learning rate or with scaling"
+        )
+
+
+# -------------------------------------------------------------------------------- warnings
+
+
+def _warn_zero_rates(counts: Counts, threshold: float) -> None:
+    """Warn of rates whose denominator is 0, and name the empty row or column of the counts."""
+    tp, fp, fn, tn = counts
+    denominators = {
+        "precision": tp + fp,
+        "recall": tp + fn,
+        "f1": 2 * tp + fp + fn,
+        "mcc": mcc_square(counts),
+    }
+    rows = {
+        f"no row scores {threshold:g} or more": tp + fp,
+        f"no row scores below {threshold:g}": fn + tn,
+        "no row is positive": tp + fn,
+        "no row is negative": fp + tn,
+    }
+    zero = [rate for rate, denominator in denominators.items() if not denominator]
+    if zero:
+        reasons = " and ".join(reason for reason, count in rows.items() if not count)
+        remarks.warning("%s set to 0 (denominator 0): %s", listed(zero), reasons)
+
+
+def _warn_no_probabilities(are_known: bool) -> None:
+    if not are_known:
+        remarks.warning("log_loss and brier are undefined: the network's outputs are no probabilities")
+
+
+def _warn_zero_classes(confusion: np.ndarray, names: Sequence[str]) -> None:
+    """Warn in one line of rates whose denominator is 0 for some class."""
+    unpredicted, absent = confusion.sum(axis=0) == 0, confusion.sum(axis=1) == 0
+    found = []
+    for rate, reason, zero in (
+        ("precision", "never predicted", unpredicted),
+        ("recall", "not in the data", absent),
+        ("f1", "neither", unpredicted & absent),
+    ):
+        if zero.any():
+            found.append(f"{rate} of {listed([names[i] for i in np.flatnonzero(zero)])} ({reason})")
+    if found:
+        remarks.warning("set to 0 (denominator 0): %s", "; ".join(found))
+
+
+def _warn_constant(truth: np.ndarray, targets: Sequence[str] | None) -> None:
+    constant = np.flatnonzero(are_constant(truth))
+    if constant.size:
+        names = listed([targets[i] if targets else f"output {i}" for i in constant])
+        remarks.warning("r2 is undefined: the true value is the same in all rows for %s", names)
+
+
+def _warn_dead(truth: np.ndarray, predicted: np.ndarray) -> None:
+    """Warn of a constant prediction: a relu in the output layer that gives 0 for every row learns no more."""
+    if len(truth) > 1 and (are_constant(predicted) & ~are_constant(truth)).any():
+        remarks.warning(
+            "the network gives the same value for every row; train it with another --seed, a smaller"
+            " --learning_rate, --init glorot or a linear output layer"
+        )

@@ -1,0 +1,206 @@
+"""What happens where there is no GPU, or not all that it takes: one line that says what to do."""
+
+import ctypes.util
+import importlib.util
+import logging
+import subprocess
+import sys
+
+import cffi
+import pytest
+from support.command_line import run
+
+import nn
+from nn import backends
+from nn.backends.cuda import device
+from nn.layers import InputColumn, parse
+from nn.settings.values import GPUS
+from nn.utils import UsageError
+
+CUDA12 = '"cupy-cuda12x>=13" nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12 "nvidia-cudnn-cu12>=9" nvidia-nccl-cu12'
+CUDA13 = '"cupy-cuda13x>=13.6" nvidia-cublas nvidia-cuda-nvrtc "nvidia-cudnn-cu13>=9" nvidia-nccl-cu13'
+SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
+
+
+@pytest.fixture
+def no_driver(monkeypatch):
+    monkeypatch.setattr(device, "_driver_version", lambda: None)
+
+
+def test_no_process_is_started_to_look_for_a_driver(monkeypatch):
+    def asked(name):
+        raise AssertionError(f"gcc and ld are asked for {name}")
+
+    monkeypatch.setattr(ctypes.util, "find_library", asked)
+    ffi = cffi.FFI()
+    with pytest.raises(OSError, match="libnone.so.1"):
+        device._opened(ffi, "libnone.so.1")
+    device.driver.cache_clear()
+    device._driver_version.cache_clear()
+    device._driver_version()  # whether there is one or not
+
+
+def cupy_is(there, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: there if name == "cupy" else real(name))
+
+
+@pytest.mark.parametrize(
+    ("version", "cupy", "words"),
+    [
+        (None, True, "no NVIDIA driver found; install one, or use --backend omp"),
+        (11080, True, "supports CUDA 11.8, but 12.0 or newer is needed; update the driver"),
+        (12040, None, f"CuPy is not installed; pip install {CUDA12}"),
+        (13000, None, f"CuPy is not installed; pip install {CUDA13}"),
+        (14020, None, f"CuPy is not installed; pip install {CUDA13}"),
+    ],
+)
+def test_what_is_missing_is_told_with_its_remedy(version, cupy, words, monkeypatch):
+    monkeypatch.setattr(device, "_driver_version", lambda: version)
+    cupy_is(cupy, monkeypatch)
+    assert words in device.missing()
+    with pytest.raises(UsageError, match="--backend cuda: ") as caught:
+        device.cupy.__wrapped__()
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
+    monkeypatch.setattr(device, "_driver_version", lambda: 13000)
+    cupy_is(True, monkeypatch)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # what makes `import cupy` fail
+    with pytest.raises(UsageError, match=r"CuPy cannot be loaded \(.+\); pip install --force-reinstall") as caught:
+        device.cupy.__wrapped__()
+    assert str(caught.value).endswith(CUDA13)
+
+
+@pytest.mark.parametrize("library, words", [("cudnn", '"nvidia-cudnn-cu13>=9", or'), ("cublas", "nvidia-cublas, or")])
+def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
+    module = importlib.import_module(f"nn.backends.cuda.{library}")
+
+    class Runtime:
+        class cuda:
+            class runtime:
+                @staticmethod
+                def runtimeGetVersion():
+                    return 13000
+
+    def refuse(self, path, *flags):
+        raise OSError(path)
+
+    monkeypatch.setattr(device, "cupy", lambda: Runtime)
+    monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
+    with pytest.raises(UsageError, match=f"is not installed; pip install {words}"):
+        module.library.__wrapped__()
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cudnn"])
+def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(backend, no_driver, monkeypatch):
+    monkeypatch.setattr(device, "cupy", device.cupy.__wrapped__)
+    for name in ("engine", "cudnn"):
+        monkeypatch.setattr(importlib.import_module(f"nn.backends.cuda.{name}"), "cupy", device.cupy)
+    monkeypatch.setattr(importlib.import_module("nn.backends.cuda.cudnn"), "library", lambda: device.cupy())
+    net = nn.Network(SMALL, "binary", backend=backend)
+    with pytest.raises(UsageError, match=f"--backend {backend}: no NVIDIA driver found"):
+        _ = net.engine
+
+
+def test_the_command_line_says_it_in_one_line(datasets, tmp_path, monkeypatch):
+    if device.missing() is None:
+        pytest.skip("this machine has a GPU, or looks as if it had")
+    monkeypatch.chdir(tmp_path)
+    result = run("--train", "--dataset", str(datasets / "CC.csv"), "--model", "m.bin", "--backend", "cuda")
+    assert result.code == 2
+    assert result.err.startswith("nn: --backend cuda: ") and result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("spec", [SMALL, LARGE])
+def test_auto_falls_back_to_the_processor_and_says_so(spec, no_driver, caplog):
+    with caplog.at_level(logging.INFO, "nn"):
+        assert nn.Network(spec, "regression", backend="auto").backend == "omp"
+    assert "--backend auto chose omp: no NVIDIA driver found" in caplog.text
+
+
+def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(device, "cupy", lambda: None)
+    monkeypatch.setattr(backends.auto, "default_threads", lambda: 2)
+    layers = {spec: nn.Network(spec, "regression", backend="seq").layers for spec in (SMALL, LARGE)}
+    assert backends.resolve("auto", layers[SMALL], 10) == "omp"
+    assert backends.resolve("auto", layers[SMALL], 1000) == "cuda"
+    assert backends.resolve("auto", layers[LARGE], 32) == "cuda"
+
+
+def test_auto_counts_the_pieces_of_numbers():
+    """They make the dense layer wider, and are computed themselves."""
+    pieces = parse("1,60,1", columns=[InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))])
+    wide = parse("4,60,1")
+    times = [backends.auto.processor_microseconds(layers, 100, 1) for layers in (pieces, wide)]
+    assert times[0] - times[1] == pytest.approx(6 * 100 * 4 / 5e4)
+
+
+def test_auto_knows_the_batch_of_a_training(monkeypatch):
+    """The flag's value decides, not the usual 32; what a model would be told by is the backend that was taken."""
+    monkeypatch.setattr(backends.auto, "choose", lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""))
+    net = nn.Network(SMALL, "binary")
+    net.expect_batches(1000)
+    assert net.backend == "omp" and net.engine.name == "omp"
+    net.expect_batches(32)  # it has computed already
+    assert net.backend == "omp"
+    assert nn.Network(SMALL, "binary").backend == "cuda"
+
+
+@pytest.mark.parametrize("text, numbers", [("2", (0, 1)), ("1", (0,)), ("2,", (2,)), ("0,3", (0, 3)), ("3,1", (3, 1))])
+def test_gpus_are_counted_or_named(text, numbers):
+    assert GPUS("--gpus", text) == numbers
+    assert nn.Network(SMALL, "binary", backend="cuda", gpus=text).gpus == numbers
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "0,0", "a", "1,x", ",", "1.5", "1025", "9" * 12])
+def test_gpus_that_make_no_sense_are_wrong_use(text):
+    with pytest.raises(UsageError, match="--gpus .*how many GPUs"):
+        nn.Network(SMALL, "binary", gpus=text)
+    result = run("--train", "--dataset", "x.csv", "--model", "m.bin", f"--gpus={text}")
+    assert result.code == 2 and "--gpus" in result.err and result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp runs on the processor; use --backend cuda"),
+        ({"backend": "seq", "tf32": True}, "--tf32: --backend seq runs on the processor"),
+        ({"backend": "cuda", "tf32": True, "dtype": "float64"}, "--tf32: shortens float32, not float64"),
+        ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: unknown"),
+    ],
+)
+def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
+    with pytest.raises(UsageError, match=words):
+        nn.Network(SMALL, "binary", **given)
+
+
+@pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
+def test_auto_is_the_gpu_where_only_that_makes_sense(given, monkeypatch):
+    monkeypatch.setattr(device, "missing", lambda instead: None)
+    assert nn.Network(SMALL, "binary", **given).backend == "cuda"
+
+
+@pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
+def test_a_flag_that_asks_for_a_gpu_in_vain_is_the_one_to_leave_out(given, no_driver):
+    (flag,) = given
+    with pytest.raises(UsageError, match=f"--{flag}: no NVIDIA driver found; install one, or leave out --{flag}"):
+        _ = nn.Network(SMALL, "binary", **given).backend
+
+
+def test_auto_stays_on_the_processor_where_cupy_finds_no_gpu(monkeypatch, caplog):
+    def none():
+        raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")
+
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(device, "cupy", none)
+    with caplog.at_level(logging.INFO, "nn"):
+        assert nn.Network(LARGE, "regression", backend="auto").backend == "omp"
+    assert "no GPU found" in caplog.text
+
+
+def test_nothing_of_this_is_imported_without_a_gpu_backend(tmp_path):
+    code = "import sys, nn; nn.Network('3,2', backend='omp').engine; assert 'cupy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

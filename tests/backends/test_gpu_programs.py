@@ -1,0 +1,263 @@
+"""The programs of the GPU, as far as they can be judged without one: nothing that a table has and a kernel lacks passes
+in silence."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from nn.backends.cuda import abi, small
+from nn.backends.cuda.builder import KINDS, Builder
+from nn.backends.cuda.data import CudaData, row_format
+from nn.backends.cuda.program import PLAIN, Purpose, epoch_source, layer_routes, phases_source, sources
+from nn.core.records import record_type
+from nn.layers import COLUMN_KINDS, LAYER_KINDS, InputColumn, parse
+from nn.nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
+from nn.utils import UsageError
+
+PROCESSORS = 132
+ONE_OF_EACH_KIND = "2x6x5,pad1,conv3k2:relu,maxpool2s1,avgpool2:tanh,dropout0.25,flatten:sigmoid,7,5:silu,2"
+
+
+COLUMNS = (
+    InputColumn("number"),
+    InputColumn("gap", fill=-0.5),
+    InputColumn("embedding", values=10_000, width=8),
+    InputColumn("onehot", values=5),
+    InputColumn("embedding", values=3, width=300),
+)
+
+
+NAMES = [*ACTIVATIONS, *LOSSES, *COLUMN_KINDS]  # in capitals there
+
+
+@pytest.mark.parametrize("name", [*NAMES, *abi.MOMENTS, *abi.CONTROL, *abi.UPDATE, *abi.CONSTANTS])
+def test_kernels_are_told_every_name_of_the_tables(name):
+    constant = name.upper() if name in NAMES else name
+    assert re.search(rf"\b{constant}\b", abi.declarations())
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name != "softmax"])
+def test_every_activation_has_a_formula_and_a_derivative(name):
+    assert sources("activation").count(f"if constexpr (ACTIVATION == {name.upper()})") == 2
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_has_a_formula(name):
+    assert f"if constexpr (LOSS == {name.upper()})" in sources("loss")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_every_optimiser_has_an_update_rule(name, momentum):
+    rule = abi.update_rule(name, momentum)
+    assert rule in abi.MOMENTS and f"if constexpr (OPTIMIZER == {rule})" in sources("optimizer")
+
+
+def test_every_layer_kind_has_kernels():
+    images, table = parse(ONE_OF_EACH_KIND, "relu", "linear"), parse("5,3", columns=COLUMNS)
+    assert {layer.kind for layer in [*images, *table]} == set(KINDS) == set(LAYER_KINDS)
+    for layers in (images, table):
+        built = Builder(layers, "mse", 4, PROCESSORS).build(Purpose("train", 10, dropout=True, optimizer="SGD"))
+        assert "epoch" in epoch_source(built)
+
+
+def test_a_layer_kind_without_kernels_is_named():
+    layers = parse("30,60,1")
+    layers[0] = dataclasses.replace(layers[0], kind="attention")
+    with pytest.raises(UsageError, match="--backend cuda: the GPU has no attention layers, only dense, conv, "):
+        Builder(layers, "mse", 4, PROCESSORS).build(Purpose("predict", 10))
+
+
+# ---- which kernel computes a layer
+
+
+class Library:
+    """Takes over what cuBLAS and cuDNN may."""
+
+    def wants_product(self, m, n, k):
+        return min(m, n, k) >= 100
+
+    def convolves(self, layer):
+        return layer.kernel == 5
+
+    def pools(self, layer):
+        return layer.kind == "avgpool"
+
+    def __getattr__(self, name):
+        return lambda node: lambda runner, rows: None
+
+
+@pytest.mark.parametrize(
+    ("spec", "library", "routes"),
+    [
+        ("30,1", None, ["1: forward last_layer; backward narrow_backward_parameters"]),
+        ("30,60,17", None, ["60: forward dense_forward; backward dense_backward_parameters",
+                            "17: forward dense_forward; backward dense_backward_input, dense_backward_parameters"]),
+        ("200,300,1", Library(), ["300: forward cuBLAS gemm, dense_finish; backward cuBLAS gemm, dense_backward_bias",
+                                  "1: forward last_layer; backward narrow_backward_parameters"]),
+        ("1x9x9,conv4k3,flatten,17", None, ["conv4k3: forward direct_forward; backward direct_backward_parameters",
+                                            "17: forward dense_forward; backward "
+                                            "dense_backward_input, dense_backward_parameters"]),
+        ("16x8x8,conv16k3,maxpool2,1", None, [
+            "conv16k3: forward winograd_kernels, winograd_forward; backward winograd_backward_parameters",
+            "maxpool2: backward maxpool_backward",
+            "1: forward last_layer; backward narrow_backward_parameters"]),
+        ("8x60x60,conv70k3,conv2k5,avgpool2s1,1", Library(), [
+            "conv70k3: forward conv_forward; backward direct_backward_parameters",
+            "conv2k5: forward cuDNN convolution, conv_finish; backward cuDNN convolution, "
+            "conv_backward_parameters, input_finish",
+            "avgpool2s1: forward cuDNN pooling; backward avgpool_backward",
+            "1: forward last_layer; backward narrow_backward_parameters"]),
+    ],
+)  # fmt: skip
+def test_routes_name_the_kernels_of_each_layer(spec, library, routes):
+    layers = parse(spec, "relu", "linear")
+    built = Builder(layers, "mse", 4, PROCESSORS, library).build(Purpose("train", 256, optimizer="SGD"))
+    lines = layer_routes(built)
+    assert [line.split(" ", 2)[2] for line in lines] == routes
+    kernels = {word.strip(",;") for line in lines for word in line.split() if "_" in word}
+    assert all(re.search(rf"__device__ void {kernel}\(", sources()) for kernel in kernels)
+
+
+@pytest.mark.parametrize(("kind", "barriers"), [("predict", 3), ("loss", 3), ("train", 4)])
+def test_rows_of_the_next_batch_do_not_replace_those_that_a_layer_alone_still_reads(kind, barriers):
+    """A forward pass of one layer has one phase; with more of them the last one reads other values."""
+    built = Builder(parse("30,1"), "mse", 4, PROCESSORS).build(Purpose(kind, 10, optimizer="SGD"))
+    kernel = epoch_source(built).split("epoch(const control *where")[1]
+    assert kernel.count("grid_barrier") == barriers
+    loop = kernel.split("for (int64 done")[1]
+    assert (kind == "train") == ("grid_barrier" not in loop.split("if (done + 1 < batches)")[1].split("gather<")[0])
+
+
+# ---- the embedding layer, and rows that are records
+
+
+def embedding_program(kind="train", rows=256, columns=COLUMNS, **options):
+    layers = parse(f"{len(columns)},9,2", "relu", "linear", columns)
+    return Builder(layers, "mse", 4, PROCESSORS).build(Purpose(kind, rows, optimizer="SGD", **options))
+
+
+def ops_of(built, function):
+    return [op for phase in built.phases for op in phase if op.function == function]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "backward"),
+    [
+        ("train", COLUMNS, "; backward embedding_backward_table"),
+        ("gradients", COLUMNS, "; backward embedding_backward_table, embedding_backward_input"),
+        ("gradients", COLUMNS[:2], "; backward embedding_backward_input"),
+        ("train", COLUMNS[:2], ""),
+        ("predict", COLUMNS, ""),
+    ],
+)
+def test_routes_name_what_computes_columns_and_tables(kind, columns, backward):
+    lines = layer_routes(embedding_program(kind, columns=columns))
+    assert lines[0] == f"layer 0 embedding: forward embedding_forward{backward}"
+
+
+def test_nobody_computes_a_gradient_that_no_table_learns_from():
+    wanted = {columns: len(ops_of(embedding_program(columns=columns), "dense_backward_input"))
+              for columns in (COLUMNS, COLUMNS[:2])}  # fmt: skip
+    assert wanted == {COLUMNS: 1, COLUMNS[:2]: 0}
+
+
+@pytest.mark.parametrize("source", [epoch_source, phases_source])
+def test_columns_stand_in_the_source_where_their_outputs_and_tables_begin(source):
+    text = source(embedding_program())
+    for line in ("{NUMBER, 0, 0, 0, 0LL, 0.0, 0, 0},", "{GAP, 1, 0, 0, 0LL, -0.5, 0, 0},",
+                 "{EMBEDDING, 3, 10000, 8, 0LL, 0.0, 0, 0},", "{ONEHOT, 11, 5, 0, 80000LL, 0.0, 0, 0},",
+                 "{EMBEDDING, 16, 3, 300, 80000LL, 0.0, 0, 0},"):  # fmt: skip
+        assert text.count(line) == 1
+    assert "embedding_edges" not in text
+
+
+def test_edges_stand_in_the_source_where_their_columns_begin():
+    columns = (
+        InputColumn("number", edges=(-1.5, 0.0, 0.1)), InputColumn("number"), InputColumn("gap", edges=(-2, 2)),
+        InputColumn("onehot", values=2),
+    )  # fmt: skip
+    text = phases_source(embedding_program(columns=columns))
+    for line in (
+        "embedding_edges[] = {-1.5, 0.0, 0.1, -2.0, 2.0};",
+        "{NUMBER, 0, 0, 0, 0LL, 0.0, 2, embedding_edges + 0},",
+        "{NUMBER, 3, 0, 0, 0LL, 0.0, 0, 0},",
+        "{GAP, 4, 0, 0, 0LL, 0.0, 1, embedding_edges + 3},",
+        "{ONEHOT, 7, 2, 0, 0LL, 0.0, 0, 0},",
+    ):
+        assert text.count(line) == 1
+
+
+WAVES = (
+    InputColumn("number", waves=2), InputColumn("embedding", values=20, width=2),
+    InputColumn("gap", fill=0.5, edges=(-1.0, 1.0), waves=40),
+)  # fmt: skip
+
+
+def test_waves_stand_in_the_source_by_their_outputs_and_frequencies_behind_the_tables():
+    built = embedding_program(columns=WAVES)
+    text = phases_source(built)
+    lines = ["{0, 1, 3, 0, 0.0},", "{0, 2, 4, 0, 0.0},", "{2, 10, 50, 1, 0.5},", "{2, 49, 89, 1, 0.5},"]
+    assert [text.count(line) for line in lines] == [1] * 4
+    (forward,), (backward,) = (ops_of(built, f"embedding_{name}") for name in ("waves_forward", "backward_waves"))
+    assert forward.settings == (42, 3, 90) and forward.arguments[3].at == 40
+    assert backward.settings[1:] == (82, 42, 3, 90) and backward.blocks == 2 * backward.settings[0]
+    (table,) = ops_of(built, "embedding_backward_table")
+    assert backward.arguments[0].at - table.arguments[0].at == 40
+    (update,) = (op for op in ops_of(built, "update_layer") if op.step == ("update", 0))
+    assert update.settings[2:] == (40, 82)  # weight decay spares frequencies
+
+
+def test_waves_alone_are_learned():
+    built = embedding_program(columns=(InputColumn("number", waves=5),))
+    assert len(ops_of(built, "embedding_backward_waves")) == len(ops_of(built, "dense_backward_input")) == 1
+    assert layer_routes(built)[0] == (
+        "layer 0 embedding: forward embedding_forward, embedding_waves_forward; backward embedding_backward_waves"
+    )
+
+
+@pytest.mark.parametrize(("rows", "splits"), [(1, 1), (64, 1), (65, 2), (4096, 3)])
+def test_each_value_of_a_table_has_one_thread_in_each_share_of_the_rows(rows, splits):
+    """Blocks of 32 codes x 8 values, or of 256 values of one code; a table's gradients come in few partial sums."""
+    first, second = ops_of(embedding_program(rows=rows), "embedding_backward_table")
+    assert (first.blocks, second.blocks) == (313 * splits, 3 * 2 * splits)
+    size = 80_900
+    assert first.settings == (splits, size, 10_000, 8, 5, 2, 316, 3)
+    assert second.settings == (splits, size, 3, 300, 5, 4, 316, 16)
+    assert second.arguments[0].at - first.arguments[0].at == 80_000
+    (update,) = (op for op in ops_of(embedding_program(rows=rows), "update_layer") if op.step == ("update", 0))
+    assert update.settings == ("SGD", splits, size, size)  # all of them weights, none a bias
+
+
+@pytest.mark.parametrize("distribute", ["mirrored", "central"])
+def test_members_send_the_gradients_of_tables(distribute):
+    built = embedding_program(distribute=distribute)
+    assert built.sum_values >= 80_900 and sum(values for how, values in built.sent if how != "broadcast") >= 80_900
+
+
+RECORDS = record_type("float32", 2, 1, 1, 1)
+
+
+def test_rows_are_gathered_as_they_are_stored():
+    assert row_format(np.zeros(3, "float32"), np.dtype("float32")) == PLAIN
+    rows_as = row_format(np.zeros(3, RECORDS), np.dtype("float32"))
+    (gather,) = ops_of(embedding_program(rows_as=rows_as), "gather_records")
+    assert gather.settings == (RECORDS.itemsize, 2, 1, 1, 1) == (16, 2, 1, 1, 1)
+    assert not ops_of(embedding_program(), "gather_records") and ops_of(embedding_program(), "gather")
+
+
+def test_records_are_bytes_to_the_gpu():
+    records = np.zeros(5, RECORDS)
+    records["codes2"] = np.arange(5)[:, None]
+    data = CudaData(records, None, None, np.dtype("float32"), room=0)  # streamed
+    assert data.arrays[0].shape == (5, 16) and data.arrays[0].dtype == np.uint8
+    assert np.shares_memory(data.arrays[0], records) and data.arrays[0][3, 12] == 3
+
+
+def test_the_small_runner_leaves_records_and_columns_to_others():
+    dense, records = parse("5,9,2"), row_format(np.zeros(1, RECORDS), np.dtype("float32"))
+    assert not small.fits(dense, Purpose("train", 10, rows_as=records, optimizer="SGD"), np.dtype("float32"))
+    columns = parse("5,9,2", columns=COLUMNS)
+    assert not small.fits(columns, Purpose("train", 10, optimizer="SGD"), np.dtype("float32"))

@@ -1,0 +1,357 @@
+"""The batch scripts in slurm/, submitted to a real SLURM of one node that lives as long as these tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from glob import glob
+from pathlib import Path
+
+import pytest
+from support.command_line import ONE, REPOSITORY, environment, position, succeed
+from support.launches import find_mpi, ours
+
+from nn.backends.cuda import device
+from nn.study import sweep
+
+TESTS = Path(__file__).parents[1]
+BATCH_SCRIPTS = sorted((REPOSITORY / "slurm").glob("*.sbatch"))
+SCRIPTS = [*BATCH_SCRIPTS, *sorted(TESTS.glob("*.sh"))]
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+
+
+# ---------------------------------------------------------------- the scripts as texts
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_bash(script):
+    subprocess.run(["bash", "-n", script], check=True)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_shellcheck_finds_nothing(script):
+    if not shutil.which("shellcheck"):
+        pytest.skip("shellcheck is not installed")
+    found = subprocess.run(["shellcheck", script], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("script", BATCH_SCRIPTS, ids=lambda path: path.name)
+def test_slurm_reads_every_directive(script):
+    """SLURM looks for #SBATCH only above the first command."""
+    lines = script.read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
+    assert any(line.startswith("#SBATCH") for line in lines[:first])
+    assert not any(line.startswith("#SBATCH") for line in lines[first:])
+
+
+# ---------------------------------------------------------------- the cluster
+
+
+class Slurm:
+    """The cluster's commands, run in the folder of a project."""
+
+    def __init__(self, env: dict, project: Path):
+        self.env, self.project = env, project
+
+    def run(self, *command) -> str:
+        done = subprocess.run(command, env=self.env, cwd=self.project, text=True, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def submit(self, *arguments) -> str:
+        """sbatch; the job's number."""
+        return self.run("sbatch", "--parsable", *map(str, arguments)).strip()
+
+    def facts(self, job: str) -> dict[str, str]:
+        """What SLURM says of a job, or of the element of an array."""
+        words = self.run("scontrol", "-o", "show", "job", job).splitlines()[0].split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def wait(self, job: str, until, seconds: float = 60) -> dict[str, str]:
+        """The job's facts, once `until` holds for them."""
+        end = time.monotonic() + seconds
+        while not until(facts := self.facts(job)):
+            assert time.monotonic() < end, (facts, self.output(job))
+            time.sleep(0.1)
+        return facts
+
+    def result(self, job: str) -> tuple[str, int, int]:
+        """(state, exit code, restarts) of a job that is over."""
+        facts = self.wait(job, lambda facts: facts["JobState"] in OVER)
+        return facts["JobState"], int(facts["ExitCode"].split(":")[0]), int(facts["Restarts"])
+
+    def output(self, job: str) -> str:
+        return "".join(path.read_text() for path in self.project.glob(f"*-{job}.out"))
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    for program in ("slurmctld", "slurmd", "sbatch"):
+        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
+            pytest.skip(f"{program} is not installed (Debian: slurmctld slurmd slurm-client munge)")
+    if os.geteuid() != 0:
+        pytest.skip("only root can start this SLURM")
+    folder = tmp_path_factory.mktemp("slurm")
+    script = str(TESTS / "slurm-test-cluster.sh")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))}
+    env["PORT"] = str(free_port())
+    try:
+        subprocess.run([script, "up", folder], env=env, check=True, timeout=60)
+        yield Slurm({**env, "SLURM_CONF": str(folder / "etc/slurm.conf")}, project(folder / "project"))
+    finally:
+        subprocess.run([script, "down", folder], env=env, timeout=60)
+
+
+def free_port() -> int:
+    """A port that is free, as is the next one."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+def project(folder: Path) -> Path:
+    """What a user has who cloned the project and installed it into .venv, of the package under test."""
+    shutil.copytree(REPOSITORY / "slurm", folder / "slurm")
+    (folder / "datasets").mkdir()
+    shutil.copy(REPOSITORY / "datasets" / "CC.csv", folder / "datasets")
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    command = programs / "nn"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={environment()["PYTHONPATH"]} exec {sys.executable} -m nn "$@"\n')
+    command.chmod(0o755)
+    (programs / "activate").write_text(f"PATH={programs}:$PATH\n")
+    plan = {"data": {"path": "datasets/CC.csv"}, "layers": ["30,4,1", "30,8,4,1", "30,9"], "epochs": 1}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def jobs(slurm):
+    """The numbers of all jobs, which run side by side; `requeued` is told that its time is nearly over."""
+    script, long = "slurm/slurm.sbatch", ["--epochs", 10**6, "--quiet"]
+    requeued = slurm.submit("--job-name=requeued", script, "--epochs", 3000, "--quiet")
+    slurm.wait(requeued, lambda _: (slurm.project / f"requeued-{requeued}.ck").exists())
+    slurm.run("scancel", "--batch", "--signal=USR1", requeued)
+    return {
+        "requeued": requeued,
+        "limit": slurm.submit("--time=1", "--signal=B:USR1@60", "--job-name=limit", script, *long),
+        "usual": slurm.submit(script),
+        "gpu": slurm.submit("--gpus=1", script, "--epochs", 1),
+        "failing": slurm.submit(script, "--dataset", "none.csv"),
+        "array": slurm.submit("--array=0-2%2", "slurm/array.sbatch", "plan.json"),
+    }
+
+
+def test_the_script_as_it_stands_trains_and_tests(slurm, jobs, monkeypatch):
+    job = jobs["usual"]
+    assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
+    output = (slurm.project / f"nn-{job}.out").read_text()
+    assert "epoch 20/20" in output and "F1 " in output
+    monkeypatch.chdir(slurm.project)
+    succeed(*ONE, "--dataset", "datasets/CC.csv", "--model", "here.bin")
+    assert (slurm.project / f"nn-{job}.bin").read_bytes() == (slurm.project / "here.bin").read_bytes()
+
+
+def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(slurm, jobs, monkeypatch):
+    job = jobs["requeued"]
+    model = slurm.project / f"requeued-{job}.bin"
+    assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
+    output = slurm.output(job)
+    assert "nn: stopped by SIGUSR1: the state is saved in" in output
+    assert f"queueing job {job} again, restart 1" in output
+    assert output.count("held-out rows") == 1  # only what is finished is tested
+    monkeypatch.chdir(slurm.project)
+    succeed(*ONE, "--dataset", "datasets/CC.csv", "--epochs", 3000, "--model", "peace.bin", "--quiet")
+    assert model.read_bytes() == (slurm.project / "peace.bin").read_bytes()
+
+
+def test_a_job_with_a_gpu_runs_too(slurm, jobs):
+    job = jobs["gpu"]
+    assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
+    assert "GPUs 0\n" in slurm.output(job) and "GPUs none\n" in slurm.output(jobs["usual"])
+    assert "F1 " in slurm.output(job)
+
+
+def test_a_failure_ends_the_job_with_its_code_and_no_restart(slurm, jobs):
+    job = jobs["failing"]
+    assert slurm.result(job) == ("FAILED", 66, 0)
+    assert slurm.output(job).splitlines()[-1].startswith("nn: none.csv: no such file")
+
+
+def test_an_array_measures_each_network_of_a_plan(slurm, jobs):
+    job = jobs["array"]
+    for index in range(3):
+        assert slurm.result(f"{job}_{index}")[:2] == ("COMPLETED", 0), slurm.output(f"{job}_{index}")
+    rows = sweep.collect(str(slurm.project / f"nn-sweep-{job}"))
+    assert sorted(row["index"] for row in rows) == [0, 1, 2]
+    states = {row["layers"].split(":")[0]: row["status"] for row in rows}
+    assert states["30,4"] == states["30,8"] == "ok" and states["30,9"] != "ok"
+
+
+def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slurm, jobs):
+    """SLURM warns up to a minute early, so that this job of a minute is told within half of it."""
+    job = jobs["limit"]
+    saved = slurm.project / f"limit-{job}.ck"
+    slurm.wait(job, lambda facts: int(facts["Restarts"]) >= 1)  # more where other tests took their time
+    assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
+    first = position(saved)["epoch"]
+    slurm.wait(job, lambda facts: facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first)
+    slurm.run("scancel", job)
+    state, _, restarts = slurm.result(job)
+    assert state == "CANCELLED" and restarts >= 1
+    assert "nn: stopped by SIGTERM: the state is saved in" in slurm.output(job)
+    assert not saved.with_suffix(".bin").exists()
+
+
+@pytest.mark.parametrize(
+    "flag, given",
+    [("--gpus", ["--gpus=2", "slurm/slurm.sbatch"]), ("--backend cuda", ["--mem=500M", "slurm/gpus.sbatch"])],
+)
+def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
+    """SLURM believes in four, but nn finds none; the GPU's own tests train on two (tests/gpu)."""
+    if device.missing() is None:
+        pytest.skip("this machine has a GPU, or looks as if it had")
+    job = slurm.submit(*given)
+    assert slurm.result(job) == ("FAILED", 2, 0), slurm.output(job)
+    output = slurm.output(job)
+    assert "GPUs 0,1\n" in output and f"nn: {flag}: {device.missing('')[:20]}" in output
+    assert not list(slurm.project.glob(f"*{job}.bin"))
+
+
+# ---------------------------------------------------------------- several ranks
+
+
+SHARED = ["--train", "--dataset", "datasets/CC.csv", "--distribute", "mirrored", "--quiet"]
+TWO = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem=500M"]  # of the cluster's one node
+
+
+PMIX = "/usr/lib/*/pmix2/lib/libpmix.so"  # what Debian's SLURM loads
+
+
+@pytest.fixture(scope="module", params=["pmi2", "pmix"])
+def pmi(request) -> tuple[str, dict]:
+    """Each interface of srun to MPI, and the variables that choose an MPI which speaks it."""
+    if request.param == "pmi2":
+        return "pmi2", find_mpi("mpich").variables
+    if not glob(PMIX):
+        pytest.skip(f"SLURM finds no PMIx, {PMIX} (Debian: libpmix-dev)")
+    return "pmix", find_mpi("openmpi").variables
+
+
+def srun(slurm, *arguments, **variables):
+    """srun on two processors; how it ended, without what srun itself says of the job, and after how many seconds."""
+    began = time.monotonic()
+    own = {"UCX_TLS": "self,sysv,posix", "UCX_NET_DEVICES": "lo", "FI_PROVIDER": "tcp"}  # nothing leaves this machine
+    done = subprocess.run(
+        ["srun", "--ntasks=2", "--mem=500M", *map(str, arguments)],
+        env={**slurm.env, **own, **variables, "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}"},
+        cwd=slurm.project, text=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    done.stderr = "".join(line for line in done.stderr.splitlines(True) if not line.startswith("srun: "))
+    return done, time.monotonic() - began
+
+
+def test_srun_starts_ranks_that_train_one_model(slurm, pmi):
+    interface, variables = pmi
+    command = ["nn", *SHARED, "--epochs", 3, "--model", "srun.bin", "--json"]
+    done, _ = srun(slurm, f"--mpi={interface}", *command, **variables)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["ranks"] == 2
+    alone = [*ONE, "--dataset", slurm.project / "datasets/CC.csv", "--epochs", 3, "--json", "--quiet"]
+    assert result["loss"] == pytest.approx(succeed(*alone, "--model", slurm.project / "one.bin").json["loss"], rel=1e-4)
+
+
+def test_srun_without_mpi_is_refused_with_the_fix(slurm, mpich):
+    done, seconds = srun(slurm, "nn", *SHARED, "--model", "plain.bin")
+    assert done.returncode == 2 and seconds < 30
+    assert (
+        done.stderr.startswith("nn: srun started this process as rank 0 of 2, but mpi4py's ")
+        and "srun --mpi=pmi2" in done.stderr
+    )
+    assert done.stderr.count("nn:") == 1 and not (slurm.project / "plain.bin").exists()
+
+
+def test_srun_without_distribute_is_refused(slurm):
+    done, _ = srun(slurm, "nn", "--train", "--dataset", "datasets/CC.csv", "--model", "plain.bin")
+    assert done.returncode == 2 and "nn: srun started 2 trainings" in done.stderr
+    assert not (slurm.project / "plain.bin").exists()
+
+
+def test_ranks_of_srun_that_disagree_are_told_so(slurm, pmi):
+    interface, variables = pmi
+    command = " ".join(map(str, ["exec nn", *SHARED, "--model", "wrong.bin"]))
+    done, seconds = srun(slurm, f"--mpi={interface}", "sh", "-c", f"{command} --seed $SLURM_PROCID", **variables)
+    assert done.returncode == 2 and seconds < 30
+    assert ours(done.stderr) == ["nn: --seed: rank 1 has 1, rank 0 has 0; give all ranks the same flags"]
+
+
+def test_a_rank_of_srun_that_does_not_come_is_not_waited_for(slurm, mpich):
+    command = " ".join(map(str, ["exec nn", *SHARED, "--model", "late.bin"]))
+    late = f"[ $SLURM_PROCID = 0 ] || exec sleep 6; NN_RENDEZVOUS_SECONDS=2 {command}"
+    done, seconds = srun(slurm, "--mpi=pmi2", "--kill-on-bad-exit=1", "sh", "-c", late)
+    assert done.returncode != 0 and seconds < 30
+    (line,) = ours(done.stderr)
+    assert line.startswith("nn: rank 0 of 2: MPI did not start within 2 s: a rank is missing")
+
+
+def test_ranks_that_fail_together_end_by_themselves_though_srun_sees_the_first_fail(slurm, pmi):
+    """Else the code 75, by which a job queues itself again, would be lost."""
+    interface, variables = pmi
+    program = "import sys, time; from nn import cluster; rank = cluster.join().rank\n"
+    program += "code = cluster.end(75, 'stopped'); time.sleep(rank); sys.exit(code)"
+    given = f"--mpi={interface}", "--kill-on-bad-exit=1", sys.executable, "-c", program
+    done, _ = srun(slurm, *given, **variables)
+    assert (done.returncode, ours(done.stderr)) == (75, ["nn: stopped"])
+
+
+def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, pmi):
+    interface, variables = pmi
+    (slurm.project / "k.ck").unlink(missing_ok=True)
+    command = " ".join(map(str, ["nn", *SHARED, "--epochs", 10**6, "--model", "k.bin", "--checkpoint", "k.ck"]))
+    killed = f"{command} & until [ -e k.ck ]; do sleep 0.1; done; kill -9 $!; wait $!"
+    killed = f"[ $SLURM_PROCID = 1 ] || exec {command}; {killed}"
+    done, seconds = srun(slurm, f"--mpi={interface}", "--kill-on-bad-exit=1", "bash", "-c", killed, **variables)
+    assert done.returncode != 0 and seconds < 60
+    assert position(slurm.project / "k.ck")["step"] > 0 and not (slurm.project / "k.bin").exists()
+
+
+def test_nodes_train_and_test_one_model(slurm, mpich):
+    job = slurm.submit(*TWO, "slurm/nodes.sbatch", "--epochs", 5)
+    assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
+    output = slurm.output(job)
+    assert ", 2 ranks, 1 thread," in output and output.count("epoch 5/5") == 1 and "F1 " in output
+
+
+def test_nodes_that_were_interrupted_queue_themselves_and_end_in_the_same_bytes(slurm, mpich):
+    given = [*TWO, "slurm/nodes.sbatch", "--epochs", 2000, "--quiet"]
+    job, peace = slurm.submit("--job-name=again", *given), slurm.submit("--job-name=peace", *given)
+    saved = slurm.project / f"again-{job}.ck"
+    slurm.wait(job, lambda _: saved.exists())
+    slurm.run("scancel", "--batch", "--signal=USR1", job)
+    assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
+    assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
+    assert slurm.result(peace) == ("COMPLETED", 0, 0), slurm.output(peace)
+    models = [slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_nodes_that_are_cancelled_save_and_do_not_start_again(slurm, mpich):
+    job = slurm.submit("--job-name=cancelled", *TWO, "slurm/nodes.sbatch", "--epochs", 10**6, "--quiet")
+    saved = slurm.project / f"cancelled-{job}.ck"
+    slurm.wait(job, lambda _: saved.exists())
+    slurm.run("scancel", job)
+    assert slurm.result(job)[::2] == ("CANCELLED", 0)
+    assert position(saved)["step"] > 0 and not saved.with_suffix(".bin").exists()

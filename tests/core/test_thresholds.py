@@ -1,0 +1,424 @@
+"""Thresholds by rules against a search over all cut-offs; temperatures against SciPy; both kept and used."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from support.command_line import ONE, run, succeed, write_numbers, write_three_classes
+
+import nn
+from nn.core.calibration import best_temperature, logits_of, tempered
+from nn.core.metrics import METRICS, confusion_counts, decide, log_loss, metric, precision_recall_f1
+from nn.core.thresholds import best_threshold, cut_offs
+from nn.nn_aux import THRESHOLD_RULES
+from nn.settings.values import threshold_rules
+from nn.train.decision import decide_by, decide_on
+from nn.train.options import options_of
+from nn.utils import DataError, NnError, UsageError
+
+# ---------------------------------------------------------------- the judge
+
+
+def fbeta_of(counts, beta):
+    part = (1 + beta**2) * counts.tp
+    whole = part + beta**2 * counts.fn + counts.fp
+    return part / whole if whole else 0.0
+
+
+def precision_of(counts):
+    return precision_recall_f1(counts.tp, counts.fp, counts.fn)[0]
+
+
+def recall_of(counts):
+    return precision_recall_f1(counts.tp, counts.fp, counts.fn)[1]
+
+
+GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are allowed)
+    "f1": (lambda c: fbeta_of(c, 1), lambda c: True),
+    "fbeta=2": (lambda c: fbeta_of(c, 2), lambda c: True),
+    "fbeta=0.5": (lambda c: fbeta_of(c, 0.5), lambda c: True),
+    "precision=0.3": (recall_of, lambda c: precision_of(c) >= 0.3 and c.tp + c.fp > 0),
+    "recall=0.8": (precision_of, lambda c: recall_of(c) >= 0.8),
+    "recall=1": (precision_of, lambda c: recall_of(c) >= 1),
+    "cost=1:5": (lambda c: -(c.fp + 5 * c.fn), lambda c: True),
+    "cost=3:1": (lambda c: -(3 * c.fp + c.fn), lambda c: True),
+    "cost=0:1": (lambda c: -c.fn, lambda c: True),
+}
+
+
+def every_cut_off(truth, scores, weights=None):
+    """Counts of all cut-offs, the highest first: each distinct score as threshold, and one above all."""
+    distinct = np.unique(scores.astype(np.float64))[::-1]
+    thresholds = [np.inf, *distinct]
+    return [confusion_counts(truth, decide(scores, t), weights) for t in thresholds]
+
+
+def check_best(rule, truth, scores, weights=None):
+    """The threshold is as good as the best cut-off, and it is the highest of those as good."""
+    goal, allowed = GOALS[rule]
+    cuts = every_cut_off(truth, scores, weights)
+    fitting = [c for c in cuts if allowed(c)]
+    if not fitting:
+        with pytest.raises(UsageError):
+            best_threshold(rule, truth, scores, weights)
+        return
+    threshold = best_threshold(rule, truth, scores, weights)
+    found = confusion_counts(truth, decide(scores, threshold), weights)
+    best = max(map(goal, fitting))
+    assert allowed(found) and goal(found) == best
+    assert found == next(c for c in fitting if goal(c) == best)
+
+
+rows_of_two = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10, width=32), st.integers(0, 3)),
+    min_size=1,
+    max_size=40,
+).filter(lambda rows: any(label and weight for label, _, weight in rows))
+
+
+def test_every_rule_has_a_goal():
+    assert {rule.partition("=")[0] for rule in GOALS} == set(THRESHOLD_RULES)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rule", GOALS)
+@given(rows=rows_of_two)
+def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, weighted, rows):
+    labels, scores, weights = map(np.array, zip(*rows, strict=True))
+    if weighted:
+        check_best(rule, labels, scores.astype(np.float64), weights)
+    elif labels.any():
+        check_best(rule, labels, scores.astype(np.float32))
+
+
+@pytest.mark.parametrize("rule", GOALS)
+def test_rules_are_exact_on_many_rows_with_ties(rule):
+    rng = np.random.default_rng(0)
+    truth = (rng.random(2000) < 0.1).astype(np.int32)
+    scores = np.clip(rng.normal(0.3 + 0.3 * truth, 0.2), 0, 1).round(3).astype(np.float32)
+    check_best(rule, truth, scores)
+
+
+@given(rows_of_two, st.sampled_from(sorted(GOALS)))
+def test_a_row_of_weight_2_is_the_row_twice(rows, rule):
+    labels, scores, weights = map(np.array, zip(*rows, strict=True))
+    answers = []
+    for arrays in ((labels, scores, weights), (np.repeat(labels, weights), np.repeat(scores, weights), None)):
+        try:
+            answers.append(best_threshold(rule, *arrays))
+        except UsageError as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+
+
+def test_the_threshold_lies_half_way_to_the_next_lower_score():
+    truth, scores = np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9])
+    assert best_threshold("f1", truth, scores) == pytest.approx(0.4)
+    assert best_threshold("recall=0.5", truth, scores) == pytest.approx(0.75)  # precision is 1 from both: the higher
+    assert best_threshold("fbeta=2", np.array([1, 1]), scores[:2]) == 0.1  # all rows: nothing is lower
+    assert best_threshold("cost=1:0", truth, scores) > 0.9  # none
+
+
+@pytest.mark.parametrize("rule", GOALS)
+def test_scores_that_are_no_numbers_choose_no_threshold(rule):
+    """They are of class 1 from no cut-off on, and would be silently missed."""
+    with pytest.raises(DataError, match=f"--threshold {rule}: found nan among the scores"):
+        best_threshold(rule, np.array([0, 1, 1]), np.array([0.1, np.nan, 0.9]))
+
+
+@pytest.mark.parametrize("rule", [{"threshold": "f1"}, {"calibrate": "temperature"}])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
+    net, ds = nn.Network("1,1", "binary"), nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"])
+    scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
+    with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
+        decide_by(net, options_of(net, ds, rule), ds.y, scores)
+    assert (net.threshold, net.temperature) == (0.5, 1)
+
+
+def test_scores_that_are_neighbours_are_told_apart():
+    low, high = 0.5, np.nextafter(0.5, 1)
+    assert best_threshold("f1", np.array([0, 1]), np.array([low, high])) == high
+
+
+def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
+    truth, scores = np.array([1, 0, 1, 0]), np.array([0.9, 0.95, 0.8, 0.1])
+    with pytest.raises(UsageError) as error:
+        best_threshold("precision=0.9", truth, scores)
+    assert str(error.value) == (
+        "--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that"
+    )
+    assert best_threshold("precision=0.66", truth, scores) == pytest.approx(0.45)
+
+
+def test_without_a_positive_row_there_is_nothing_to_choose():
+    with pytest.raises(DataError, match="--threshold f1: no row to choose it by is of class 1"):
+        best_threshold("f1", np.zeros(3, int), np.arange(3.0))
+
+
+def test_cut_offs_hold_all_there_is():
+    rng = np.random.default_rng(1)
+    truth, scores, weights = rng.integers(0, 2, 50), rng.integers(0, 9, 50) / 8, rng.random(50)
+    cuts, expected = cut_offs(truth, scores, weights), every_cut_off(truth, scores, weights)
+    for name in ("tp", "fp", "fn"):
+        assert getattr(cuts, name) == pytest.approx([getattr(c, name) for c in expected])
+
+
+BAD_RULES = ["f2", "fbeta", "fbeta=0", "fbeta=x", "precision=0", "precision=1.1", "recall", "f1=1", "cost=1",
+             "cost=0:0", "cost=-1:1", "cost=1:2:3", "fbeta=inf", "nan", "inf", ""]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_RULES)
+def test_what_is_no_rule_is_refused_everywhere(two, text):
+    message = f"expected a finite number, {threshold_rules()}"
+    if text:
+        result = run(*ONE, "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}")
+        assert result.code == 2 and f"--threshold {text}: {message}" in result.err
+    with pytest.raises(UsageError, match=f"--threshold {text}: "):
+        nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
+
+
+# ---------------------------------------------------------------- calibration
+
+
+def two_classes(rng, rows=400, sharpness=3.0):
+    """Truth, and scores (rows, 1) whose logits are `sharpness` times too large."""
+    logits = rng.normal(size=(rows, 1)) * 2
+    truth = (rng.random(rows) < 1 / (1 + np.exp(-logits[:, 0]))).astype(np.int32)
+    return truth, 1 / (1 + np.exp(-sharpness * logits))
+
+
+def several_classes(rng, rows=400, sharpness=0.4):
+    logits = rng.normal(size=(rows, 4)) * 2
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    truth = (rng.random((rows, 1)) > shares.cumsum(axis=1)).sum(axis=1).clip(0, 3)
+    flat = np.exp(sharpness * logits)
+    return truth, flat / flat.sum(axis=1, keepdims=True)
+
+
+def loss_at(temperature, truth, scores, weights):
+    changed = tempered(scores, temperature)
+    return log_loss(truth, changed[:, 0] if changed.shape[1] == 1 else changed, weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("make, about", [(two_classes, 3.0), (several_classes, 0.4)])
+def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
+    """SciPy's search ends within 1e-8 of its minimum; around it the loss is flat to 1e-14."""
+    rng = np.random.default_rng(0)
+    truth, scores = make(rng)
+    weights = rng.random(len(truth)) if weighted else None
+    found = best_temperature(truth, scores, weights)
+    judge = minimize_scalar(lambda log_t: loss_at(np.exp(log_t), truth, scores, weights), bracket=(-1, 1), tol=1e-10)
+    assert np.log(found) == pytest.approx(judge.x, abs=1e-6)
+    assert found == pytest.approx(about, rel=0.3)
+    assert loss_at(found, truth, scores, weights) < loss_at(1.0, truth, scores, weights)
+
+
+def test_a_temperature_of_1_is_found_for_probabilities_that_are_right():
+    truth, scores = two_classes(np.random.default_rng(2), rows=200_000, sharpness=1.0)
+    assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
+
+
+def test_rows_that_are_all_right_or_all_wrong_give_the_ends():
+    truth, scores = np.array([0, 1]), np.array([[0.2], [0.9]])
+    assert best_temperature(truth, scores) == pytest.approx(1 / 64)
+    assert best_temperature(1 - truth, scores) == pytest.approx(64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_temperature_divides_the_logits(dtype):
+    scores = np.array([[0.0], [1e-30], [0.2], [0.5], [1 - 1e-6], [1.0]], dtype)
+    halved = tempered(scores, 2.0)
+    assert halved.dtype == dtype and halved.shape == scores.shape
+    assert logits_of(halved)[1:5] == pytest.approx(logits_of(scores)[1:5] / 2, rel=1e-3)
+    assert np.isfinite(halved).all() and (np.diff(halved[:, 0]) > 0).all()
+    shares = np.array([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0]], dtype)
+    halved = tempered(shares, 2.0)
+    assert halved[0] == pytest.approx(np.sqrt(shares[0]) / np.sqrt(shares[0]).sum(), rel=1e-6)
+    assert halved.sum(axis=1) == pytest.approx(1) and halved[1].argmax() == 0
+
+
+# ---------------------------------------------------------------- in a training
+
+
+@pytest.fixture
+def two(folder):
+    """Overlapping classes: 200 rows, a third of class 1."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) % 3 == 0
+    x = rng.normal(size=(200, 2)) + truth[:, None]
+    lines = [f"{a:.6f},{b:.6f},{int(t)}" for (a, b), t in zip(x, truth, strict=True)]
+    (folder / "two.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    return folder
+
+
+def train(*flags):
+    return run(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 5, *flags, "--json")
+
+
+@pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
+def test_the_threshold_of_a_rule_is_kept_and_used(two, rule):
+    done = train("--threshold", rule, "--holdout", 0)
+    assert done.code == 0
+    assert f"--threshold {rule}: chosen on the training rows" in done.err
+    net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
+    best = best_threshold(rule, ds.y, net.predict(ds.x)[:, 0])
+    assert net.threshold == done.json["threshold"] == best
+    assert net.config["threshold"] == rule
+    assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["threshold"] == best
+    predicted = [line.split(",")[1] for line in succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
+                 .out.splitlines()[1:]]  # fmt: skip
+    assert predicted.count("1") == (net.predict(ds.x).astype(np.float64) >= best).sum()
+
+
+def test_only_training_rows_choose_the_threshold(two):
+    """The held-out rows are for the test."""
+    assert train("--threshold", "f1", "--holdout", 0.5).code == 0
+    net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
+    rows = nn.ds.split_holdout(ds, 0.5, 0)[0]
+    assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
+
+
+def test_a_threshold_of_a_number_leaves_the_model_as_it_was(two):
+    train("--threshold", 0.5)
+    first = (two / "m.bin").read_bytes()
+    train()
+    assert (two / "m.bin").read_bytes() == first
+    train("--calibrate", "none")
+    assert (two / "m.bin").read_bytes() == first
+
+
+def test_a_rule_changes_nothing_but_the_threshold(two):
+    train("--threshold", "f1")
+    by_rule = nn.Network.load("m.bin")
+    train()
+    plain = nn.Network.load("m.bin")
+    for name, array in plain.parameters().items():
+        assert np.array_equal(array, by_rule.parameters()[name])
+    differing = {name for name, value in plain.metadata().items() if by_rule.metadata()[name] != value}
+    assert differing == {"threshold", "config"}
+
+
+def test_rules_stand_in_configuration_files(two):
+    (two / "c.json").write_text(json.dumps({"threshold": "recall=0.9", "epochs": 2}))
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--config", "c.json", "-q")
+    info = succeed("--info", "--model", "m.bin", "--json").json
+    assert info["config"]["threshold"] == "recall=0.9" and info["threshold"] != 0.5
+
+
+@pytest.mark.parametrize("mode", ["--test", "--predict"])
+def test_rows_that_are_judged_do_not_choose_the_threshold(two, mode):
+    train()
+    result = run(mode, "--model", "m.bin", "--dataset", "two.csv", "--threshold", "f1")
+    assert result.code == 2 and result.out == ""
+    assert "--threshold f1: a rule is for --train, which keeps the number that it finds in the model" in result.err
+    with pytest.raises(UsageError, match="a rule is for --train"):
+        nn.test(nn.Network.load("m.bin"), nn.load("two.csv"), threshold="f1")
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--calibrate", "temperature"], "--calibrate temperature: needs validation rows"),
+        (["--reference", "--calibrate", "temperature"], "--calibrate temperature: --reference has no such thing"),
+        (["--reference", "--threshold", "f1"], "--threshold f1: --reference takes a number only"),
+        (["--loss", "mse", "--layers", "2,1:tanh", "--calibrate", "temperature"], "needs class probabilities"),
+        (["--calibrate", "isotonic"], "--calibrate isotonic: expected none or temperature"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_before_training(two, flags, message):
+    result = train(*flags)
+    assert result.code == 2 and message in result.err and not (two / "m.bin").exists()
+
+
+@pytest.mark.parametrize("write", [write_three_classes, write_numbers])
+def test_a_rule_is_for_two_classes(folder, write):
+    write(folder / "two.csv")
+    result = train("--threshold", "f1")
+    assert result.code == 2 and "--threshold f1: is for two classes, the task is" in result.err
+
+
+def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
+    """Every row is there twice, once of each class."""
+    rows = [line.rpartition(",")[0] for line in (two / "two.csv").read_text().splitlines()[1:]]
+    (two / "two.csv").write_text("\n".join(["a,b,y", *(f"{row},{label}" for row in rows for label in (0, 1))]) + "\n")
+    result = train("--threshold", "precision=0.9", "--holdout", 0)
+    assert result.code == 2 and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
+
+
+# ---------------------------------------------------------------- the decision on validation rows
+
+
+def calibrated_network(data, layers, **more):
+    """A network that was trained on some rows and calibrated on the others; (network, what was told, those rows)."""
+    net = nn.Network(layers, data.task)
+    nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
+    rows = nn.ds.split_holdout(data, 0.5, 0)[1]
+    given = {"holdout": 0.5, "calibrate": "temperature"} | more
+    return net, decide_on(net, data, rows, options_of(net, data, given)), rows
+
+
+def test_calibration_is_kept_in_the_model_and_told(two):
+    ds = nn.load("two.csv")
+    net, told, rows = calibrated_network(ds, "2,20,1", threshold="f1")
+    calibration = told["calibration"]
+    assert net.temperature == calibration["temperature"] != 1
+    assert calibration["log_loss"][1] < calibration["log_loss"][0]
+    truth, scores = ds.y[rows], net.predict(ds.x[rows])
+    assert metric("loss", "binary", truth, scores) == calibration["log_loss"][1]
+    assert metric("brier", "binary", truth, scores) == calibration["brier"][1]
+    assert told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
+    net.export("c.bin")
+    again = nn.Network.load("c.bin")
+    assert again.temperature == net.temperature
+    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
+    assert nn.test(again, ds)["log_loss"] == nn.test(net, ds)["log_loss"]
+    assert "temperature" in succeed("--info", "--model", "c.bin").out
+
+
+def test_calibration_of_several_classes_keeps_the_classes(folder):
+    write_three_classes(folder / "three.csv")
+    ds = nn.load("three.csv")
+    net, told, rows = calibrated_network(ds, "2,20,3")
+    assert net.temperature != 1 and told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
+    after = net.predict(ds.x)
+    net.describe(temperature=1.0)
+    assert np.array_equal(after.argmax(axis=1), net.predict(ds.x).argmax(axis=1))
+
+
+def test_the_text_format_has_the_temperature_in_its_last_layer(two):
+    """Within the rounding of float32."""
+    net = nn.Network("2,4:sigmoid,1", "binary")
+    nn.train(net, nn.load("two.csv"), epochs=2)
+    net.describe(temperature=2.5)
+    net.export("c.m")
+    x = nn.load("two.csv").x
+    assert nn.Network.load("c.m").predict(x) == pytest.approx(net.predict(x), abs=1e-5)
+
+
+def test_training_again_forgets_the_temperature(two):
+    ds = nn.load("two.csv")
+    net, _, _ = calibrated_network(ds, "2,20,1")
+    nn.train(net, ds, epochs=1)
+    assert net.temperature == 1
+
+
+@pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])
+def test_a_damaged_temperature_is_refused(two, value):
+    net = nn.Network("2,1", "binary")
+    net.describe(temperature=value)
+    with pytest.raises((NnError, ValueError), match="temperature|nan"):
+        net.export("c.bin")
+        nn.Network.load("c.bin")
+
+
+def test_every_metric_can_be_asked_of_the_chosen_threshold():
+    truth, scores = np.array([0, 1, 1]), np.array([0.1, 0.2, 0.3])
+    values = {name: metric(name, "binary", truth, scores, threshold=0.15) for name in ("f1", "accuracy", "mcc")}
+    assert values == {"f1": 1, "accuracy": 1, "mcc": 1} and set(values) <= set(METRICS)
+    assert list(itertools.islice(METRICS, 1)) == ["loss"]

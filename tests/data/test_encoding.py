@@ -1,0 +1,428 @@
+"""Columns of a table: what each is taken for, what becomes of it, and what the model keeps of that."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nn.data.column import Column
+from nn.data.encoders import (
+    SAMPLE,
+    CategoryEncoder,
+    DateEncoder,
+    DateStatistics,
+    NumberEncoder,
+    NumberStatistics,
+    TextStatistics,
+)
+from nn.data.encoding import Encoding, TableStatistics
+from nn.data.kinds import ONE_HOT, RARE, Choice, Decision, Kind, decide, kind_of
+from nn.data.table_rows import TableRows
+from nn.layers import parse
+from nn.nn_aux import MOST_EDGES, MOST_PIECES
+from nn.settings.flags import BY_NAME
+from nn.settings.values import number_embedding_value
+from nn.utils import DataError, UsageError
+
+NAN = np.nan
+
+
+def columns_of(**columns) -> list[Column]:
+    """Columns: arrays of numbers, lists of texts (None: a gap), or datetime64 arrays."""
+    return [_column_of(values) for values in columns.values()]
+
+
+def _column_of(values) -> Column:
+    if isinstance(values, list) and any(isinstance(value, str) for value in values):
+        words = list(dict.fromkeys(value for value in values if value is not None))
+        return Column("text", np.array([words.index(v) if v is not None else -1 for v in values], np.int32), words)
+    if np.asarray(values).dtype.kind == "M":
+        seconds = np.asarray(values).astype("datetime64[s]")
+        return Column("date", np.where(np.isnat(seconds), NAN, seconds.astype(np.int64)))
+    return Column("number", np.asarray(values, np.float32))
+
+
+def rows_of(**columns) -> TableRows:
+    return TableRows.of_columns(columns_of(**columns))
+
+
+def kinds_of(rows: TableRows) -> list[Kind]:
+    columns = [Column(kind, rows.column(i), rows.words_of(i)) for i, kind in enumerate(rows.kinds)]
+    return [kind_of(column, None, f"column {i}") for i, column in enumerate(columns)]
+
+
+def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
+    rows = rows_of(**columns)
+    return Encoding.fit(TableStatistics(rows), kinds_of(rows), scaling, names=list(columns)), rows
+
+
+def test_numbers_without_gaps_are_standardised():
+    encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
+    assert [column.kind for column in encoding.columns] == ["number"]
+    found = encoding.apply(rows, "float64")["numbers"][:, 0]
+    np.testing.assert_allclose(found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15)
+
+
+def test_a_gap_is_filled_with_the_median_of_training_and_told_by_an_input():
+    encoding, rows = fitted(a=[1.0, NAN, 3.0, 8.0])
+    (column,) = encoding.columns
+    mean, deviation = np.mean([1, 3, 8]), np.std([1, 3, 8])
+    assert column.kind == "gap" and column.fill == pytest.approx((3 - mean) / deviation)
+    assert np.isnan(encoding.apply(rows, "float32")["numbers"][1, 0])
+
+
+def test_a_gap_that_training_did_not_have_is_the_median():
+    encoding, _ = fitted(a=[1.0, 2.0, 9.0])
+    found = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]
+    assert found[0] == found[1]
+
+
+def test_the_median_of_many_numbers_is_that_of_a_sample():
+    values = np.random.default_rng(1).normal(size=3 * SAMPLE + 11)
+    values[::10] = NAN
+    found = NumberStatistics(values)
+    known = values[~np.isnan(values)]
+    assert found.gaps == len(values) - len(known) and found.median == np.median(known[::4])
+    assert abs(found.median - np.median(known)) < 0.01
+    np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
+
+
+# ---- what else numbers become
+
+
+def numbers(seed=0, count=900) -> dict:
+    """Columns of numbers: dense, with gaps, mostly 0, of two values, of three, of one."""
+    rng = np.random.default_rng(seed)
+    gaps = np.where(np.arange(count) % 10 == 0, NAN, rng.normal(5, 3, count))
+    zeros = np.where(rng.random(count) < 0.8, 0, rng.exponential(100, count))
+    two, three = np.arange(count) % 2, np.arange(count) % 3
+    return {"dense": rng.normal(size=count), "gaps": gaps, "zeros": zeros, "two": two, "three": three,
+            "one": np.ones(count)}  # fmt: skip
+
+
+def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
+    """The encoders of columns by name, as --number_embedding asks for them."""
+    embedding = None if text is None else number_embedding_value(text)
+    rows = rows_of(**columns)
+    asked = "standardization", embedding
+    encoding = Encoding.fit(TableStatistics(rows), kinds_of(rows), *asked, names=list(columns))
+    return dict(zip(columns, encoding.encoders, strict=True))
+
+
+def test_only_a_usual_value_makes_pieces_where_nothing_is_said():
+    for count, pieces in ((900, 6), (9000, 48)):  # one for each 30 of the other values, 48 at most
+        found = embedded(None, **numbers(count=count))
+        edges = {name: len(encoder.edges) for name, encoder in found.items() if encoder.edges}
+        assert edges == {"zeros": 1 + pieces + 1}
+        assert not any(encoder.waves for encoder in found.values())
+
+
+def test_linear_is_the_number_alone():
+    assert not any(encoder.edges or encoder.waves for encoder in embedded("linear", **numbers()).values())
+
+
+def test_pieces_hold_as_many_values_each():
+    columns = numbers()
+    found = embedded("pieces5", **columns)
+    assert {name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges} == {
+        "dense": 5, "gaps": 5, "zeros": 6, "three": 2,
+    }  # fmt: skip
+    assert np.histogram(columns["dense"], found["dense"].edges)[0].tolist() == pytest.approx([180] * 5, abs=3)
+    others = columns["zeros"][columns["zeros"] > 0]
+    counts = np.histogram(others, found["zeros"].edges[1:])[0]
+    assert found["zeros"].edges[0] == 0 and counts == pytest.approx(len(others) / 5, abs=3)
+    most = embedded(f"pieces{MOST_PIECES}", **columns)["zeros"]
+    assert len(most.edges) == MOST_EDGES
+    parse("1,2", columns=most.inputs())
+
+
+def test_waves_are_for_numbers_of_three_values_and_more():
+    found = embedded("waves12:0.25", **numbers())
+    assert {name: encoder.waves for name, encoder in found.items()} == {
+        "dense": 12, "gaps": 12, "zeros": 12, "two": 0, "three": 12, "one": 0,
+    }  # fmt: skip
+    assert found["gaps"].summary() == "10% gaps, 12 waves" and found["zeros"].summary() == "7 pieces, 12 waves"
+    (column,) = found["gaps"].inputs()
+    assert (column.kind, column.waves, column.deviation, column.outputs) == ("gap", 12, 0.25, 26)
+    assert embedded("waves3", **numbers())["dense"].deviation == 1
+
+
+def test_other_columns_have_no_waves():
+    encoding, _ = fitted(a=["yes", "no"] * 9, d=np.arange("2020-01-01", "2020-01-19", dtype="datetime64[D]"))
+    columns = encoding.columns
+    assert len(columns) > 2 and not any(column.waves for column in columns)
+
+
+@pytest.mark.parametrize("text", ["linear", "pieces2", "pieces63", "waves1", "waves256:1e-3", "waves12:2"])
+def test_number_embeddings_are_read(text):
+    assert BY_NAME["number_embedding"].check(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "linear2", "pieces", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves-1",
+        "waves12:", "waves12:0", "waves12:-1", "waves12:inf", "waves12:nan", "waves12:x", "Waves12", " waves12",
+        "waves1.5", "waves9999999999", 12, True,
+    ],
+)  # fmt: skip
+def test_other_number_embeddings_are_refused(text):
+    with pytest.raises(UsageError, match="expected linear, piecesN"):
+        BY_NAME["number_embedding"].check(text)
+
+
+def test_waves_come_back_from_their_description_which_is_as_before_without_any():
+    rows = rows_of(a=np.arange(9.0), b=np.arange(9.0) % 2)
+    waves = number_embedding_value("waves7:0.5")
+    encoding = Encoding.fit(TableStatistics(rows), kinds_of(rows), "standardization", waves)
+    described = encoding.to_dict()
+    assert described["columns"][0] | {"waves": 7, "deviation": 0.5} == described["columns"][0]
+    assert set(described["columns"][1]) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
+    assert Encoding.from_dict(described, None) == encoding
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"waves": -1}, {"waves": 257}, {"waves": 10**30}, {"waves": 1.0}, {"waves": "3"}, {"waves": True},
+        {"waves": None}, {"deviation": 0}, {"deviation": -1.0}, {"deviation": "1"}, {"deviation": float("nan")},
+        {"deviation": float("inf")},
+    ],
+)  # fmt: skip
+def test_damaged_waves_are_refused(change):
+    described = Encoding((NumberEncoder(0.0, 1.0, 0.0, waves=7),)).to_dict()
+    described["columns"][0] |= change
+    with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1"):
+        parse("1,1", columns=Encoding.from_dict(described, None).columns)
+
+
+@pytest.mark.parametrize("plain", [1.5, "yes", None, {}])
+def test_only_numbers_can_be_plain(plain):
+    described = Encoding((NumberEncoder(0.0, 1.0, 0.0),), plain=True).to_dict()
+    assert Encoding.from_dict(described, None).plain
+    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
+    for damaged in (described | {"plain": plain}, text):
+        with pytest.raises(DataError, match="damaged encoding"):
+            Encoding.from_dict(damaged, None)
+
+
+def test_yes_no_words_are_0_and_1_in_any_case():
+    encoding, rows = fitted(a=["Yes", "no", "YES", "No"])
+    assert encoding.encoders[0].kind == "yes/no"
+    assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
+
+
+def test_yes_no_words_that_are_called_categories_are_categories():
+    rows = rows_of(a=["yes", "no"] * RARE)
+    kind = kind_of(Column("text", rows.column(0), rows.words_of(0)), Choice("category"), "column a")
+    encoding = Encoding.fit(TableStatistics(rows), [kind], "none")
+    assert encoding.encoders[0].kind == "category"
+
+
+def test_few_values_have_an_input_each_and_rare_ones_share_one():
+    encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
+    (column,) = encoding.columns
+    assert (column.kind, column.values) == ("onehot", 3)
+    codes = encoding.apply(rows, "float32")["codes1"][:, 0]
+    assert sorted(set(codes.tolist())) == [0, 1, 2] and (codes == 0).sum() == RARE - 1
+    unseen = encoding.apply(rows_of(a=["new", "y", None]), "float32")["codes1"][:, 0]
+    assert unseen.tolist() == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "counts, own",
+    [
+        ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
+        ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
+        ([4] * (ONE_HOT + 1), 0),  # many values
+    ],
+)  # fmt: skip
+def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts, own):
+    encoding, rows = fitted(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
+    encoder = encoding.encoders[0]
+    assert sorted(encoder.values) == sorted(f"v{i}" for i in range(own))
+    assert encoder.shared == (own < len(counts))
+    assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
+
+
+def test_unseen_values_have_no_input_where_training_had_no_rare_ones():
+    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
+    assert encoding.columns[0].values == 2
+    assert encoding.apply(rows_of(a=["new", "x"]), "float32")["codes1"][:, 0].tolist() == [2, 0]
+
+
+def test_a_category_is_the_same_number_however_a_format_writes_it():
+    """A float column of Parquet has 1 where CSV has 1.0; leading zeros make another word; exact words come first."""
+    encoding, _ = fitted(a=["1.0"] * 9 + ["2.50"] * 9 + ["7"] * 9 + ["7.0"] * 9 + ["01.0"] * 9)
+    words = ["1.0", "2.50", "7", "7.0", "01.0"]
+    codes = dict(zip(words, encoding.apply(rows_of(a=words), "float32")["codes1"][:, 0].tolist()))
+    assert len(set(codes.values())) == 5
+    others = encoding.apply(rows_of(a=["1", "1.00", "2.5", "7.00", "01", "1x"]), "float32")["codes1"][:, 0].tolist()
+    assert others == [codes["1.0"], codes["1.0"], codes["2.50"], codes["7"], 5, 5]
+    assert encoding.remarks(rows_of(a=["1"] * 50)) == [] and len(encoding.remarks(rows_of(a=["01"] * 50))) == 1
+
+
+def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():
+    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
+    assert encoding.columns[0].values == 3
+    assert len(set(encoding.apply(rows, "float32")["codes1"][-RARE:, 0].tolist())) == 1
+
+
+def test_many_values_are_embedded_and_the_unseen_share_a_slot_that_is_trained():
+    values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(RARE + i)]
+    encoding, rows = fitted(a=values)
+    (column,) = encoding.columns
+    assert column.kind == "embedding" and column.width == 5  # ceil(sqrt(17))
+    codes = encoding.apply(rows, "float32")["codes1"][:, 0]
+    assert codes.min() == 0 and codes.max() < column.values
+    assert (codes == 0).sum() == RARE  # the rarest value trains the slot of unseen ones
+    assert encoding.apply(rows_of(a=["new", "v1"]), "float32")["codes1"][0, 0] == 0
+
+
+def test_codes_do_not_depend_on_the_order_of_the_rows():
+    values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
+    one, rows = fitted(a=values)
+    other, _ = fitted(a=values[::-1])
+    assert one == other
+    assert (one.apply(rows, "float32") == other.apply(rows_of(a=values[::-1]), "float32")[::-1]).all()
+
+
+def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
+    days = np.arange("2020-01-01", "2021-01-01", dtype="datetime64[D]")
+    encoding, rows = fitted(when=days.astype("datetime64[s]"))
+    assert encoding.encoders[0].cycles == ["year", "week"]
+    found = encoding.apply(rows, "float64")["numbers"]
+    assert found.shape[1] == 5 and (np.diff(found[:, 0]) > 0).all()
+    np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
+    np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)  # sine of the week
+
+
+def test_hours_of_one_day_have_no_year_and_no_week():
+    hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
+    found = DateStatistics(hours.astype(np.int64).astype(np.float64))
+    assert DateEncoder.fit(found).cycles == ["day"]
+
+
+def test_an_encoding_comes_back_from_its_description():
+    encoding, _ = fitted(
+        a=[1.0, NAN] * 10, b=["x", None] * 10, c=["yes", "no"] * 10,
+        d=np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]").astype("datetime64[s]"),
+    )  # fmt: skip
+    assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
+    assert list(encoding.by_kind()) == ["number", "category", "yes/no", "date"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "nothing"}, {"shift": "1"}, {"scale": float("inf")}, {"more": 1}, {"median": None},
+    ],
+)  # fmt: skip
+def test_a_damaged_description_is_refused(change):
+    encoding, _ = fitted(a=[1.0, 2.0])
+    described = encoding.to_dict()
+    described["columns"][0] |= change
+    with pytest.raises(Exception, match="damaged encoding"):
+        Encoding.from_dict(described, None)
+
+
+def test_frequent_gaps_and_unseen_values_are_told():
+    encoding, rows = fitted(a=[1.0, 2.0] * 10, b=["x", "y"] * 10)
+    assert encoding.remarks(rows) == []
+    strange = rows_of(a=[NAN, 1.0] * 10, b=["x", "new"] * 10)
+    assert ["column a" in line and "50%" in line for line in encoding.remarks(strange)] == [True, False]
+    assert "column b" in encoding.remarks(strange)[1]
+
+
+# ---------------------------------------------------------------- columns that tell nothing
+
+
+def decided(choices=None, has_names=True, **columns) -> Decision:
+    """What the schema says of columns, which a person may have said the kind of (choices, by name)."""
+    names = list(columns)
+    source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
+    chosen = {names.index(name): Choice(kind) for name, kind in (choices or {}).items()}
+    return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)
+
+
+def reasons(**columns) -> dict[str, str]:
+    """Why columns are left out, beside one that stays."""
+    columns["other"] = np.resize([0.5, 1.5], len(next(iter(columns.values()))))
+    return {list(columns)[place]: why for place, why in decided(**columns).left_out.items()}
+
+
+@pytest.mark.parametrize(
+    "name, is_id",
+    [
+        ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
+        ("", True), ("order no", True), ("paid", False), ("humid", False), ("number", False), ("casino", False),
+        ("age", False), ("grid", False), ("rownames", True), ("kid", False), ("cases", False), ("arrow", False),
+    ],
+)  # fmt: skip
+def test_names_of_ids(name, is_id):
+    numbers = np.random.default_rng(0).permutation(200)
+    assert reasons(**{name: numbers}) == ({name: "an id"} if is_id else {})
+
+
+def test_columns_that_tell_nothing_are_left_out_with_the_reason():
+    count = 200
+    random = np.random.default_rng(0)
+    columns = {
+        "row": np.arange(count), "user_id": random.permutation(count) * 3, "amount": random.permutation(count) * 3,
+        "one": np.ones(count), "name": [f"n{i}" for i in range(count)], "land": ["x", "y"] * (count // 2),
+        "same": ["x"] * count, "none": np.full(count, NAN),
+    }  # fmt: skip
+    assert reasons(**columns) == {
+        "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
+        "same": "one value only", "none": "gaps only",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "counts, reason",
+    [
+        ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
+        ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
+        ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
+        ([2] * 5 + [1] * 50, "nearly every value differs"),
+    ],
+)  # fmt: skip
+def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(counts, reason):
+    words = [f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
+    assert reasons(a=words) == ({"a": reason} if reason else {})
+
+
+@pytest.mark.parametrize(
+    "name, numbers, reason",
+    [
+        ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
+        ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
+        ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
+    ],
+)  # fmt: skip
+def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(name, numbers, reason):
+    assert reasons(**{name: np.array(numbers, float)}) == ({name: reason} if reason else {})
+
+
+def test_where_all_columns_tell_nothing_counters_with_a_name_stay():
+    count, ids = np.arange(200), np.random.default_rng(0).permutation(200)
+    assert decided(rownames=ids, rank=count).left_out == {0: "an id"}
+    assert decided(rownames=ids, x=np.ones(200)).left_out == {1: "one value only"}
+    assert decided(has_names=False, a=count).left_out == {}
+
+
+def test_a_column_whose_kind_was_said_stays_but_one_of_gaps():
+    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
+    assert decided(choices={"row": "number", "none": "number"}, **rows).left_out == {1: "gaps only"}
+
+
+def test_categories_of_many_rows_have_wider_codes():
+    words = [f"w{i}" for i in range(300)]
+    found = TextStatistics(np.repeat(np.arange(300), RARE), words)
+    encoder = CategoryEncoder.fit(found)
+    assert encoder.encode(np.arange(300), words)[0].dtype == np.uint16
+
+
+def test_a_constant_column_of_numbers_becomes_0():
+    found = NumberStatistics(np.full(5, 7.0))
+    assert NumberEncoder.fit(found).encode(np.array([7.0, 9.0]))[0].tolist() == [0, 0]

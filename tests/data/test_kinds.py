@@ -1,0 +1,314 @@
+"""What a column is, by its fields and what a person says of it; and its words that have no value."""
+
+import inspect
+import time
+
+import numpy as np
+import pytest
+
+import nn
+from nn.data import written
+from nn.data.column import Column, Odd
+from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics
+from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
+from nn.data.kinds import Choice, Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
+from nn.data.written import Order, WrittenDates, WrittenNumbers
+
+
+def texts(*words: str | None) -> Column:
+    """A column of texts; None: a gap."""
+    known = list(dict.fromkeys(word for word in words if word is not None))
+    return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
+
+
+def kind(*words: str | None, choice: Choice | None = None) -> Kind:
+    return kind_of(texts(*words), choice, "column day")
+
+
+def test_columns_of_numbers_and_dates_are_that():
+    for reads in ("number", "date"):
+        assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["yes", "No", "YES"], Kind.of(written.YesNo())), (["yes", None, "no"], Kind("category")),
+        (["red", "blue", "red"], Kind("category")), ([None, None], Kind("category")),
+        (["$1,234.50", "$3", "$4"], Kind.of(WrittenNumbers("1,234.5", "$"))),
+        (["3.5 %", "3 %", "4 %"], Kind.of(WrittenNumbers("1,234.5", "", "%"))),
+        (["31.12.2019", "1.2.2019", "2.2.2019"], Kind.of(WrittenDates("day.month.year"))),
+        (["5%", "6%"], Kind("category")),
+    ],
+)  # fmt: skip
+def test_what_texts_are(words, expected):
+    assert kind(*words) == expected
+
+
+def test_a_person_may_say_what_texts_are():
+    assert kind("5%", "6%", choice=Choice("number")) == Kind.of(WrittenNumbers("1,234.5", "", "%"))
+    assert kind("$1", "$2", "$3", choice=Choice("category")) == Kind("category")
+    assert kind("1", "2.0", "1e0", choice=Choice("category")) == Kind("category", decimals=True)
+    assert kind("1", "x", choice=Choice("number")) == Kind("number")
+    assert kind("20150314", "20150301", choice=Choice("date")) == Kind.of(WrittenDates("yearmonthday"))
+    assert kind("2015-03-14", "2015-03-01", choice=Choice("date")) == Kind("date")
+    assert kind("01.2019", choice=Choice("date", "%m.%Y")) == Kind.of(WrittenDates("%m.%Y"))
+    low = Choice("ordered", order=("low", "high"))
+    assert kind("low", "x", choice=low) == Kind.of(Order(["low", "high"]))
+
+
+def test_a_column_of_which_a_person_says_what_it_is_not_has_odd_words_alone():
+    """One place above refuses it, with the row."""
+    for said in ("number", "date"):
+        column = texts("red", "blue", "red")
+        found = kind_of(column, Choice(said), "column a")
+        assert found == Kind(said) and odd_of(found, column) == {"red": Odd(2, 0), "blue": Odd(1, 1)}
+
+
+def test_day_or_month_first_is_asked_for_with_both_cures():
+    words = ["01/02/2019", "03/04/2019", "05/06/2019"]
+    with pytest.raises(nn.DataError) as told:
+        kind(*words)
+    assert 'column day: found "01/02/2019"' in str(told.value)
+    for form, name in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
+        assert f"--dates day={form}" in str(told.value)
+        ((column, choice),) = parse_choices(dates=f"day={form}")
+        assert column == "day" and kind(*words, choice=choice) == Kind.of(WrittenDates(name))
+    for name, flag in (("column 3 of 5", "2=%d/%m/%Y"), ("column a, b's", """'"a, b'"'"'s=%d/%m/%Y"'""")):
+        with pytest.raises(nn.DataError) as told:
+            kind_of(texts(*words), None, name)
+        assert f"--dates {flag} or" in str(told.value)
+
+
+# ---- what a person says
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r", "x" * 300_000, '"' * 300_001, " a ", 'a"b', "a,b", '"a",b', "a b"])
+def test_any_name_can_stand_in_a_list(name):
+    assert split_names(f"first,{in_a_list(name)}, last") == ["first", name, "last"]
+
+
+def test_choices_are_read():
+    found = parse_choices("a,2", "b", "c,day=%d.%m.%Y %H:%M,e=%d/%m/%Y", '"size, cm=S < M < L",f=1<2')
+    assert found == [
+        ("a", Choice("category")), ("2", Choice("category")), ("b", Choice("number")), ("c", Choice("date")),
+        ("day", Choice("date", "%d.%m.%Y %H:%M")), ("e", Choice("date", "day/month/year")),
+        ("size, cm", Choice("ordered", order=("S", "M", "L"))), ("f", Choice("ordered", order=("1", "2"))),
+    ]  # fmt: skip
+    assert parse_choices() == []
+    assert parse_choices(dates="a=b, c", names=["a=b, c"]) == [("a=b, c", Choice("date"))]
+
+
+@pytest.mark.parametrize("word", ["size", "size=S", "size=S<", "size=S<<M", "=S<M", "size=S<M<S", ""])
+def test_an_order_has_two_different_words_or_more(word):
+    with pytest.raises(nn.UsageError, match="--ordered"):
+        parse_choices(ordered=word or "=")
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Q", "%d.%d", "day", "%", "", "%a" * 60, "%b %B"])
+def test_a_format_that_cannot_be_is_refused(form):
+    with pytest.raises(nn.UsageError, match="--dates"):
+        parse_choices(dates=f"day={form}")
+
+
+@pytest.mark.parametrize(
+    "form, word, iso",
+    [
+        ("%m/%Y", "02/1949", "1949-02-01"), ("%Y%j", "2019032", "2019-02-01"), ("%d%b%y:%H:%M:%S", "05JAN19:14:30:01",
+         "2019-01-05T14:30:01"), ("%A, %B %d, %Y", "Monday, January 5, 2015", "2015-01-05"),
+        ("%I.%M %p %d-%m-%Y", "2.30 pm 5-1-2019", "2019-01-05T14:30"), ("100%% %Y", "100% 2019", "2019-01-01"),
+        ("%Y-%m-%dT%H:%M:%S.%f%z", "2019-01-05T14:30:01.5+02:00", "2019-01-05T12:30:01.500"),
+        ("%Y  %m", "2019 \t 5", "2019-05-01"), ("(%Y)", "(2019)", "2019-01-01"),
+    ],
+)  # fmt: skip
+def test_dates_in_a_format_that_a_person_gives(form, word, iso):
+    assert written.date_of(word, form) == np.datetime64(iso, "ms").astype(int) / 1000
+    assert written.date_of(word + "x", form) is None
+
+
+@pytest.mark.parametrize("word", ["2019366", "2019000", "2019400"])
+def test_a_day_that_its_year_does_not_have_is_none(word):
+    assert written.date_of(word, "%Y%j") is None
+
+
+def test_month_names_are_english_whatever_the_locale(monkeypatch):
+    import calendar
+
+    monkeypatch.setattr(calendar, "month_abbr", [""] * 13)
+    monkeypatch.setattr(calendar, "month_name", [""] * 13)
+    assert written.date_of("5 mar 2019", "%d %b %Y") == written.date_of("5 March 2019", "%d %B %Y") is not None
+
+
+# ---- what is left out
+
+
+@pytest.mark.parametrize(
+    "words, reason",
+    [
+        ([f"n{i}" for i in range(50)], "nearly every value differs"), ([None, None], "gaps only"),
+        ([f"n{i // 4}" for i in range(200)], "nearly every value has fewer than 5 rows"), (["x"] * 9, "one value only"),
+        (["x", None], None), (["x", "y"] * 9, None), (["a", "b"], None), ([f"${i}" for i in range(50)], None),
+        (["yes"] * 9, "one value only"), ([f"{i % 28 + 1}.{i % 12 + 1}.2019" for i in range(50)], None),
+    ],
+)  # fmt: skip
+def test_texts_that_tell_nothing(words, reason):
+    column = texts(*words)
+    assert reason_to_leave_out(column, kind_of(column, None, "column a")) == reason
+
+
+def test_words_that_no_row_has_do_not_count():
+    """As after rows without a target were taken out."""
+    column = Column("text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"])
+    found = kind_of(column, None, "column a")
+    assert found.kind == "written number" and odd_of(found, column) == {}
+    assert reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category")) == "one value only"
+
+
+# ---- words without a value
+
+
+def test_odd_words_are_counted_with_their_first_rows():
+    column = texts("$1", "soon", *(f"${i}" for i in range(1, 60)), "5 kg", "soon", None)
+    found = kind_of(column, None, "column a")
+    assert odd_of(found, column) == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
+    column = texts("31.12.2019", "2019-12-31", "n.a.")
+    assert odd_of(Kind.of(WrittenDates("day.month.year")), column) == {"n.a.": Odd(1, 2)}
+    assert odd_of(Kind.of(Order(["low", "high"])), texts("low", "Low", "high")) == {"Low": Odd(1, 1)}
+    assert odd_of(Kind("category"), texts("a", "b")) == {}
+    numbers = Column("number", np.array([1.0, np.nan]), odd={"x": Odd(1, 1)})
+    assert odd_of(Kind("number"), numbers) == numbers.odd
+
+
+# ---- ordered words
+
+
+def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
+    column = texts(*words)
+    found = TextStatistics(column.values, column.words)
+    return NumberEncoder.fit(found, kind_of(column, Choice("ordered", order=order), "column a"))
+
+
+def test_ordered_words_become_scaled_ranks():
+    encoder = ordered("low", "high", "mid", "mid")
+    (values,) = encoder.encode(np.array([0, 1, 2, 2]), ["low", "high", "mid"])
+    assert values.mean() == 0 and values.std() == pytest.approx(1) and values[0] < values[2] == values[3] < values[1]
+    assert [column.kind for column in encoder.inputs()] == ["number"]
+    assert encoder.summary() == "low < mid < high"
+
+
+def test_another_word_among_ordered_ones_is_a_gap():
+    encoder = ordered("low", "high", "other", None)
+    assert [column.kind for column in encoder.inputs()] == ["gap"] and encoder.unknown_share == 0.5
+    assert np.isnan(encoder.encode(np.array([0, -1]), ["new"])[0]).all()
+
+
+def test_ordered_numbers_are_the_same_however_a_format_writes_them():
+    encoder = ordered("1", "2", "3", order=("1", "2.0", "3"))
+    one, other = (encoder.encode(np.arange(3), words)[0] for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"]))
+    assert (one == other).all()
+    assert encoder.unknown(np.arange(3), ["1.0", "2", "x"]) == pytest.approx(1 / 3)
+
+
+def test_an_ordered_column_comes_back_from_its_description_and_damaged_ones_are_refused():
+    encoding = Encoding((ordered("low", "high"),), ["size"], (0,))
+    described = encoding.to_dict()
+    assert Encoding.from_dict(described, ["size"]) == encoding and ENCODERS["ordered"] == (NumberEncoder, Order)
+    with pytest.raises(nn.DataError, match="damaged"):
+        Encoding.from_dict(described | {"plain": True}, ["size"])
+    for order in ("abc", ["low"], ["low", "low"], ["low", 3], None):
+        damaged = {"columns": [described["columns"][0] | {"order": order}], "places": [0]}
+        with pytest.raises(nn.DataError, match="damaged"):
+            Encoding.from_dict(damaged, None)
+
+
+# ---- models
+
+
+def test_a_model_of_dates_in_a_form_that_went_is_refused_by_its_column():
+    dates = {"kind": "written date", "shift": 0.0, "scale": 1.0, "cycles": [], "unknown_share": 0.0}
+    for form in ("year quarter", "days hours:minutes:seconds", "%Q"):
+        described = {"columns": [dates | {"way": form}], "places": [3]}
+        for names, column in ((["when"], "when"), (None, "3"), ([], "3")):
+            with pytest.raises(nn.DataError, match=f'column {column}: dates written as "{form}"'):
+                Encoding.from_dict(described, names)
+    for form in ("month-year", "yearmonthdayTtime", "%m.%Y"):
+        assert (
+            Encoding.from_dict({"columns": [dates | {"way": form}], "places": [3]}, None).encoders[0].written.way
+            == form
+        )
+
+
+@pytest.mark.parametrize("encoder", {encoder for encoder, _ in ENCODERS.values()})
+def test_encoders_have_the_signatures_of_their_base(encoder):
+    methods = {name: method for name, method in inspect.getmembers(ColumnEncoder, inspect.isroutine) if name[0] != "_"}
+    assert {"fit", "inputs", "encode", "unknown", "facts", "summary"} <= {*methods}
+    for name, method in methods.items():
+        found = inspect.signature(getattr(encoder, name)).parameters.values()
+        expected = inspect.signature(method).parameters.values()
+        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected], name
+
+
+def test_decimals_of_one_category_are_one():
+    column = texts(*["1", "1.0", "2"] * 9)
+    found = TextStatistics(column.values, column.words)
+    encoder = CategoryEncoder.fit(found, kind_of(column, Choice("category"), "column a"))
+    assert encoder.values == ["1", "2"] and encoder.decimals
+    assert encoder.encode(np.arange(4), ["1e0", "01", "2.00", "2"])[0].tolist() == [0, 0, 1, 1]
+
+
+def test_statistics_are_taken_column_by_column():
+    """No copy of all rows is made."""
+
+    class Rows:
+        kinds = ("number", "text")
+
+        def column(self, index):
+            return (np.arange(6.0), np.array([0, 1, 0, -1, 0, 0]))[index]
+
+        def words_of(self, index):
+            return ["a", "b"]
+
+    numbers, words = TableStatistics(Rows(), np.array([0, 1, 3])).columns
+    assert numbers.rows == 3 and numbers.median == 1 and words.counts() == {"a": 1, "b": 1} and words.gaps == 1
+
+
+# ---- speed
+
+SLOW = {  # texts that are made to be slow for a pattern: of n characters each
+    "digits": lambda n: "1" * n, "points": lambda n: "1." * (n // 2), "commas": lambda n: "1,234" * (n // 5) + "x",
+    "thousands": lambda n: "1" + ",234" * (n // 4) + "x", "blanks": lambda n: "1" + " " * n + "x",
+    "spaced": lambda n: "1 " * (n // 2) + "x", "letters": lambda n: "x" * n, "unit": lambda n: "1" + "kg " * (n // 3),
+    "time": lambda n: "1/1/2019" + " " * n + "5", "fraction": lambda n: "12:00:00." + "1" * n + "x",
+    "day": lambda n: "1." * (n // 2) + "2019", "signs": lambda n: "-+$" * (n // 3), 
+    "breaks": lambda n: "1\n" * (n // 2),
+    "month": lambda n: "Jan" + " " * n + "2019", "format": lambda n: "2019" + " \t" * (n // 2) + "x",
+    "decimal": lambda n: "0." + "0" * n + "x",
+}  # fmt: skip
+
+
+def seconds_of(words: list[str]) -> float:
+    started = time.perf_counter()
+    written.way_of_numbers(words, asked=True)
+    written.way_of_dates(words, asked=True)
+    written.written_as(words)
+    for word in words:
+        written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
+    encoder = ordered(*words, order=(words[0], "x"))
+    CategoryEncoder([words[0]], False, 0).unknown(np.arange(len(words)), words)
+    encoder.unknown(np.arange(len(words)), words)
+    return time.perf_counter() - started
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("name", SLOW)
+def test_time_grows_as_the_length_of_a_text_does(name):
+    """40 times the length takes 40 times the time; 8 times that is left to caches and the clock; the square would be
+    1,600 times."""
+    short, long = ([SLOW[name](n) + end for end in ("", "1", "a")] for n in (10_000, 400_000))
+    fast = min(seconds_of(short) for _ in range(5))
+    assert min(seconds_of(long) for _ in range(2)) < 320 * max(fast, 0.0005)
+
+
+@pytest.mark.timing
+def test_a_text_of_40_000_digits_takes_no_time():
+    assert seconds_of(["7" * 40_000, "$7", "$8"]) < 1

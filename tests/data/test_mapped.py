@@ -1,0 +1,563 @@
+"""Data larger than memory: rows in mapped files give the same numbers, within a limit that holds."""
+
+import errno
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import environment, position, run, start, succeed, write_two_classes
+from support.people import as_csv as as_mixed_csv
+from support.people import people
+from support.streams import LAYERS, ROWS, SAME, alone, as_csv, numbered_table
+
+import nn
+from nn.core import random
+from nn.data import records
+from nn.data.source import GrowingRows
+from nn.nn import Network
+from nn.utils import DataError, OutputError, Stopped, StopRequest, UsageError
+from nn.watch.callbacks import Callback
+
+LEAST = "100M"  # of --memory, for a small network: rows beyond 26 MiB are mapped
+
+
+@pytest.fixture
+def folder(folder, table_files):
+    """The current folder: one table in many files."""
+    return shutil.copytree(table_files, folder, dirs_exist_ok=True)
+
+
+# ---------------------------------------------------------------- arrays in files
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether an array lies in a file, as the system's list of this process's memory has it."""
+    at = array.__array_interface__["data"][0]
+    with open("/proc/self/maps") as file:
+        for line in file:
+            first, last = (int(number, 16) for number in line.split()[0].split("-"))
+            if first <= at < last:
+                return line.split()[4] != "0"  # the number of the file
+    return False
+
+
+def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
+    before = records.taken()
+    with records.within(before + (3 << 20), str(tmp_path)):
+        there, beyond = records.new_rows((1 << 19,), np.float32), records.new_rows((1 << 19,), np.float32, "F")
+        assert not is_mapped(there) and is_mapped(beyond) and not beyond.any()
+        assert records.taken() == before + (2 << 20) and os.listdir(tmp_path) == []
+        beyond[:] = np.arange(1 << 19)
+        del there
+        assert records.taken() == before
+        assert not is_mapped(records.new_rows((1 << 19,), np.float32)) and beyond[12_345] == 12_345
+
+
+@pytest.mark.parametrize("rows", [0, 1, 999, 1000, 1001, 4500])
+@pytest.mark.parametrize("more", [0, 300])
+@pytest.mark.parametrize("blocks", [0, 2, 9])
+def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, monkeypatch):
+    """From the first block on, from a later one, or when they are joined."""
+    left = [True] * blocks
+    monkeypatch.setattr(records, "fits", lambda size: bool(left) and left.pop())
+    growing, values = GrowingRows((3,), np.float32, 1000), np.arange(3 * rows, dtype=np.float32).reshape(-1, 3)
+    for first in range(0, rows, 1000):
+        block = growing.new_block()
+        some = values[first : first + 1000]
+        block[: len(some)] = some
+    joined = growing.joined(rows, more)
+    assert joined.shape == (rows + more, 3)
+    np.testing.assert_array_equal(joined[:rows], values)
+    joined[rows:] = 1  # there is room
+
+
+def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypatch):
+    with records.within(0, str(tmp_path)):
+        file = records.RowsFile()
+        assert stat.S_IMODE(os.fstat(file._file.fileno()).st_mode) == 0o600
+        assert os.fstat(file._file.fileno()).st_dev == os.stat(tmp_path).st_dev
+    if os.path.isdir("/dev/shm") and records._is_in_memory("/dev/shm"):
+        with records.within(0, "/dev/shm"):
+            assert records.folder_on_disk() != "/dev/shm"
+    monkeypatch.setattr(records, "_is_in_memory", lambda folder: True)
+    with pytest.raises(
+        OutputError, match="no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
+    ):
+        records.RowsFile()
+
+
+@pytest.mark.parametrize("path", ["all.csv", "all.csv.gz", "all.npy"])
+def test_a_full_disk_is_told(folder, path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes(), 1))
+    monkeypatch.setattr(records, "LEAST_BYTES", 0)
+    monkeypatch.setattr(records, "LEAST_BYTES_MAPPED", 0)
+    monkeypatch.setattr(records, "share_of", lambda memory: 0)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    result = run("--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST)
+    assert result.code == 73 and result.err.count("\n") == 1
+    assert "its rows do not fit the memory, and cannot be written to" in result.err and "TMPDIR" in result.err
+
+
+def test_a_killed_training_leaves_no_file(folder, monkeypatch):
+    (folder / "rows").mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder / "rows"))
+    write = (
+        "import nn.data.records as r; r.LEAST_BYTES = 0; r.share_of = lambda m: 0; r.fits = lambda size: size < 999;"
+    )
+    program = f"{write} import nn.cli, sys; sys.exit(nn.cli.main(sys.argv[1:]))"
+    given = ["--train", "--dataset", "all.csv", "--model", "m.bin", "--layers", "4,8,1", "--epochs", "99999", "-q"]
+    process = subprocess.Popen([sys.executable, "-c", program, *given], env=environment())
+    try:
+        memory, found, deadline = Path(f"/proc/{process.pid}/maps"), "", time.monotonic() + 60
+        while str(folder / "rows") not in found and time.monotonic() < deadline:
+            time.sleep(0.05)
+            found = memory.read_text()
+        assert str(folder / "rows") in found and os.listdir(folder / "rows") == []
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert os.listdir(folder / "rows") == []
+
+
+# ---------------------------------------------------------------- the same numbers
+
+
+def model(folder, *flags, name="m.bin") -> bytes:
+    succeed("--train", "--model", name, *LAYERS, *flags)
+    return (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("path", ["all.csv", *SAME])
+def test_rows_are_the_same_in_files(folder, path, request):
+    expected = nn.load(path, target=4)
+    request.getfixturevalue("mapped")
+    ds = nn.load(path, target=4)
+    assert is_mapped(ds.x) and not is_mapped(expected.x)
+    np.testing.assert_array_equal(ds.x, expected.x)
+    np.testing.assert_array_equal(ds.y, expected.y)
+    assert (ds.task, ds.classes, ds.columns, ds.sha256) == (
+        expected.task,
+        expected.classes,
+        expected.columns,
+        expected.sha256,
+    )
+
+
+WAYS = {
+    "one": ["--layers", "4,8,1"],
+    "seq": ["--layers", "4,8,1", "--backend", "seq"],
+    "float64": ["--layers", "4,8,1", "--dtype", "float64", "--target", "b"],
+    "refit": ["--layers", "4,8,1", "--validation", 0.2, "--refit", "--threshold", "f1", "--class_weight", "balanced"],
+    "weights": ["--layers", "auto,8,1", "--weight", "number"],
+    "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3],
+    "time": ["--layers", "auto,8,1", "--time", "number", "--validation", 0.2],
+    "networks": ["--layers", "4,8,1", "--networks", 3, "--validation", 0.2, "--keep", 2],
+    "pieces": ["--layers", "4,8,1", "--number_embedding", "pieces8"],
+    "reference": ["--layers", "4,8,1", "--reference"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_training_on_mapped_rows_has_the_same_bytes(folder, way, request):
+    given = ["--dataset", "all.csv", "--epochs", 2, "-q", *WAYS[way]]
+    whole = model(folder, *given)
+    request.getfixturevalue("mapped")
+    assert model(folder, *given, "--memory", LEAST) == whole
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet", "db"])
+def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    (folder / "people.csv").write_text(as_mixed_csv(people(2000)))
+    frame = pandas.read_csv("people.csv", keep_default_na=False)
+    if form == "csv.gz":
+        (folder / "people.csv.gz").write_bytes(gzip.compress((folder / "people.csv").read_bytes()))
+    elif form == "parquet":
+        frame.to_parquet("people.parquet")
+    elif form == "db":
+        import sqlite3
+
+        with sqlite3.connect("people.db") as connection:
+            frame.to_sql("people", connection, index=False)
+    given = ["--dataset", f"people.{form}", "--layers", "auto,8,1", "--epochs", 2, "-q"]
+    whole = model(folder, *given)
+    request.getfixturevalue("mapped")
+    assert model(folder, *given) == whole
+    succeed("--predict", "--model", "m.bin", "--dataset", f"people.{form}", "-o", "p.csv")
+
+
+def test_the_numbers_do_not_depend_on_how_the_table_is_cut_into_files(folder, mapped):
+    networks = []
+    for path in ["all.csv", *SAME]:
+        model(folder, "--dataset", path, "--backend", "seq")
+        networks.append(Network.load("m.bin"))
+    for network in networks[1:]:
+        for name, values in networks[0].parameters().items():
+            np.testing.assert_array_equal(network.parameters()[name], values)
+        assert network.history == networks[0].history
+
+
+@pytest.mark.parametrize("column", ["Class", "number", "text"])
+def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapped):
+    if column == "text":
+        table = numbered_table()
+        names = ["low", "middle", "high"]
+        lines = [f"{a},{b},{c},{names[int(d > -6) + int(d > -4)]}" for _, a, b, d, c in table.tolist()]
+        (folder / "all.csv").write_text("a,b,c,text\n" + "\n".join(lines) + "\n")
+    layers = ["--layers", {"Class": "4,8,1", "number": "4,8,1", "text": "3,8,3"}[column]]
+    succeed("--train", "--model", "m.bin", "-q", "--dataset", "all.csv", "--target", column, *layers, "--epochs", 2)
+    for dataset in ([], ["--dataset", "all.csv"]):
+        whole, data = (
+            succeed("--test", "--model", "m.bin", "--json", "-q", "--intervals", *dataset, *memory).json
+            for memory in ([], ["--memory", "110M"])
+        )
+        assert data == whole
+    predictions = [
+        succeed("--predict", "--model", "m.bin", "--dataset", "all.csv", *memory).out
+        for memory in ([], ["--memory", "110M"])
+    ]
+    assert predictions[0] == predictions[1] and predictions[0].count("\n") == ROWS + 1
+
+
+def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
+    lines = as_csv(numbered_table()).splitlines()
+    lines[20_000] = "20000,1,oops,1,1"
+    (folder / "bad.csv").write_text("\n".join(lines))
+    with pytest.raises(DataError, match='bad.csv, row 20001, column c: found "oops", expected a number'):
+        nn.load("bad.csv", memory=1 << 20, strict=True)
+
+
+# ---------------------------------------------------------------- the order of rows
+
+
+@pytest.fixture
+def by_blocks(monkeypatch):
+    """Few rows are many here: 4 blocks of 32 are shuffled together."""
+    monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
+    monkeypatch.setattr(random, "BLOCK_ROWS", 32)
+    monkeypatch.setattr(random, "BLOCKS", 4)
+
+
+@pytest.mark.parametrize("rows", [1, 31, 32, 128, 1000, 1025])
+def test_the_rows_of_some_blocks_are_shuffled_together(by_blocks, rows):
+    orders = [random.PhiloxOrder(rows, 3, by_blocks=True).epoch(number) for number in range(4)]
+    for order in orders:
+        np.testing.assert_array_equal(np.sort(order), np.arange(rows))
+        full = [part for part in np.split(order, range(128, rows, 128)) if len(part)]
+        assert all(len(np.unique(part // 32)) == -(-len(part) // 32) or rows % 32 for part in full)
+    assert rows < 128 or len({order.tobytes() for order in orders}) == 4
+    if rows == 1000:
+        blocks = np.unique(orders[0][:128] // 32)
+        assert len(blocks) <= 5 and np.ptp(blocks) > 4  # from anywhere
+        assert (np.abs(np.diff(orders[0][:128])) > 1).mean() > 0.9
+
+
+def test_a_table_of_more_than_the_limit_is_shuffled_by_blocks(folder, monkeypatch):
+    """As its size alone says: that of the encoded rows, 16 bytes each here."""
+    whole = model(folder, "--dataset", "all.csv")
+    monkeypatch.setattr(random, "SHUFFLED_BYTES", 16 * ROWS)
+    assert model(folder, "--dataset", "all.csv") == whole
+    monkeypatch.setattr(random, "SHUFFLED_BYTES", 16 * ROWS - 1)
+    blocks = model(folder, "--dataset", "all.csv")
+    assert blocks != whole and model(folder, "--dataset", "all.csv", "--memory", LEAST) == blocks
+
+
+def test_the_order_does_not_depend_on_the_memory(folder, by_blocks, request):
+    given = [["--networks", 3], ["--folds", 3], ["--validation", 0.2, "--refit"]]
+    whole = [model(folder, "--dataset", "all.csv", *flags) for flags in given]
+    request.getfixturevalue("mapped")
+    assert [model(folder, "--dataset", "all.csv", *flags, "--memory", LEAST) for flags in given] == whole
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_members_are_the_networks_alone_by_blocks_too(folder, by_blocks, backend):
+    ds = nn.load("all.csv")
+    net = Network("4,8,1", ds.task, seed=5, backend=backend)
+    nn.train(net, ds, networks=3, epochs=2, batch_number=100)
+    for number, member in enumerate(net.members):
+        own = Network("4,8,1", ds.task, seed=5 + number, backend=backend)
+        nn.train(own, ds, epochs=2, batch_number=100, split_seed=5)
+        np.testing.assert_array_equal(own.vector, member.vector)
+
+
+@pytest.mark.parametrize("column, layers", [("Class", "4,8,1"), ("b", "4,8,1"), ("b,d", "3,8,2")])
+def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(folder, monkeypatch, column, layers):
+    monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
+    monkeypatch.setattr(random, "BLOCK_ROWS", 64)
+    table, names = numbered_table(), ["number", "b", "c", "d", "Class"]
+    order = np.argsort(table[:, names.index(column.split(",")[0])], kind="stable")
+    losses = {}
+    for name, rows in {"shuffled": table, "sorted": table[order]}.items():
+        (folder / f"{name}.csv").write_text(as_csv(rows))
+        given = ["--dataset", f"{name}.csv", "--target", column, "--layers", layers, "--epochs", 8]
+        losses[name] = succeed("--train", "--model", "m.bin", "--json", "--quiet", *given).json["val_loss"][-1]
+    # other rows are held out, 5000 of them: their mean tells a loss to some percent
+    assert losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02) and losses["sorted"] < 0.8
+
+
+def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
+    (folder / "few.csv").write_text(as_csv(numbered_table(2000)[:, [1, 2, 3, 4]], header=False))
+    given = ["--train", "--dataset", "few.csv", "--model", "m.bin", "--effort", "quick", "--epochs", 3]
+    told = succeed(*given, "--json").json
+    assert told["validated"]["rows"] in (399, 400) and "out_of_fold" not in told and told["networks"] == 2
+    assert "validated:" in succeed(*given).out
+    flags = told["chosen"][0]["flags"]
+    assert "--validation 0.2" in flags and "--networks 2" in flags and "--folds" not in flags
+    whole = (folder / "m.bin").read_bytes()
+    succeed(*given, "--memory", "300M")
+    assert (folder / "m.bin").read_bytes() == whole
+
+
+# ---------------------------------------------------------------- stopped and resumed
+
+
+class StopAfter(Callback):
+    """Ask for a stop after some epochs."""
+
+    def __init__(self, stop: StopRequest, epochs: int):
+        self._stop, self._epochs = stop, epochs
+
+    def epoch(self, epoch, *_):
+        if epoch == self._epochs:
+            self._stop.request(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_a_training_by_blocks_that_was_stopped_goes_on_to_the_same_numbers(folder, by_blocks, mapped, backend):
+    def trained(**flags):
+        net = Network("4,8,dropout0.2,6,1", "binary", backend=backend, seed=5)
+        nn.train(net, nn.load("days", memory=100 << 20), epochs=3, batch_number=100, **flags)
+        return net
+
+    peace, stop = trained(), StopRequest()
+    with pytest.raises(Stopped):
+        trained(checkpoint="c.ck", stop=stop, callback=StopAfter(stop, 2))
+    assert position("c.ck")["epoch"] == 2
+    net = trained(checkpoint="c.ck", resume="auto")
+    assert net.metadata() == peace.metadata()
+    np.testing.assert_array_equal(net.vector, peace.vector)
+
+
+def test_a_signal_in_an_epoch_saves_the_state_where_it_is_and_any_limit_goes_on(folder):
+    given = ["--train", "--dataset", "all.csv", "--layers", "4,200,100,1", "--epochs", 4]
+    given += ["--backend", "seq", "--batch_number", 20]
+    succeed(*given, "--model", "peace.bin", "-q")
+    given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
+    inside, limits = 0, [[], ["--memory", LEAST]]
+    for number in range(60):
+        process = start(*given, *limits[number % 2])
+        while "training on" not in process.stderr.readline() and process.poll() is None:
+            pass
+        time.sleep(0.4)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        if (folder / "m.bin").exists():  # written; the signal may have come while the process left
+            break
+        assert process.returncode == 75
+        inside += position("c.ck")["row"] > 0
+    assert process.returncode in (0, -signal.SIGTERM) and inside
+    assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
+
+
+# ---------------------------------------------------------------- the limit
+
+
+PEAK = """
+import re, sys, threading, time, nn.cli
+peak = 0
+def look():
+    global peak
+    while True:
+        status = open("/proc/self/status").read()
+        peak = max(peak, 1024 * int(re.search(r"RssAnon:\\s+(\\d+)", status)[1]))
+        time.sleep(0.002)
+threading.Thread(target=look, daemon=True).start()
+code = nn.cli.main(sys.argv[1:])
+print("peak", peak)
+sys.exit(code)
+"""
+TELLS = os.path.exists("/proc/self/status") and "RssAnon" in Path("/proc/self/status").read_text()
+
+
+def peak_bytes(*arguments) -> int:
+    """The most memory of its own that `nn ARGUMENTS` has had, as a process of its own."""
+    command = [sys.executable, "-c", PEAK, *map(str, arguments), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120)
+    assert done.returncode == 0, done.stderr
+    return int(re.search("^peak (.*)$", done.stdout, re.M)[1])
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A CSV file of 150 MB and an NPY file of 300 MB, 30 features and a class."""
+    folder = tmp_path_factory.mktemp("large")
+    table = np.random.default_rng(0).normal(size=(4000, 31))
+    table[:, 30] = table[:, 0] + table[:, 1] > 0
+    lines = "".join(",".join(f"{value:.5f}" for value in row) + "\n" for row in table.tolist())
+    with open(folder / "large.csv", "w") as file:
+        file.write(",".join([*map("c{}".format, range(30)), "Class"]) + "\n")
+        for _ in range(140):
+            file.write(lines)
+    whole = np.lib.format.open_memmap(folder / "large.npy", "w+", np.float64, (1_200_000, 31))
+    whole.reshape(300, 4000, 31)[:] = table
+    whole.flush()
+    del whole
+    return folder
+
+
+@pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+@pytest.mark.parametrize("name, least, memory", [("large.csv", 140e6, 110), ("large.npy", 290e6, 130)])
+def test_memory_stays_within_the_limit(large, name, least, memory):
+    """Training, testing and predicting, also by folds; in memory the table alone would be larger."""
+    data, models, limit = large / name, [large / f"{k}.bin" for k in range(2)], ("--memory", f"{memory}M")
+    assert data.stat().st_size > least
+    given = ["--train", "--dataset", data, "--layers", "30,8,1", "--batch_number", 500, "--epochs", 1]
+    peak = peak_bytes(*given, *limit, "--checkpoint", large / "c.ck", "--model", models[0])
+    assert peak <= memory << 20
+    assert peak_bytes(*given, "--model", models[1]) > 1.5 * (memory << 20)
+    assert models[0].read_bytes() == models[1].read_bytes()
+    if name == "large.csv":
+        assert peak_bytes("--test", "--model", models[0], *limit) <= memory << 20
+        predict = ["--predict", "--model", models[0], "--dataset", data, "-o", large / "p.csv"]
+        assert peak_bytes(*predict, *limit) <= memory << 20
+        more = ["--folds", 3, "--memory", "180M", "--model", models[0]]
+        assert peak_bytes(*given, *more) <= 180 << 20
+    else:
+        assert peak_bytes("--test", "--model", models[0], "--dataset", data, "--memory", "230M") <= 230 << 20
+
+
+@pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder):
+    """Columns of one value are read as float64 first: that is mapped, too."""
+    columns, rows = 40, 400_000
+    line = ",".join(str(i % 10) for i in range(columns)) + ",0.5\n"
+    (folder / "few.csv").write_text(line * 500 + line.replace("0.5", "1.5") * 500)
+    with open("many.csv", "w") as file:
+        for _ in range(rows // 1000):
+            file.write(line * 1000)
+    succeed("--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q")
+    few, many = (
+        peak_bytes("--predict", "--dataset", f"{data}.csv", "--model", "m.bin", "-o", f"{data}.out", "--memory", LEAST)
+        for data in ("few", "many")
+    )
+    assert many - few < rows * columns * 4 / 2
+    assert (folder / "many.out").read_text().count("\n") == rows + 1
+
+
+@pytest.fixture
+def several(tmp_path):
+    """A training of 6 networks with 0.8 million parameters each."""
+    rows = np.random.default_rng(0).normal(size=(20_000, 31))
+    rows[:, 30] = rows[:, 0] > 0
+    np.save(tmp_path / "t.npy", rows)
+    given = ["--train", "--dataset", tmp_path / "t.npy", "--model", tmp_path / "m.bin", "--layers", "30,900,900,1"]
+    return [*given, "--batch_number", 500, "--networks", 6, "--epochs", 1, "--validation", 0.2]
+
+
+@pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+def test_several_networks_stay_within_the_limit(several, tmp_path):
+    """Their parameters, moments and best states, the copies of them that a checkpoint has, and what predicts."""
+    assert peak_bytes(*several, "--refit", "--memory", "600M", "--checkpoint", tmp_path / "c.ck") <= 600 << 20
+
+
+def test_too_many_networks_for_the_limit_are_refused_with_those_that_fit(several):
+    err = alone(*several, "--memory", "220M", code=2)
+    fit, least = re.search(r"too little for 6 networks; --networks ([2-5]) fits, or give (\d+M)", err).groups()
+    alone(*several, "--networks", fit, "--memory", "220M")
+    alone(*several, "--networks", int(fit) + 1, "--memory", "220M", code=2)
+    alone(*several, "--memory", least)
+    assert "any of 6 networks; at least" in alone(*several, "--memory", "20M", code=2)
+
+
+def test_too_little_memory_is_refused_with_what_is_enough(folder):
+    given = ["--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS]
+    for mode in (
+        given,
+        ["--predict", "--dataset", "all.csv", "--model", "m.bin", "-o", "p.csv"],
+        ["--test", "--model", "m.bin"],
+    ):
+        result = run(*mode, "--memory", "20M")
+        assert result.code == 2 and "--memory 20M: too little" in result.err
+        enough = re.search(r"at least (\d+M) is needed", result.err)[1]
+        result = run(*mode, "--memory", enough)
+        if result.code:  # now that there is room for the network, that for the rows is asked for
+            alone(*mode, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
+
+
+# ---------------------------------------------------------------- windows are gone
+
+
+def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
+    given = ["--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS]
+    for flag in (["--window", 1000], ["--window=1000"]):
+        result = run(*given, *flag)
+        assert (result.code, result.err) == (2, "nn: --window: has gone; use --memory\n")
+    with pytest.raises(UsageError, match="window: has gone; use memory"):
+        nn.load("all.csv", window=1000)
+
+
+def test_a_config_of_a_model_trains_it_again_but_for_windows(folder):
+    plain = model(folder, "--dataset", "all.csv", "--memory", LEAST)
+    facts = succeed("--info", "--model", "m.bin", "--json").json
+    (folder / "config.json").write_text(json.dumps(facts))
+    succeed("--train", "--model", "again.bin", "--config", "config.json", "--quiet")
+    assert (folder / "again.bin").read_bytes() == plain
+    facts["config"]["window"] = 5000
+    (folder / "config.json").write_text(json.dumps(facts))
+    result = run("--train", "--model", "again.bin", "--config", "config.json")
+    assert result.code == 2 and "config.json: window: has gone; use memory" in result.err
+
+
+def test_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
+    net, ds = Network("4,8,1", "binary"), nn.load("all.csv")
+    nn.train(net, ds, epochs=1)
+    net.describe(config={**net.config, "window": 5000})
+    net.export("m.bin")
+    result = run("--test", "--model", "m.bin")
+    assert result.code == 2 and "m.bin was trained on windows of rows" in result.err and "--dataset" in result.err
+    succeed("--test", "--model", "m.bin", "--dataset", "all.csv")
+
+
+def test_threads_that_read_give_the_memory_back(folder):
+    """What rows take is counted, whoever lets them go."""
+    before, errors = records.taken(), []
+
+    def read():
+        try:
+            assert nn.load("all.csv", memory=1 << 30).rows == ROWS
+        except AssertionError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and records.taken() == before
+
+
+def test_a_limit_holds_for_rows_that_were_in_memory_before(tmp_path):
+    """They go to a file where the network needs their place."""
+    write_two_classes(tmp_path / "two.csv", 300_000)
+    ds = nn.load(tmp_path / "two.csv", memory=1 << 30)
+    assert not is_mapped(ds.x)
+    x, ds.memory = ds.x.copy(), (48 + 24 + 11) << 20
+    nn.train(Network("2,8,1", ds.task), ds, epochs=1, batch_number=1000)
+    assert is_mapped(ds.x)
+    np.testing.assert_array_equal(ds.x, x)

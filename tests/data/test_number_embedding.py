@@ -1,0 +1,169 @@
+"""--number_embedding: inputs added to columns of numbers, from the flag to the predictions."""
+
+import json
+
+import numpy as np
+import pytest
+from support.command_line import ONE, run, succeed
+from support.networks import BACKENDS
+
+import nn
+from nn.nn import Network
+from nn.utils import StopRequest, UsageError
+from nn.watch.callbacks import Callback
+
+WAVES = ("--number_embedding", "waves5:0.5")
+TRAIN = (*ONE, "--dataset", "a.csv", "--epochs", 2, "-q")
+
+
+def jagged(count: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two numbers, and which bands of the first one they lie in: nothing that a straight line tells."""
+    x = np.random.default_rng(seed).uniform(-2, 2, (count, 2)).astype(np.float32)
+    return x, (np.floor(3 * x[:, 0]) % 2).astype(np.int32)
+
+
+@pytest.fixture
+def table(folder):
+    """Plain numbers in a.csv; returns them."""
+    x, y = jagged()
+    rows = [f"{a:.5f},{b:.5f},{c}" for (a, b), c in zip(x.tolist(), y.tolist(), strict=True)]
+    (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    return x, y
+
+
+def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder):
+    done = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 2, *WAVES)
+    assert "number: a (5 waves), b (5 waves)" in done.err and "2 columns become 22 inputs" in done.err
+    net = Network.load("m.bin")
+    assert net.metadata()["format"] == 2 and net.spec == "2,60:relu,10:relu,1:sigmoid"
+    assert net.config["number_embedding"] == "waves5:0.5" and net.layers[0].frequencies == 10
+    info = succeed("--info", "--model", "m.bin", "--json").json
+    assert info["config"]["number_embedding"] == "waves5:0.5"
+    assert "5 waves" in succeed("--info", "--model", "m.bin").out
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert figures["rows"] == 80
+    assert len(succeed("--predict", "--model", "m.bin", "--dataset", "a.csv").out.splitlines()) == 401
+
+
+def test_without_the_flag_nothing_is_said_of_it(table, folder):
+    succeed(*TRAIN, "--model", "m.bin")
+    assert "number_embedding" not in (folder / "m.bin").read_bytes().decode("latin-1")
+    assert Network.load("m.bin").encoding is None
+
+
+def test_a_file_of_flags_has_it_too(table, folder):
+    (folder / "flags.json").write_text(json.dumps({"number_embedding": "waves5:0.5"}))
+    succeed(*TRAIN, "--model", "a.bin", *WAVES)
+    succeed(*TRAIN, "--model", "b.bin", "--config", "flags.json")
+    assert (folder / "a.bin").read_bytes() == (folder / "b.bin").read_bytes()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_waves_learn_bands_that_the_number_alone_does_not_tell(backend):
+    x, y = jagged(1500)
+    ds = nn.Dataset(x, y, "binary", ["0", "1"])
+    scores = {}
+    for embedding in ("linear", "waves8", "pieces12"):
+        net = Network("2,16,1", "binary", backend=backend)
+        figures = nn.train(net, ds, number_embedding=embedding, epochs=30, batch_number=64, learning_rate=0.01)
+        scores[embedding] = nn.test(net, ds.of_rows(np.arange(1000, 1500)))["roc_auc"]
+        assert figures["columns"] == {"0": "number", "1": "number"}
+    assert scores["waves8"] > 0.95 > scores["linear"] + 0.1
+
+
+def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv("a.csv", dtype={"a": np.float32, "b": np.float32})
+    ds = nn.load(frame)
+    net = Network("2,8,1", ds.task)
+    nn.train(net, ds, epochs=2, number_embedding="waves4")
+    by_frame = net.predict(frame[["b", "a"]])
+    np.testing.assert_array_equal(by_frame, net.predict(frame[["a", "b"]].to_numpy()))
+    net.export("m.bin")
+    np.testing.assert_array_equal(Network.load("m.bin").predict(frame), by_frame)
+
+
+def test_the_bytes_do_not_depend_on_threads_or_memory(table, folder):
+    models = {}
+    for name, flags in {
+        "one": ("--threads", 1), "three": ("--threads", 3), "memory": ("--memory", "100M"),
+        "pack": ("--networks", 1),
+    }.items():  # fmt: skip
+        succeed(*TRAIN, *WAVES, "--model", "m.bin", *flags)
+        models[name] = (folder / "m.bin").read_bytes()
+    assert len(set(models.values())) == 1
+
+
+def test_each_of_several_networks_and_folds_has_its_own(table, folder):
+    succeed(*TRAIN, *WAVES, "--networks", 3, "--model", "m.bin")
+    first = [member.parameters()["layer0.weight"] for member in Network.load("m.bin").members]
+    assert len(first) == 3 and len({weight.tobytes() for weight in first}) == 3
+    succeed(*TRAIN, *WAVES, "--model", "alone.bin", "--seed", 1, "--split_seed", 0)
+    np.testing.assert_array_equal(Network.load("alone.bin").parameters()["layer0.weight"], first[1])
+    succeed(*TRAIN, *WAVES, "--folds", 3, "--model", "f.bin")
+    assert all(member.layers[0].frequencies == 10 for member in Network.load("f.bin").members)
+
+
+def test_a_stopped_training_goes_on_to_the_same_numbers(table, folder):
+    ds = nn.load("a.csv")
+    ends = []
+    for stops in ((6,), (2, 6)):
+        for epochs in stops:
+            net = Network("2,8,1", ds.task)
+            flags = {"checkpoint": f"{len(stops)}.ck", "resume": "auto", "schedule": "constant"}
+            stop = StopRequest()
+
+            class Stopping(Callback):
+                def epoch(self, epoch, *_, last=epochs, stop=stop):
+                    if epoch == last < 6:
+                        stop.request(2)
+
+            try:
+                nn.train(net, ds, epochs=6, number_embedding="waves4", callback=Stopping(), stop=stop, **flags)
+            except nn.Stopped:
+                continue
+        ends.append(net.parameters())
+    for name, values in ends[0].items():
+        np.testing.assert_array_equal(values, ends[1][name])
+    net = Network("2,8,1", ds.task)
+    with pytest.raises(UsageError, match="number_embedding"):
+        nn.train(net, ds, epochs=6, number_embedding="waves5", resume="1.ck", schedule="constant")
+
+
+def test_a_gap_is_refused_as_by_other_models_of_plain_numbers(table, folder):
+    succeed(*TRAIN, *WAVES, "--model", "m.bin")
+    (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
+    failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv")
+    assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
+
+
+def test_numbers_of_a_mixed_table_get_waves_and_other_columns_none(folder):
+    x, y = jagged(200)
+    lines = [f"{a:.4f},{'xyz'[i % 3]},{int(b)},{c}" for i, ((a, b), c) in enumerate(zip(x, y, strict=True))]
+    (folder / "a.csv").write_text("\n".join(["a,land,b,y", *lines]) + "\n")
+    told = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, *WAVES).err
+    assert "number: a (5 waves), b (5 waves)" in told and "category: land (3 values)" in told
+    succeed("--test", "--model", "m.bin")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--number_embedding", "waves"), "--number_embedding waves: expected linear, piecesN"),
+        (("--number_embedding", "waves12:0"), "expected linear, piecesN"),
+        ((*WAVES, "--reference"), "--number_embedding waves5:0.5: --reference has no such thing"),
+    ],
+)
+def test_what_cannot_be_is_refused(table, folder, flags, words):
+    failed = run(*TRAIN, "--model", "m.bin", *flags)
+    assert failed.code == 2 and words in failed.err and len(failed.err.splitlines()) == 1
+
+
+def test_it_is_refused_where_it_means_nothing(table, folder):
+    failed = run(*TRAIN, "--model", "m.m", "--layers", "2,3,1", "--activation", "sigmoid", *WAVES)
+    assert failed.code == 2 and ".m" in failed.err and "waves5:0.5" in failed.err
+    images = nn.Dataset(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20, dtype=np.int32) % 2, "binary", ["0", "1"])
+    with pytest.raises(UsageError, match="the data are images"):
+        nn.train(Network("1x4x4,3,1", "binary"), images, number_embedding="waves3")
+    with pytest.raises(UsageError, match="expected linear, piecesN"):
+        nn.train(Network("2,3,1", "binary"), nn.load("a.csv"), number_embedding="waves0")

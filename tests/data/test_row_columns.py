@@ -1,0 +1,132 @@
+"""Columns that say something of their rows: weights, groups and times."""
+
+import numpy as np
+import pytest
+from support.command_line import ONE, run, succeed
+from support.people import as_csv
+
+import nn
+from nn.ds import split_holdout
+
+
+def sales(count: int = 200) -> dict[str, list[str]]:
+    random = np.random.default_rng(4)
+    area = random.normal(50, 10, count).round(2)
+    return {
+        "area": area.astype(str).tolist(), "floor": random.integers(0, 5, count).astype(str).tolist(),
+        "seller": [f"s{i % 20}" for i in range(count)], "count": random.integers(1, 4, count).astype(str).tolist(),
+        "sold": (np.datetime64("2020-01-01") + random.permutation(count)).astype(str).tolist(),
+        "dear": np.where(area > 50, "yes", "no").tolist(),
+    }  # fmt: skip
+
+
+def test_a_column_of_weights_is_no_input_and_counts_in_figures(folder):
+    (folder / "sales.csv").write_text(as_csv(sales()))
+    train = (*ONE, "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 2, "--json", "--drop", "sold,seller")
+    result = succeed(*train, "--weight", "count").json
+    assert list(result["columns"]) == ["area", "floor"]
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    counts = [figures[name] for name in ("tp", "fp", "fn", "tn")]
+    assert figures["weighted"] is True and sum(counts) > figures["rows"]
+    plain = sales(30)
+    (folder / "new.csv").write_text(as_csv(plain, ["floor", "area"]))
+    assert len(succeed("--predict", "--model", "m.bin", "--dataset", "new.csv").out.splitlines()) == 31
+
+
+@pytest.mark.parametrize("flag, column", [("--weight", "count"), ("--time", "sold")])
+def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(folder, flag, column):
+    columns = sales()
+    (folder / "sales.csv").write_text(as_csv(columns))
+    others = [name for name in ("count", "sold", "seller") if name != column]
+    flags = ("--drop", ",".join(others), "--epochs", 1, flag, column)
+    succeed(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
+    predict = ("--predict", "--model", "m.bin", "--dataset", "sales.csv", "--quiet")
+    expected = succeed(*predict).out
+    columns[column][7:9] = ["", "unknown"]
+    (folder / "sales.csv").write_text(as_csv(columns))
+    assert succeed(*predict).out == expected
+    assert run("--test", "--model", "m.bin", "--dataset", "sales.csv").code == 65
+
+
+def test_weights_of_a_column_are_rows_that_occur_as_often(folder):
+    columns = sales()
+    (folder / "sales.csv").write_text(as_csv(columns))
+    repeated = {name: [v for v, n in zip(values, columns["count"], strict=True) for _ in range(int(n))]
+                for name, values in columns.items()}  # fmt: skip
+    (folder / "often.csv").write_text(as_csv(repeated))
+    losses = []
+    for name, flags in (("sales", {"weight": "count"}), ("often", {"drop": "count"})):
+        ds = nn.load(f"{name}.csv", dtype="float64", **({"drop": "sold,seller,count"} if "drop" in flags else
+                     {"drop": "sold,seller", **flags}))  # fmt: skip
+        net = nn.Network("2,4,1", ds.task, dtype="float64")
+        settings = {"scaling": "none", "optimizer": "sgd", "learning_rate": 1e-4, "weight_decay": 0.0}
+        result = nn.train(net, ds, epochs=3, holdout=0, batch_number=10_000, **settings)
+        losses.append((result["loss"], net.parameters()))
+    (one, parameters), (other, parameters_too) = losses
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    for name, value in parameters.items():
+        np.testing.assert_allclose(value, parameters_too[name], rtol=1e-12)
+
+
+def test_a_group_is_never_divided_and_a_test_holds_out_the_same(folder):
+    (folder / "sales.csv").write_text(as_csv(sales()))
+    ds = nn.load("sales.csv", group="seller", drop="sold")
+    assert "seller" not in ds.columns
+    training, held = split_holdout(ds, 0.2, 0)
+    assert not {*ds.groups[training]} & {*ds.groups[held]} and len(held)
+    flags = ("--group", "seller", "--drop", "sold")
+    succeed(*ONE, "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 1, *flags)
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
+
+
+def test_the_last_rows_in_time_are_held_out(folder):
+    (folder / "sales.csv").write_text(as_csv(sales()))
+    ds = nn.load("sales.csv", time="sold")
+    training, held = split_holdout(ds, 0.2, 0)
+    assert "sold" not in ds.columns and len(held) == 40
+    assert ds.times[training].max() < ds.times[held].min()
+
+
+def test_times_may_be_dates_as_people_write_them(folder):
+    columns = sales()
+    (folder / "sales.csv").write_text(as_csv(columns))
+    expected = nn.load("sales.csv", time="sold").times
+    columns["sold"] = [f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]]
+    (folder / "sales.csv").write_text(as_csv(columns))
+    np.testing.assert_array_equal(nn.load("sales.csv", time="sold").times, expected)
+    columns["sold"][4] = "soon"
+    (folder / "sales.csv").write_text(as_csv(columns))
+    with pytest.raises(nn.DataError, match='row 6, column sold: --time: found "soon", expected a number or a date'):
+        nn.load("sales.csv", time="sold")
+
+
+@pytest.mark.parametrize("flag", ["--weight", "--group", "--time", "--categories", "--missing"])
+def test_the_reference_has_no_such_flags(folder, flag):
+    (folder / "sales.csv").write_text(as_csv(sales()))
+    train = ("--train", "--dataset", "sales.csv", "--model", "m.bin", "--reference", "--layers", "5,4,1")
+    failed = run(*train, flag, "count")
+    assert failed.code == 2 and f"{flag} count: --reference has no such thing" in failed.err
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (("--target", "dear", "--id", "dear"), "--id: column dear is that of --target too"),
+        (("--target", "dear", "--drop", "dear"), "--drop: column dear is that of --target too"),
+        (("--target", "dear", "--group", "-1"), "--group: column dear is that of --target too"),
+        (("--id", "seller", "--group", "seller"), "--group: column seller is that of --id too"),
+        (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),
+    ],
+)
+def test_a_column_has_one_use(folder, flags, told):
+    (folder / "sales.csv").write_text(as_csv(sales()))
+    failed = run(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
+    assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1
+
+
+def test_weights_that_cannot_be_are_named(folder):
+    columns = sales()
+    columns["count"][3] = "-1"
+    (folder / "sales.csv").write_text(as_csv(columns))
+    failed = run("--train", "--dataset", "sales.csv", "--model", "m.bin", "--weight", "count")
+    assert failed.code == 65 and "weight" in failed.err and "-1" in failed.err

@@ -1,0 +1,556 @@
+"""Tables of typed columns: every format and every frame gives the same columns, and says the same where it cannot."""
+
+import contextlib
+import functools
+import gzip
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.table_formats import fields, opened, orc, pa, parquet, pd, read, texts, write_database, written
+
+import nn
+from nn.data import formats, records, sqlite
+from nn.data.column import GAPS, Odd
+from nn.data.formats import FORMATS
+from nn.data.frames import open_frame
+from nn.data.source import Source, are_there, data_files
+
+INF = float("inf")
+
+
+def failure(action) -> str:
+    with pytest.raises(nn.NnError) as caught:
+        action()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def everything(count: int = 300):
+    """A data frame with columns of each kind, most with gaps."""
+    random = np.random.default_rng(11)
+
+    def some(values):
+        return np.where(random.random(count) < 0.1, None, values)
+
+    days = np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype("timedelta64[D]")
+    return pd.DataFrame({
+        "amount": random.normal(size=count).round(3), "gappy": some(random.normal(size=count).round(2)).astype(float),
+        "count": random.integers(0, 9, count), "land": some(random.choice(["Peru", "Chad", "Fiji"], count)),
+        "written": [f"{n}.50" for n in random.integers(0, 99, count)], "flag": random.random(count) < 0.5, "day": days,
+        "odd": [*["7", "8.5"] * (count // 2 - 1), "n.a.", "9"], "price": [f"${n:,}.00" for n in range(count)],
+        "when": days.astype(str), "nothing": [None] * count, "y": random.choice([0, 1], count),
+    })  # fmt: skip
+
+
+# ---------------------------------------------------------------- the same columns
+
+
+def test_every_format_and_frame_gives_the_same_columns(tmp_path):
+    frame = everything()
+    reads = ["number", "number", "number", "text", "number", "text", "date", "number", "text", "date", "text", "number"]
+    for form, source in written(frame, tmp_path).items():
+        table = read(source)
+        assert source.names == list(frame) and source.default_target == 11, form
+        assert [column.reads for column in table.columns.values()] == reads, form
+        assert table.number_places == [0, 1, 2, 4, 7, 11] and table.numbers.flags.c_contiguous, form
+        for place, name in enumerate(frame):
+            column, expected = table.columns[place], read(texts(frame)).columns[place]
+            assert fields(column) == fields(expected), (form, name)
+            assert (column.odd, column.low, column.high) == (expected.odd, expected.low, expected.high), (form, name)
+    assert expected.values.dtype == np.float32
+
+
+def test_every_format_and_frame_gives_the_same_columns_where_a_kind_is_wanted(tmp_path):
+    frame = everything()
+    wanted = {0: "text", 1: "text", 2: "text", 3: "number", 4: "text", 5: "number", 6: "text", 7: "text", 9: "text"}
+    for form, source in written(frame.drop(columns="nothing"), tmp_path).items():
+        table = read(source, wanted)
+        for place in wanted:
+            column, expected = table.columns[place], read(texts(frame), wanted).columns[place]
+            assert (fields(column), column.odd) == (fields(expected), expected.odd), (form, place)
+
+
+def test_infinite_numbers_are_odd_words_and_nan_and_null_are_gaps(tmp_path):
+    numbers = pa.array([1.5, None, INF, float("nan"), -INF, INF, 2.5, 3.5])
+    parquet.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet", row_group_size=2)
+    for source in (tmp_path / "a.parquet", pa.table({"a": numbers}), pd.DataFrame({"a": numbers.to_numpy(False)})):
+        column = read(source, {0: None}).columns[0]
+        assert fields(column) == [1.5, None, None, None, None, None, 2.5, 3.5]
+        assert column.odd == {"inf": Odd(2, 2), "-inf": Odd(1, 4)} and (column.low, column.high) == (1.5, 3.5)
+
+
+def test_words_for_a_gap_that_are_numbers_or_dates_make_equal_ones_gaps(tmp_path):
+    day = np.array(["2020-01-01", "1900-01-01"], "datetime64[s]")
+    frame = pd.DataFrame(
+        {"a": [1.0, -999], "i": [-999, 2], "f": np.array([0.1, 3], np.float32), "d": day, "t": ["?", "x"]}
+    )
+    missing = GAPS | {"-999", "0.1", "1900-01-01"}
+    numbers = [[1, None], [None, 2], [None, 3], [1577836800, None], [None, "x"]]
+    words = [["1", None], [None, "2"], [None, "3"], ["2020-01-01", None], [None, "x"]]
+    for kind, known in ((None, numbers), ("text", words)):
+        table = read(frame, dict.fromkeys(range(5), kind), missing=missing)
+        assert [fields(table.columns[place]) for place in range(5)] == known
+    raw = read(frame, dict.fromkeys(range(5), "text"), missing=missing, raw=frozenset(range(5)))
+    assert fields(raw.columns[0]) == ["1", "-999"] and fields(raw.columns[4]) == ["?", "x"]
+
+
+def test_an_empty_field_that_is_no_gap_is_an_odd_word_and_in_an_id_a_word():
+    frame = pd.DataFrame({"a": [1.0, None, 3], "d": pd.to_datetime(["2020-01-01", None, None]), "t": ["x", None, ""]})
+    table = read(frame, {0: "number", 1: "date", 2: "text"}, missing=frozenset({"?"}))
+    assert table.columns[0].odd == {"": Odd(1, 1)} and table.columns[1].odd == {"": Odd(2, 1)}
+    assert fields(table.columns[2]) == ["x", "", ""]
+    assert fields(read(frame, {0: "text"}, raw=frozenset({0})).columns[0]) == ["1", "", "3"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_numbers_are_their_shortest_decimals(dtype):
+    values = np.array([0.1, 2.7, 1e10 if dtype != "float16" else 600, 3, -0.25], dtype)
+    column = read(values.reshape(-1, 1), {0: None}, exact=frozenset({0})).columns[0]
+    assert column.values.tolist() == [float(str(value)) for value in values] and column.values.dtype == np.float64
+    words = read(values.reshape(-1, 1), {0: "text"}).columns[0]
+    assert fields(words)[::3] == ["0.1", "3"]
+    assert (column.low, column.high) == (-0.25, float(str(values.max())))
+
+
+def test_all_numbers_are_float64_where_float32_would_blur_one_column():
+    frame = pd.DataFrame({"a": np.float32([0.1, 2, 3]), "b": [1.7e9, 1.7e9 + 1, 1.7e9 + 2], "t": ["1", "2", "3"]})
+    table = read(frame)
+    assert table.numbers.dtype == np.float64 and table.numbers[0].tolist() == [0.1, 1.7e9, 1]
+    assert read(frame, {0: None, 2: None}).numbers.dtype == np.float32
+    apart = read(frame, exact=frozenset({1, 2}))
+    assert apart.numbers.dtype == np.float32 and apart.number_places == [0]
+    assert [apart.columns[place].values.dtype for place in range(3)] == ["float32", "float64", "float64"]
+    assert read(frame, {0: None}, dtype="float64").numbers.tolist() == [[0.1], [2], [3]]
+
+
+def test_the_columns_of_numbers_are_views_of_one_matrix_in_their_order():
+    table = read(np.arange(12.0).reshape(4, 3), {2: None, 0: None})
+    assert table.number_places == [0, 2] and table.numbers.tolist() == [[0, 2], [3, 5], [6, 8], [9, 11]]
+    assert all(column.values.base is not None for column in table.columns.values())
+    assert np.shares_memory(table.columns[2].values, table.numbers) and len(table) == 4
+
+
+@pytest.mark.parametrize(
+    "first, second, kind", [([1.5] * 50, ["2.50"] * 49 + ["n.a."], "number"), ([1, 2], ["x", "1"], "text")]
+)
+def test_numbers_in_one_file_and_texts_in_another_are_one_column(tmp_path, first, second, kind):
+    for name, values in (("1", first), ("2", second)):
+        parquet.write_table(pa.table({"a": values, "y": range(len(values))}), tmp_path / f"{name}.parquet")
+    column = read(f"{tmp_path}/1.parquet,{tmp_path}/2.parquet").columns[0]
+    whole = read(pd.DataFrame({"a": [*map(str, first), *second]})).columns[0]
+    assert column.reads == whole.reads == kind
+    assert (fields(column), column.odd) == (fields(whole), whole.odd)
+
+
+def test_a_database_may_have_numbers_here_and_texts_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "_READ_ROWS", 10)
+    frame = pd.DataFrame({"a": [*range(98), "n.a.", "7"], "y": range(100)})
+    write_database(frame, tmp_path / "a.db")
+    column = read(tmp_path / "a.db").columns[0]
+    assert fields(column) == [*range(98), None, 7] and column.odd == {"n.a.": Odd(1, 98)}
+
+
+def test_where_memory_is_short_the_columns_are_the_same(tmp_path, monkeypatch):
+    tables = written(everything(), tmp_path)
+    whole = {form: read(source) for form, source in tables.items()}
+    monkeypatch.setattr(records, "fits", lambda _size: False)
+    for form, source in tables.items():
+        table = read(source)
+        np.testing.assert_array_equal(table.numbers, whole[form].numbers)
+        assert all(fields(table.columns[p]) == fields(whole[form].columns[p]) for p in table.columns), form
+
+
+def test_durations_are_texts_as_pandas_writes_them():
+    took = pd.to_timedelta(["1 days 03:04:05.5", "-1 days", None])
+    frame = pd.DataFrame({"a": took, "b": took.astype("timedelta64[ms]"), "c": pd.Series(list(took), dtype=object)})
+    for source in (frame, pa.Table.from_pandas(frame[["a", "b"]])):
+        for column in read(source).columns.values():
+            assert fields(column) == ["1 days 03:04:05.5", "-1 days +00:00:00", None]
+
+
+def test_rows_are_called_by_file_and_number(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2], "y": [0, 1]})
+    for name in "12":
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        np.save(tmp_path / f"{name}.npy", frame.to_numpy())
+    assert read(frame).row(1) == "data row 2"
+    assert read(tmp_path / "*.parquet").row(3) == f"data row 2 of {tmp_path}/2.parquet"
+    assert read(tmp_path / "*.npy").row(3) == f"index 1 of {tmp_path}/2.npy"
+    assert open_frame(frame).column(1) == "column y" and opened(tmp_path / "1.npy").column(1) == "column 1"
+
+
+# ---------------------------------------------------------------- frames
+
+
+def test_what_is_masked_in_an_array_is_a_gap():
+    values = np.ma.masked_equal(np.array([[1, 5], [9, 6], [3, 9]]), 9)
+    assert [fields(column) for column in read(values).columns.values()] == [[1, None, 3], [5, 6, None]]
+    words = np.ma.array(["x", "y"], mask=[False, True])
+    day = np.ma.array(np.array(["2020-01-01", "2021-01-01"], "datetime64[D]"), mask=[True, False])
+    columns = read({"w": words, "d": day, "t": np.ma.array([True, False], mask=[True, False])}).columns
+    assert [fields(columns[place]) for place in range(3)] == [["x", None], [None, 1609459200], [None, "False"]]
+    beside = open_frame(np.ones((3, 1)), y=np.ma.array([1, 2, 3], mask=[0, 1, 0]))
+    assert fields(read(beside).columns[1]) == [1, None, 3]
+
+
+def test_matrices_are_arrays():
+    table = read(open_frame(np.matrix([[1.0, 2], [3, 4]]), y=np.matrix([[5.0], [6]])))
+    assert table.numbers.tolist() == [[1, 2, 5], [3, 4, 6]]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        np.zeros((0, 3)),
+        {"a": []},
+        {"a": np.zeros(0), "b": []},
+        pd.DataFrame({"a": []}),
+        pa.table({"a": pa.array([], "f8")}),
+    ],
+)
+def test_a_frame_without_rows_is_one_line(frame):
+    assert failure(lambda: open_frame(frame)) == "the data frame: no rows, expected at least one; add the data"
+
+
+@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, pd.DataFrame(index=[1, 2])])
+def test_a_frame_without_columns_is_one_line(frame):
+    assert "the data frame: no columns, expected features and a target" in failure(lambda: open_frame(frame))
+
+
+@pytest.mark.parametrize(
+    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], [], "a.csv", pd.Series([1])]
+)
+def test_what_is_no_frame_is_none(rows):
+    assert open_frame(rows) is None
+
+
+@pytest.mark.parametrize("y", [[1, 2], 5, np.zeros((2, 2)), pd.DataFrame({"b": [1]})])
+def test_more_or_fewer_targets_than_rows_are_refused(y):
+    assert "targets for 3 rows, expected one for each" in failure(lambda: open_frame(np.zeros((3, 2)), y=y))
+
+
+def test_targets_beside_a_frame_are_its_last_columns():
+    frame = pd.DataFrame({"a": [1.0, 2]})
+    for y, names in (
+        (["p", "q"], ["target"]),
+        (np.ones((2, 2)), ["target0", "target1"]),
+        (pd.Series([1, 2], name="z"), ["z"]),
+    ):
+        source = open_frame(frame, y=y)
+        assert source.names == ["a", *names] and source.default_target == len(names)
+    assert fields(read(open_frame(frame, y=["p", "q"])).columns[1]) == ["p", "q"]
+
+
+def test_columns_of_one_name_and_lengths_that_differ():
+    assert read(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])).numbers.tolist() == [[1, 2], [3, 4]]
+    told = failure(lambda: open_frame({"age": [1, 2], "land": ["Peru"]}))
+    assert told == "the data frame: 2 values of age, 1 of land, expected one for each row"
+
+
+def test_a_stream_of_arrow_is_a_frame():
+    table = pa.table({"a": [1, 2, 3], "t": ["x", None, "x"]})
+    found = read(table.to_reader()).columns
+    assert fields(found[0]) == [1, 2, 3] and fields(found[1]) == ["x", None, "x"]
+    assert "pyarrow cannot read it" in failure(lambda: open_frame(pa.chunked_array([[1, 2]])))
+
+
+def test_a_last_column_without_a_name_or_values_is_no_target():
+    assert open_frame(np.array([[1, 2, np.nan], [3, 4, np.nan]])).default_target == 1
+    assert open_frame(np.array([[1, 2, np.nan], [3, 4, 5]])).default_target == 2
+    assert open_frame(np.full((2, 2), np.nan)).default_target == 1
+    assert open_frame({"a": [1], "": [None]}).default_target == 0
+
+
+@pytest.mark.parametrize("kind", ["longdouble", ">f4", ">i2", "uint64"])
+def test_numbers_of_rare_types_are_read(kind):
+    assert read(np.array([[1, 2], [3, 4]], kind)).numbers.tolist() == [[1, 2], [3, 4]]
+
+
+def test_complex_numbers_bytes_and_objects_are_refused_where_they_are_wanted():
+    for values, what in (([1j, 2], "complex numbers"), ([b"x", b"y"], "bytes"), ([[1], [2]], "Python objects")):
+        frame = {"a": np.array(values) if what != "Python objects" else values, "y": [0, 1]}
+        assert f"the data frame, column a: found {what}, expected numbers, texts or dates" in failure(
+            lambda f=frame: read(f)
+        )
+        assert read(frame, {1: None}).numbers.tolist() == [[0], [1]]
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_columns_of_lists_are_refused_where_they_are_asked_for(tmp_path):
+    lists, parts = [[1], [2, 3], None], [{"u": 1, "v": 2}] * 3
+    table = pa.table({"a": lists, "b": [b"x", b"y", None], "s": parts, "x": [1, 2, 3], "y": [0, 1, 0]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    orc.write_table(table, tmp_path / "a.orc")
+    for name in ("a.parquet", "a.orc"):
+        assert read(tmp_path / name, {3: None, 4: None}).numbers[:, 0].tolist() == [1, 2, 3]
+        for place, what in ((0, "list<"), (1, "binary"), (2, "struct<")):
+            found = failure(lambda place=place, name=name: read(tmp_path / name, {3: None, place: None}))
+            assert f"column {'abs'[place]}: found fields of type {what}" in found and "--drop" in found
+
+
+def test_damaged_files_are_refused(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(2000.0), "t": ["text"] * 2000, "y": np.arange(2000) % 2})
+    written(frame, tmp_path)
+    for name in ("a.parquet", "a.feather", "a.orc", "a.db"):
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(data[: len(data) // 2])
+        found = failure(lambda name=name: read(tmp_path / name))
+        assert found.startswith(f"{tmp_path / name}: cannot be read (") and "copy it again" in found
+        (tmp_path / name).write_bytes(gzip.compress(data))
+        assert "unpack it with gunzip" in failure(lambda name=name: opened(tmp_path / name))
+
+
+def test_several_files_have_the_same_columns(tmp_path):
+    pd.DataFrame({"a": [1.0], "y": [0]}).to_parquet(tmp_path / "1.parquet")
+    pd.DataFrame({"b": [1.0], "y": [0]}).to_parquet(tmp_path / "2.parquet")
+    assert 'column 1 is "b", expected "a" as in' in failure(lambda: opened(tmp_path / "*.parquet"))
+    pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "2.parquet")
+    assert "1 columns, expected 2 as in" in failure(lambda: opened(tmp_path / "*.parquet"))
+
+
+def test_a_file_without_rows_is_one_line(tmp_path):
+    pd.DataFrame({"a": [], "y": []}).to_parquet(tmp_path / "a.parquet")
+    assert "a.parquet: no rows, expected at least one" in failure(lambda: opened(tmp_path / "a.parquet"))
+
+
+def test_the_row_numbers_of_pandas_are_no_column(tmp_path):
+    pd.DataFrame({"a": [1.0, 2], "y": [0, 1]}, index=[7, 9]).to_parquet(tmp_path / "a.parquet")
+    assert "__index_level_0__" in parquet.read_schema(tmp_path / "a.parquet").names
+    assert opened(tmp_path / "a.parquet").names == ["a", "y"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9) % 2})
+    np.save(tmp_path / "a.npy", frame.to_numpy())
+    tables = written(frame, tmp_path) | {"npy": opened(tmp_path / "a.npy")}
+    for name in ("parquet", "feather", "orc", "db", "npy"):
+        path = tmp_path / f"a.{name}"
+        path.write_bytes(path.read_bytes() + b" ")
+        assert "changed while it was read" in failure(lambda name=name: read(tables[name]))
+
+
+def test_the_digest_is_that_of_the_bytes_and_of_several_files_that_of_their_digests(tmp_path):
+    import hashlib
+
+    frame = pd.DataFrame({"a": [1.0, 2], "y": [0, 1]})
+    frame.to_parquet(tmp_path / "1.parquet")
+    frame.assign(a=3.0).to_parquet(tmp_path / "2.parquet")
+    digests = [hashlib.sha256((tmp_path / f"{name}.parquet").read_bytes()).digest() for name in "12"]
+    assert read(tmp_path / "1.parquet").sha256.text == digests[0].hex()
+    assert read(tmp_path / "*.parquet").sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
+    assert read(frame).sha256 is None
+
+
+def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypatch):
+    pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}).to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert 'pip install "pyarrow>=16"' in failure(lambda: opened(tmp_path / "a.parquet"))
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
+    assert read(frame).numbers[:, 0].tolist() == [1, 2]
+
+
+def test_a_file_that_fails_while_it_is_read_is_named():
+    assert failure(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
+
+
+# ---------------------------------------------------------------- databases
+
+
+def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
+    frame, path = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}), tmp_path / "a.db"
+    sqlite3.connect(path).execute("VACUUM")
+    assert "0 tables in this database, expected one; there is none" in failure(lambda: opened(path))
+    write_database(frame, path, "people")
+    assert len(read(path)) == 3
+    write_database(frame.iloc[:2], path, "places")
+    found = failure(lambda: opened(path))
+    assert "2 tables in this database, expected one; the tables are people, places; choose one, for example" in found
+    assert len(read(f"{path}:places")) == 2 and len(read(f"{path}:people,{path}:places")) == 5
+    assert f"no table place in this database, the tables are people, places; did you mean {path}:places?" in failure(
+        lambda: opened(f"{path}:place")
+    )
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE VIEW few AS SELECT * FROM people WHERE a > 1")
+        connection.execute("CREATE TABLE keyed (k TEXT PRIMARY KEY, rowid TEXT, y REAL) WITHOUT ROWID")
+        connection.execute("INSERT INTO keyed VALUES ('b', '7', 1), ('a', '8', 2)")
+    assert read(f"{path}:few").numbers[:, 0].tolist() == [2, 3]
+    assert read(f"{path}:keyed").numbers[:, 0].tolist() == [8, 7]
+    assert are_there(f"{path}:few") and not are_there(f"{tmp_path}/b.db:few")
+
+
+def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkeypatch):
+    write_database(pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30) % 2}), tmp_path / "a.db")
+    writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
+    assert "(database is locked); wait for the program that writes it" in failure(lambda: opened(tmp_path / "a.db"))
+    writer.close()
+
+
+def test_rows_of_a_database_are_in_the_order_of_their_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "_READ_ROWS", 32)
+    write_database(pd.DataFrame({"a": np.arange(300.0), "y": np.arange(300) % 2}), tmp_path / "a.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute("DELETE FROM t WHERE CAST(a AS INTEGER) % 3 = 0")
+    assert read(tmp_path / "a.db").numbers[:, 0].tolist() == [i for i in range(300) if i % 3]
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+def test_json_lines_may_have_numbers_and_texts_in_a_column_and_lack_some(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": 1, "b": "x"}\n\n{"a": "n.a.", "c": null}\n{"c": "2020-01-01", "a": 2.5}\n')
+    table = read(tmp_path / "a.jsonl", {0: "number", 1: None, 2: None})
+    assert fields(table.columns[0]) == [1, None, 2.5] and table.columns[0].odd == {"n.a.": Odd(1, 1)}
+    assert fields(table.columns[1]) == ["x", None, None] and table.columns[2].reads == "date"
+
+
+def test_texts_of_json_lines_stay_as_they_are_written(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(gzip.compress(b'{"z": 1, "t": "2020-01-01T00:00:00", "a": 2}\n' * 3))
+    source = opened(tmp_path / "a.jsonl")
+    assert source.names == ["z", "t", "a"]
+    assert fields(read(source, {1: "text"}).columns[1]) == ["2020-01-01T00:00:00"] * 3
+
+
+@pytest.mark.parametrize("line", ["[1, 2]", "{", '{"a": 1', "nonsense"])
+def test_a_line_that_is_no_object_is_named(tmp_path, line):
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"a": 2}\n' + line + "\n")
+    assert "a.jsonl, line 3: no JSON object, expected one on each line" in failure(lambda: opened(tmp_path / "a.jsonl"))
+
+
+# ---------------------------------------------------------------- NPY
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", ">i4", "f2", ">f8", "?"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("name", ["a.npy", "a.npy.gz"])
+def test_arrays_of_any_type_and_order_are_read_packed_or_not(tmp_path, dtype, order, name):
+    array = np.asarray([[0, 1, 0], [1, 1, 1], [1, 0, 1]], dtype, order)
+    np.save(tmp_path / "a.npy", array)
+    if name.endswith("gz"):
+        (tmp_path / name).write_bytes(gzip.compress((tmp_path / "a.npy").read_bytes()))
+    assert read(tmp_path / name, {0: None, 2: None}).numbers.tolist() == array[:, [0, 2]].astype(float).tolist()
+
+
+@pytest.mark.parametrize(
+    "array, words",
+    [
+        (np.zeros(5), ["float64 of shape (5,)", "rows, columns"]), (np.zeros((2, 3, 4)), ["(2, 3, 4)", "numpy.savez"]),
+        (np.zeros((0, 3)), ["no rows"]), (np.array([["a", "b"]]), ["<U1", "numbers"]),
+    ],
+)  # fmt: skip
+def test_an_array_that_is_no_table_is_refused(tmp_path, array, words):
+    np.save(tmp_path / "a.npy", array)
+    told = failure(lambda: opened(tmp_path / "a.npy"))
+    assert all(word in told for word in ["a.npy", *words])
+
+
+def test_objects_and_cut_arrays_are_refused(tmp_path):
+    np.save(tmp_path / "objects.npy", np.array([[1, None]], object), allow_pickle=True)
+    assert "objects.npy: object of shape" in failure(lambda: opened(tmp_path / "objects.npy"))
+    np.save(tmp_path / "a.npy", np.zeros((100, 6)))
+    whole = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(whole[:-8])
+    assert "a.npy: 4792 bytes of numbers, expected 4800" in failure(lambda: opened(tmp_path / "a.npy"))
+    (tmp_path / "a.npy").write_bytes(whole[:20])
+    assert "a.npy: damaged NPY" in failure(lambda: opened(tmp_path / "a.npy"))
+    (tmp_path / "a.npy").write_bytes(gzip.compress(whole[:-8]))
+    assert "a.npy: its numbers end too early" in failure(lambda: read(tmp_path / "a.npy"))
+
+
+# ---------------------------------------------------------------- formats
+
+
+@pytest.fixture
+def samples(tmp_path) -> dict[str, str]:
+    """A small file of each format that is read, by the format's name."""
+    frame = pd.DataFrame({"a": [0.5, 1.5], "y": [0, 1]})
+    written(frame, tmp_path)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    np.save(tmp_path / "a.npy", frame.to_numpy())
+    np.savez(tmp_path / "a.npz", x=frame.to_numpy(), y=[0, 1])
+    (tmp_path / "a-images").write_bytes(
+        bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (2, 2, 2)) + bytes(8)
+    )
+    (tmp_path / "a.bin").write_bytes(bytes([1]) + bytes(3072) + bytes([2]) + bytes(3072))
+    (tmp_path / "folder" / "cat").mkdir(parents=True)
+    (tmp_path / "folder" / "cat" / "1.pgm").write_bytes(b"P5 2 1 255 " + bytes([7, 9]))
+    files = {
+        "CSV": "a.csv", "NPY": "a.npy", "Parquet": "a.parquet", "Arrow": "a.feather", "ORC": "a.orc", "SQLite": "a.db",
+        "JSON lines": "a.jsonl", "NPZ": "a.npz", "IDX": "a-images", "CIFAR-10 binary": "a.bin",
+        "folder of class folders": "folder",
+    }  # fmt: skip
+    return {known: str(tmp_path / name) for known, name in files.items()}
+
+
+def test_every_format_recognises_its_files_and_no_others(samples):
+    assert samples.keys() == {known.name for known in FORMATS if not known.cure}
+    for name, path in samples.items():
+        found = [known.name for known in FORMATS if known.recognises(formats.start_of(path))]
+        assert found == [name, *{"JSON lines": ["JSON", "CSV"], "NPZ": ["a zip archive"]}.get(name, [])]
+
+
+@pytest.mark.parametrize("name", ["CSV", "NPY", "JSON lines", "IDX", "CIFAR-10 binary"])
+def test_packed_files_are_recognised_by_what_is_in_them(samples, name, tmp_path):
+    (tmp_path / "b.gz").write_bytes(gzip.compress(Path(samples[name]).read_bytes()))
+    assert formats.recognise(str(tmp_path / "b.gz"))[0].name == name
+
+
+@pytest.mark.parametrize("name", ["NPZ", "Parquet", "Arrow", "ORC", "SQLite"])
+def test_packed_files_of_other_formats_are_to_be_unpacked(samples, name, tmp_path):
+    (tmp_path / "b.gz").write_bytes(gzip.compress(Path(samples[name]).read_bytes()))
+    told = failure(lambda: formats.recognise(str(tmp_path / "b.gz")))
+    assert f"a gzipped {name} file, expected the {name} file itself; unpack it with gunzip" in told
+
+
+def test_the_message_for_an_unknown_file_lists_every_format_of_files(tmp_path):
+    (tmp_path / "a").write_bytes(bytes([200, 0, 200]))
+    told = failure(lambda: formats.recognise(str(tmp_path / "a")))
+    assert [f.name for f in FORMATS if not f.cure and f.name not in told] == ["folder of class folders"]
+
+
+@pytest.mark.parametrize(
+    "text, name",
+    [
+        ('{"a": 1}\n{"a": 2}\n', "JSON lines"), ('{"a": [1], "b": 2}\r\n{"a": [2]}', "JSON lines"),
+        ('{"a": 1}', "JSON lines"), ('{"a": ' + "1" * 5000 + "}\n", "JSON lines"), ('{"a": [1, 2]}\n', None),
+        ('{\n"a": 1}\n', None), ("{a},b\n1,2\n", "CSV"),
+        ('[{"a": 1}]', None), ("1 1:2 2:3\n0 1:5 # x\n1 2:", None), ("1 1:2\n1 x\n", "CSV"),
+        ("time 1:2\n1 3:4\n", "CSV"),
+    ],
+)  # fmt: skip
+def test_text_is_json_lines_another_format_or_csv(tmp_path, text, name):
+    (tmp_path / "a").write_text(text)
+    if name:
+        assert formats.recognise(str(tmp_path / "a"))[0].name == name
+    else:
+        assert "expected JSON lines, CSV, " in failure(lambda: formats.recognise(str(tmp_path / "a")))
+
+
+def test_a_folder_is_told_by_its_files(tmp_path):
+    for name in ("b10.csv", "b2.csv", "notes.txt", ".hidden.csv"):
+        (tmp_path / name).write_text("a,y\n1,2\n")
+    (tmp_path / "more").mkdir()
+    assert data_files(str(tmp_path)) == [str(tmp_path / "b2.csv"), str(tmp_path / "b10.csv")]
+    (tmp_path / "more" / "1.png").write_bytes(b"")
+    assert data_files(str(tmp_path)) == [str(tmp_path)]  # class folders, and a table about them
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    "text", [b"a", b"\0", b" ", b"\n", b"%\n", b"1 ", b"1 1:1 ", b"1 1:1\n", b".", b"{", b'{"', b'{"a":[', b"{}\n"]
+)
+def test_no_beginning_of_a_file_takes_long_to_tell(text):
+    beginning, times = (text * 4096)[:4096], []
+    for _ in range(5):
+        began = time.perf_counter()
+        with contextlib.suppress(nn.DataError):
+            formats.format_of(formats.Start("a", beginning))
+        times.append(time.perf_counter() - began)
+    assert min(times) < 8e-3

@@ -1,0 +1,372 @@
+"""What a target is taken for by its values: classes or numbers; and what is said where it can be neither."""
+
+import contextlib
+import gc
+import sqlite3
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed
+
+import nn
+from nn.data.csv_table import CsvReader
+from nn.data.model_data import load_for
+from nn.files import model_file
+
+
+def table(path, targets, name="t"):
+    """Write two columns of numbers and these targets, each in quotes."""
+    rows = "".join(f'{(7 * i) % 31},{(5 * i) % 17},"{target}"\n' for i, target in enumerate(targets))
+    path.write_text(f"a,b,{name}\n{rows}")
+    return str(path)
+
+
+def repeated(*words, rows=8):
+    """Each of the words in so many rows, in turn."""
+    return [*words] * rows
+
+
+def failure(*arguments) -> str:
+    """The message of `nn ARGUMENTS`, which must find fault with the data."""
+    result = run(*arguments)
+    assert result.code == 65, result.err
+    return result.err
+
+
+def refusal(path, **choices) -> str:
+    with pytest.raises(nn.DataError) as error:
+        nn.load(path, **choices)
+    return str(error.value)
+
+
+# ---------------------------------------------------------------- whole numbers
+
+
+@pytest.mark.parametrize(
+    "values, task",
+    [
+        ([3, 4, 5, 6, 7, 8], "multiclass"),  # grades of a jury
+        ([1, 2, 3, 5, 6, 7], "multiclass"),  # a class is missing
+        ([0, 2, 4], "multiclass"), ([-1, 0, 1], "multiclass"),
+        ([2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14], "multiclass"),
+        ([25, 26, 27, 28, 29], "regression"),  # ages
+        ([1999, 2000, 2001, 2002], "regression"), (range(1990, 2010), "regression"),
+        ([9, 12, 16, 20], "regression"),  # years at school
+        ([0, 5, 10, 20], "regression"),  # doses
+        ([-14, -11, -10, -9], "regression"), ([0, 1, 2, 1971], "regression"), (range(0, 60, 4), "regression"),
+        ([5, 70], "binary"), ([1999, 2000], "binary"), ([0.5, 2], "binary"),
+    ],
+)  # fmt: skip
+def test_labels_count_from_zero_or_one(tmp_path, values, task):
+    values = list(values)
+    ds = nn.load(table(tmp_path / "a.csv", repeated(*values, rows=20)))
+    assert ds.task == task
+    assert bool(ds.remarks) == (len(values) > 2)
+
+
+def test_numbers_that_hardly_repeat_are_no_doubt(tmp_path):
+    assert nn.load(table(tmp_path / "a.csv", range(100, 180))).remarks == []
+
+
+def test_a_network_with_an_output_for_each_number_takes_them_as_classes(tmp_path):
+    path = table(tmp_path / "a.csv", repeated(5, 10, 15))
+    assert nn.load(path, outputs=3).classes == ["5", "10", "15"] and nn.load(path, outputs=1).task == "regression"
+
+
+# ---------------------------------------------------------------- words and numbers
+
+
+@pytest.mark.parametrize(
+    "words, classes",
+    [
+        (repeated("alpha", "beta", "1"), ["1", "alpha", "beta"]),
+        (repeated("0", "1", "2", "3+"), ["0", "1", "2", "3+"]),
+        ([*repeated("car", rows=30), *repeated("1", "2", rows=5)], ["1", "2", "car"]),
+        (repeated("2.5", "m.2"), ["2.5", "m.2"]),
+        (repeated("none", *range(12)), sorted(["none", *map(str, range(12))])),
+    ],
+)
+def test_texts_and_numbers_that_come_again_are_classes(tmp_path, words, classes):
+    if "none" in words:
+        words = [*words, *repeated("none", rows=200)]  # most rows are text: numbers may be more than a few
+    path = table(tmp_path / "a.csv", words)
+    ds = nn.load(path)
+    assert ds.classes == classes
+    assert [ds.classes[y] for y in ds.y] == list(map(str, words))
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["x", "y", "z"] * 5 + ["1"], 'row 17, column t: found "1", expected text as in the other rows'),
+        ([*"yes", *"nno"] * 9 + ["1999"] * 2, 'found "1999", expected text as in the other rows'),
+        (["0", "1"] * 20 + ["unknown"], 'found "unknown", expected a number; correct it, or add --task multiclass'),
+        (["0", "1"] * 20 + ["."] * 10, "or --missing . if that is a gap"),
+        (["0", "1"] * 20 + ["unknown"] * 10, "or --missing unknown if that is a gap"),
+        ([*range(18, 90), *["90+"] * 9], "or --missing 90+ if that is a gap"),
+        ([0.01, 0.02, 0.5, 1.5] * 10 + ["trace"] * 30, 'found "trace", expected a number'),
+        ([*range(9)] * 4 + ["J", "Q"], 'found "J" and 1 more below, expected a number'),
+        ([*range(9)] * 4 + ["two words", "?!"], "or --missing 'two words,?!' if that is a gap"),
+    ],
+)
+def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, told):
+    path = table(tmp_path / "a.csv", words)
+    message = refusal(path)
+    assert told in message and message.startswith(f"{path}, row ")
+    assert nn.load(path, task="multiclass").rows == len(words)
+
+
+def test_words_that_are_called_gaps_leave_numbers(tmp_path):
+    path = table(tmp_path / "a.csv", [*range(9)] * 4 + ["two words", "?!"])
+    ds = nn.load(path, missing="two words,?!")
+    assert ds.unlabelled == 2 and ds.rows == 36 and ds.classes == [*map(str, range(9))]
+
+
+def test_a_stray_among_more_numbers_than_there_may_be_classes(tmp_path):
+    path = table(tmp_path / "a.csv", [*range(10_500), "oops", *range(9)])
+    message = 'row 10502, column t: found "oops", expected a number; correct it, or remove the row, or --missing oops'
+    assert message in refusal(path) and message in refusal(path, task="regression")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [f"w{i}" for i in range(12_000)], [*range(10_500), "oops"], [*"abc"] * 9 + ["1"],
+    ],
+    ids=["names", "numbers and a text", "texts and a number"],
+)  # fmt: skip
+def test_a_reader_that_has_failed_is_freed_at_once(tmp_path, words):
+    """In a circle with the error its memory is freed in any order, which ends some Pythons."""
+    path = table(tmp_path / "a.csv", words)
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(nn.DataError):
+            nn.load(path)
+        assert not any(isinstance(one, CsvReader) for one in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+def test_numbers_and_texts_are_classes_in_every_format(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    words = repeated("alpha", "beta", "1", "1.5")
+    path = table(tmp_path / "a.csv", words)
+    frame = pandas.read_csv(path, dtype={"t": str})
+    frame.to_parquet(tmp_path / "a.parquet")
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        frame.to_sql("t", connection, index=False)
+    found = [nn.load(source) for source in (path, str(tmp_path / "a.parquet"), str(tmp_path / "a.db"), frame)]
+    for ds in found:
+        assert ds.classes == ["1", "1.5", "alpha", "beta"]
+        np.testing.assert_array_equal(ds.y, found[0].y)
+
+
+# ---------------------------------------------------------------- names, dates, many classes
+
+
+def test_names_of_the_rows_are_no_classes(tmp_path):
+    path = table(tmp_path / "a.csv", [f"n{i}" for i in range(30)] + ["n1", "n2"])
+    assert "30 different texts in 32 rows, expected class names, which come again; choose" in refusal(path)
+    assert len(nn.load(path, task="multiclass").classes) == 30
+
+
+@pytest.mark.parametrize("form", ["2019-03-{:02}", "3/{}/2019", "2019-03-{:02}T10:20:30Z", "Mar {}, 2019"])
+def test_dates_are_no_classes(tmp_path, form):
+    path = table(tmp_path / "a.csv", repeated(*(form.format(day) for day in range(1, 13)), rows=20))
+    assert "column t: 12 different dates, expected class names or numbers; choose the target" in refusal(path)
+    few = table(tmp_path / "b.csv", repeated(*(form.format(day) for day in range(1, 5)), rows=20))
+    assert len(nn.load(few).classes) == 4
+
+
+def test_more_than_a_hundred_names_of_many_rows_are_classes(tmp_path):
+    names = [f"town {i}" for i in range(150)]
+    assert len(nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10))).classes) == 150
+    assert "150 different texts" in refusal(table(tmp_path / "a.csv", repeated(*names, rows=9)))
+
+
+# ---------------------------------------------------------------- numbers as people write them
+
+
+def prices(rows=40) -> list[str]:
+    return [f"${1000 + 137 * (i * i % 29):,}.50" for i in range(rows)]
+
+
+def test_prices_are_numbers(tmp_path):
+    path = table(tmp_path / "a.csv", prices())
+    ds = nn.load(path)
+    assert ds.task == "regression" and ds.y[:2, 0].tolist() == [1000.5, 1137.5]
+    np.testing.assert_array_equal(nn.load(path, task="regression").y, ds.y)
+    assert nn.load(table(tmp_path / "b.csv", repeated("2dr", "4dr", "5dr"))).classes == ["2dr", "4dr", "5dr"]
+    mixed = table(tmp_path / "c.csv", [f"{900 + 10 * i:,}" for i in range(40)])  # 900, ..., 1,290
+    assert nn.load(mixed).y[[0, 39], 0].tolist() == [900, 1290]
+
+
+def test_more_prices_than_there_may_be_classes(tmp_path):
+    ds = nn.load(table(tmp_path / "a.csv", [f"{1000 + i:,}" for i in range(12_000)]))
+    assert ds.task == "regression" and ds.y[-1, 0] == 12_999
+
+
+def test_prices_are_trained_on_tested_and_predicted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "a.csv", prices(60))
+    flags = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
+    succeed("--train", "--dataset", "a.csv", "--model", "m.bin", *flags)
+    table(tmp_path / "b.csv", ["$1,137.50", "1137.5", "$1,000.50"])
+    assert "rows  3" in succeed("--test", "--model", "m.bin", "--dataset", "b.csv").out
+    assert len(succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out.splitlines()) == 4
+    table(tmp_path / "c.csv", ["$1,137.50", "much", "$1,000.50"])
+    assert 'row 3, column t: found "much"' in failure("--test", "--model", "m.bin", "--dataset", "c.csv")
+    succeed("--train", "--dataset", "a.csv", "--model", "n.bin", *flags, "--memory", "100M")
+    assert (tmp_path / "n.bin").read_bytes() == (tmp_path / "m.bin").read_bytes()
+
+
+# ---------------------------------------------------------------- units and multiples
+
+
+def thousands(rows=60) -> list[str]:
+    return [f"${1 + (7 * i) % 29 / 10:.1f}K" if i % 4 else f"${500 + 10 * i}" for i in range(rows)]
+
+
+def weights(rows=60, unit=" kg") -> list[str]:
+    return [f"{50 + (7 * i) % 29}.5{unit}" for i in range(rows)]
+
+
+ONE = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
+
+
+def trained(path, targets) -> nn.Network:
+    """Train on these targets, write the model beside the table, return what the file holds."""
+    succeed("--train", "--dataset", table(path, targets), "--model", path.with_suffix(".bin"), *ONE)
+    return nn.Network.load(path.with_suffix(".bin"))
+
+
+@pytest.mark.parametrize(
+    "words, first, way",
+    [
+        (thousands(), 500, ("1,234.5K", "$", "")),
+        ([f"€{i}K" for i in range(500, 560)], 500_000, ("1,234.5K", "€", "")),
+        ([f"${i}.5M" for i in range(20)], 500_000, ("1,234.5K", "$", "")),
+        (weights(), 50.5, ("1,234.5", "", "kg")),
+        ([f"{i} K" for i in range(270, 300)], 270, ("1,234.5", "", "K")),  # degrees
+        ([f"{i}K" for i in range(1, 20)] + ["950"], 1000, ("1,234.5K", "", "")),
+    ],
+)
+def test_how_a_target_is_written_is_kept(tmp_path, words, first, way):
+    ds = nn.load(table(tmp_path / "a.csv", words))
+    assert ds.task == "regression" and ds.y[0, 0] == first
+    assert (ds.written.way, ds.written.before, ds.written.behind) == way
+    net = trained(tmp_path / "a.csv", words)
+    assert net.target_written == ds.written
+    info = succeed("--info", "--model", tmp_path / "a.bin", "--json").json
+    assert info["target_written"] == dict(zip(("way", "before", "behind"), way, strict=True))
+    assert str(ds.written) in succeed("--info", "--model", tmp_path / "a.bin").out
+    net.export(tmp_path / "again.bin")
+    assert (tmp_path / "again.bin").read_bytes() == (tmp_path / "a.bin").read_bytes()
+
+
+def test_plain_numbers_have_no_key(tmp_path):
+    for words in (range(1000, 1060), [f"{i:,}" for i in range(970, 1030)]):
+        assert trained(tmp_path / "a.csv", words).target_written is None
+        assert "target_written" not in succeed("--info", "--model", tmp_path / "a.bin", "--json").json
+
+
+TESTED = {  # how the model's target is written -> how that of a test is, and the values that it has
+    "dollars": (thousands(), ["$1,200", "$1.2K", "1200", "1,200", "$0.0012M"], [1200] * 5),
+    "kilograms": (weights(), ["61.5 kg", "61.5kg"], [61.5, 61.5]),
+    "plain": (range(1000, 1060), ["$1,200", "1,200", "1200"], [1200] * 3),
+}
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_a_target_in_the_unit_of_training_is_read_right(tmp_path, name):
+    words, tested, values = TESTED[name]
+    trained(tmp_path / "a.csv", words)
+    new = table(tmp_path / "b.csv", tested)
+    for command in (["--test", "--json"], ["--predict"]):
+        succeed(*command, "--model", tmp_path / "a.bin", "--dataset", new)
+    lines = succeed("--predict", "--model", tmp_path / "a.bin", "--dataset", new).out.splitlines()
+    assert [float(line.split(",")[2]) for line in lines[1:]] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    "words, tested, told",
+    [
+        (thousands(), ["$1.2K", "1.2 kg"], 'found "1.2 kg", expected a number written as $1,234.5K as in training'),
+        (thousands(), ["$1.2K", "€1.2K"], 'found "€1.2K", expected'),
+        (weights(), ["61.5 kg", "61.5 lb"], 'found "61.5 lb", expected a number written as 1,234.5kg as in training'),
+        (weights(), ["61.5 kg", "61.5"], 'found "61.5", expected'),
+        (weights(), ["61.5 kg", "$61.5"], 'found "$61.5", expected'),
+        (range(1000, 1060), ["1200", "1.2 kg"], 'found "1.2 kg", expected a plain number as in training'),
+        (range(1000, 1060), ["1200", "$1.2K"], 'found "$1.2K", expected a number written as $1,234.5 as in training'),
+    ],
+)
+def test_a_target_in_another_unit_is_refused(tmp_path, words, tested, told):
+    trained(tmp_path / "a.csv", words)
+    new = table(tmp_path / "b.csv", tested)
+    for mode in ("--test", "--predict"):
+        message = failure(mode, "--model", tmp_path / "a.bin", "--dataset", new)
+        assert "b.csv, row 3, column t: " in message and told in message and "or remove the row" in message
+
+
+def test_plain_numbers_where_training_had_a_unit_are_refused_in_the_first_row(tmp_path):
+    trained(tmp_path / "a.csv", weights())
+    new = table(tmp_path / "b.csv", [61.5, 62])
+    message = failure("--test", "--model", tmp_path / "a.bin", "--dataset", new)
+    assert 'row 2, column t: found "61.5", expected a number written as 1,234.5kg' in message
+
+
+@pytest.mark.parametrize("words, other", [(thousands(), ["€1.2K"] * 12), (weights(), weights(unit=" lb"))])
+def test_a_unit_is_kept_and_refused_in_every_format(tmp_path, words, other):
+    pandas = pytest.importorskip("pandas")
+    nets = []
+    for name, targets in (("a", words), ("b", other)):
+        frame = pandas.read_csv(table(tmp_path / f"{name}.csv", [f"{word}" for word in targets]))
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{name}.db")) as connection:
+            frame.to_sql("t", connection, index=False)
+        for source in (str(tmp_path / f"{name}.csv"), str(tmp_path / f"{name}.parquet"), str(tmp_path / f"{name}.db")):
+            if name == "b":
+                with pytest.raises(nn.DataError, match="row [12], column t: found .* as in training"):
+                    load_for(nets[0], source)
+        if name == "b":
+            with pytest.raises(nn.DataError, match="expected .* as in training"):
+                nn.test(nets[0], nn.load(frame, task="regression"))
+            continue
+        for source in ("a.csv", "a.parquet", "a.db", frame):
+            ds = nn.load(source if source is frame else str(tmp_path / source))
+            net = nn.Network.for_data(ds, "auto,4,1", seed=0)
+            nn.train(net, ds, epochs=1)
+            nets.append(net)
+    assert nets[0].target_written is not None
+    for net in nets[1:]:
+        assert net.target_written == nets[0].target_written
+        np.testing.assert_array_equal(net.vector, nets[0].vector)
+
+
+def test_several_networks_keep_how_their_target_is_written(tmp_path):
+    path = table(tmp_path / "a.csv", thousands())
+    flags = ("--layers", "auto,4,1", "--epochs", 1, "--networks", 2)
+    succeed("--train", "--dataset", path, "--model", tmp_path / "a.bin", *flags)
+    net = nn.Network.load(tmp_path / "a.bin")
+    assert str(net.target_written) == "$1,234.5K" == str(net.members[1].target_written)
+    assert succeed("--test", "--model", tmp_path / "a.bin", "--json").json["rows"] == 12
+
+
+@pytest.mark.parametrize("wrong", [{"way": "1,234.5"}, {"way": "roman", "before": "", "behind": ""}, "kg"])
+def test_a_model_file_with_another_way_to_write_numbers_is_refused(tmp_path, wrong):
+    net = trained(tmp_path / "a.csv", weights())
+    metadata = {**net.metadata(), "target_written": wrong}
+    with pytest.raises(nn.DataError, match="`target_written` is .* expected how numbers are written"):
+        model_file.save(tmp_path / "b.bin", net.parameters(), metadata)
+
+
+# ---------------------------------------------------------------- columns that give the target away
+
+
+@pytest.mark.parametrize("name, flag", [("a, b", "'\"a, b\"'"), ("net pay", "'net pay'"), ("", "1")])
+def test_the_cure_for_a_column_that_tells_the_target_is_one_that_a_shell_takes(tmp_path, name, flag):
+    rows = "".join(f"{(7 * i) % 31},{100 * (i % 2) + (i * i) % 13},{i % 2}\n" for i in range(60))
+    (tmp_path / "a.csv").write_text(f'a,"{name}",t\n{rows}')
+    (told,) = nn.load(str(tmp_path / "a.csv")).remarks
+    assert f"(--drop {flag})" in told

@@ -1,0 +1,489 @@
+"""nn --export to .c: the file, compiled by any C or C++ compiler, gives the predictions of nn."""
+
+import gzip
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.c_models import (
+    COMPILERS,
+    PROCESSORS,
+    SINGLE,
+    Library,
+    answers,
+    check_program,
+    compiled,
+    predicted,
+    program,
+    require,
+    require_library_of,
+    trained,
+)
+from support.command_line import environment, succeed
+from support.command_line import run as run_nn
+from support.distances import relative_distance
+from support.mixed_table import read_raw
+from support.networks import (
+    ALONE,
+    STACKS,
+    TABLES,
+    fill,
+    members_with_and_without_an_encoding,
+    network,
+    with_activation,
+)
+
+import nn
+from nn.files.export import c_file, c_text
+from nn.files.export.columns import EXPORTED
+from nn.nn_aux import ACTIVATIONS
+
+SPECS = [spec for spec in [*ALONE, *STACKS] if spec.partition(",")[0] not in TABLES]
+CODE = Path(c_file.__file__).with_name("model.c")
+EVERY_ACTIVATION = [spec for name in ACTIVATIONS for spec in with_activation(name)]
+
+
+# ---------------------------------------------------------------- every layer kind and activation
+
+
+@pytest.mark.parametrize("spec", [*SPECS, *EVERY_ACTIVATION])
+def test_float64_networks_have_the_bits_of_seq(spec, folder):
+    net = network(spec, "seq", "float64")
+    x, _ = fill(net, 5)
+    nn.export(net, folder / "m.c")
+    assert Library.of(net, folder / "m.c").predict(x).tobytes() == net.predict(x).tobytes()
+
+
+@pytest.mark.parametrize("spec", [*STACKS[:4], STACKS[10], "33,17:tanh,4", *EVERY_ACTIVATION[::2]])
+def test_float32_networks_have_the_values_of_seq(spec, folder):
+    net = network(spec, "seq", "float32")
+    x, _ = fill(net, 5)
+    nn.export(net, folder / "m.c")
+    assert relative_distance(Library.of(net, folder / "m.c").predict(x), net.predict(x)) < SINGLE
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_constants_come_back_as_they_were(dtype):
+    info = np.finfo(dtype)
+    rng = np.random.default_rng(0)
+    spread = (rng.normal(size=500) * 10.0 ** rng.integers(-30, 30, size=500)).astype(dtype)
+    extremes = [0.0, -0.0, 1, 0.1, info.max, -info.max, info.tiny, info.smallest_subnormal, 1e22, 16777217]
+    values = np.concatenate([spread, np.array(extremes, dtype)])
+    again = np.array([text.rstrip("f") for text in c_text.numbers(values)]).astype(dtype)
+    assert again.tobytes() == values.tobytes()
+    assert all(text.endswith("f") == (dtype == "float32") for text in c_text.numbers(values))
+
+
+# ---------------------------------------------------------------- tables, against --predict
+
+
+@pytest.mark.parametrize("target, flags", [
+    ("two", []),
+    ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
+    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
+    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
+    ("number", ["--networks", "2", "--drop", "when"]),
+    ("number", ["--number_embedding", "waves6"]),
+    ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
+    ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
+])  # fmt: skip
+def test_tables_with_every_kind_of_column(target, flags, tables, folder):
+    old, new = tables(target)
+    trained(folder, old, *flags)
+    check_program(folder, new)
+
+
+def test_these_tables_have_every_kind_of_column_that_is_exported(tables, folder):
+    trained(folder, tables("two")[0])
+    assert {encoder.kind for encoder in nn.Network.load(folder / "m.bin").encoding.encoders} == set(EXPORTED)
+
+
+@pytest.mark.parametrize("flags", [[], ["--number_embedding", "waves4"], ["--networks", "2"]])
+def test_float64_tables_have_the_bits_of_seq(flags, tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--dtype", "float64", "--drop", "when", *flags)
+    check_program(folder, new, 0, "seq")
+
+
+def test_numbers_as_they_are(tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--scaling", "none", "--numbers", "label", "--categories", "truth")
+    check_program(folder, new, backend="seq")  # sums of millions, which backend omp adds up as float32
+
+
+def test_cycles_of_dates_in_float64(tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--dtype", "float64")
+    check_program(folder, new, 1e-14)  # NumPy's sine and that of the C library differ by their last digits
+
+
+def test_yes_and_no_that_are_categories_to_some_members(folder):
+    """As in models of earlier versions, each network of which judged by its own rows whether there is a gap."""
+    words, members = ["yes", "No", "YES", "no", "Yes"], []
+    for gap in ("", "no"):
+        rows = [f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}" for k in range(120)]
+        (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
+        trained(folder, folder / "old.csv", "--networks", "2")
+        members += nn.Network.load(folder / "m.bin").members
+    assert {type(member.encoding.encoders[0]).__name__ for member in members} == {"TruthEncoder", "CategoryEncoder"}
+    net = nn.Network.load(folder / "m.bin")
+    net.combine(members, [1.0] * len(members))
+    net.export(folder / "m.bin")
+    nn.export(net, folder / "m.c")
+    asked = [*words, "yEs", "nO", "t", "True", "FALSE", "maybe", "", "NA", "Y", "1", "0", "1.0", "0.0", "2"]
+    (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in asked)]))
+    check_program(folder, folder / "new.csv")
+
+
+def test_times_of_one_morning(folder):
+    """A float holds two minutes of them."""
+    rng = np.random.default_rng(0)
+    seconds, size = rng.integers(0, 9000, size=300), rng.normal(size=300).round(3)
+    when = np.datetime64("2024-05-06T08:00") + seconds * np.timedelta64(1, "s")
+    rows = [f"{time},{value},{0.001 * second + value}" for time, value, second in zip(when, size, seconds)]
+    (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
+    trained(folder, folder / "old.csv", "--backend", "seq")
+    check_program(folder, folder / "old.csv", backend="seq")
+
+
+def test_gaps_and_words_that_training_did_not_have(tables, folder):
+    old, new = tables("two", gaps=0)
+    new.write_text(new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8")
+    trained(folder, old)
+    check_program(folder, new)
+
+
+@pytest.mark.parametrize("name, target, flags", [
+    ("titanic", "survived", []),
+    ("adult-train", None, ["--networks", "2"]),
+    ("german", None, []),
+    ("penguins", "species", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("auto_imports", None, []),
+    ("abalone", None, ["--number_embedding", "pieces5"]),
+    ("diamonds", "price", []),
+])  # fmt: skip
+def test_real_tables(name, target, flags, shared, folder):
+    path = shared / "tables" / f"{name}.csv.gz"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    (folder / "old.csv").write_text("".join(lines[:801]), encoding="utf-8")
+    (folder / "new.csv").write_text("".join([lines[0], *lines[-150:]]), encoding="utf-8")
+    trained(folder, folder / "old.csv", *(["--target", target] if target else []), *flags)
+    check_program(folder, folder / "new.csv")
+
+
+# ---------------------------------------------------------------- numbers and images
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
+def test_plain_numbers(dtype, scaling, folder):
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0)])
+    ds = nn.load(x.astype(dtype), y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
+    net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
+    nn.train(net, ds, epochs=2, scaling=scaling)
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    out, wanted = library.predict(ds.x), net.predict(ds.x)
+    assert out.tobytes() == wanted.tobytes() if dtype == "float64" else relative_distance(out, wanted) < SINGLE
+    assert [library.label(row) for row in out] == ["01"[int(score >= 0.5)] for score in wanted[:, 0]]
+
+
+def test_a_time_that_a_float_would_blur(folder):
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.normal(size=(300, 2)), 1.7e9 + rng.integers(0, 9000, size=300)])
+    ds = nn.load(x, y=x[:, 2] * 2 - 3.4e9 + x[:, 0])
+    net = nn.Network.for_data(ds, backend="seq")
+    nn.train(net, ds, epochs=2)
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    assert relative_distance(library.predict(x, double=True), net.predict(ds.x)) < SINGLE
+    assert relative_distance(library.predict(x), net.predict(ds.x)) < 0.1  # a float holds two minutes
+
+
+def test_a_text_model_of_the_original(folder):
+    ds = nn.load(np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2)
+    net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
+    nn.train(net, ds, epochs=2)
+    net.export(folder / "m.m")
+    again = nn.Network.load(folder / "m.m", backend="seq")
+    succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
+    x = ds.x.astype(np.float64)
+    assert Library.of(again, folder / "m.c").predict(x).tobytes() == again.predict(x).tobytes()
+
+
+@pytest.mark.parametrize("scaling", ["pixel", "standardization"])
+def test_images_of_bytes(scaling, folder):
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
+    ds = nn.Dataset(x, np.array(["cat", "dog", "eel"])[rng.integers(3, size=60)], "multiclass")
+    net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype="float64", backend="seq")
+    nn.train(net, ds, epochs=1, scaling=scaling)
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    out = library.predict(x)
+    assert out.tobytes() == net.predict(x).tobytes()
+    assert [library.label(row) for row in out] == [ds.classes[k] for k in out.argmax(axis=1)]
+
+
+def test_members_with_and_without_an_encoding(folder):
+    x, nets = members_with_and_without_an_encoding("seq")
+    for number, net in enumerate(nets):
+        nn.export(net, folder / f"{number}.c")
+        out = Library.of(net, folder / f"{number}.c").predict(x)
+        assert relative_distance(out, net.predict(x)) < SINGLE
+
+
+def test_predictions_that_are_clipped(folder):
+    x = np.random.default_rng(3).normal(size=(200, 2))
+    ds = nn.load(x, y=np.column_stack([9 * x[:, 0] + 50, x[:, 1]]))
+    net = nn.Network.for_data(ds, backend="seq")
+    nn.train(net, ds, epochs=2, clip=True)
+    nn.export(net, folder / "m.c")
+    far = (100 * x).astype(np.float32)
+    out, wanted = Library.of(net, folder / "m.c").predict(far), net.predict(far)
+    assert relative_distance(out, wanted) < SINGLE
+    assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
+
+
+# ---------------------------------------------------------------- the interface
+
+
+def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
+    old, _ = tables("two")
+    source = trained(folder, old, "--drop", "when", "--backend", "seq")
+    net = nn.Network.load(folder / "m.bin", backend="seq")
+    library = Library.of(net, source)
+    names = net.encoding.names
+    raw = {name: values[:50] for name, values in read_raw(old).items()}
+    texts = {"colour", "place", "truth"}
+    number = lambda text: np.nan if text in ("", "NA", "?") else float(text)  # noqa: E731
+    rows = np.array([[library.code(place, word) if name in texts else number(word) for word in raw[name]]
+                     for place, name in enumerate(names)]).T  # fmt: skip
+    wanted = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
+    assert relative_distance(library.predict(rows), wanted) < SINGLE
+    colour, truth = names.index("colour"), names.index("truth")
+    assert library.code(colour, "") == library.code(colour, "NA") != library.code(colour, "never seen")
+    assert library.code(truth, "YES") == library.code(truth, "yes") != library.code(truth, "No")
+    assert library.code(names.index("size"), "red") == library.code(99, "red") == library.code(-1, "red") == -1
+    gap = rows[0].copy()
+    gap[colour] = library.code(colour, "?")
+    with_nan = gap.copy()
+    with_nan[colour] = np.nan
+    assert library.answer(gap)[1] == library.answer(with_nan)[1]
+    for place in range(len(names)):
+        bad = rows[0].copy()
+        bad[place] = np.inf
+        code, out = library.answer(bad)
+        assert (code, np.isnan(out).all()) == (place + 1, True)
+
+
+def test_plain_numbers_have_no_gaps(folder):
+    net = network("4,3", dtype="float32")
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    assert library.answer([0, 1, np.nan, 2])[0] == 3
+    assert library.answer([0, -np.inf, np.nan, 2])[0] == 2
+    assert library.answer([0, 1, 3e38, 2])[0] == 0
+
+
+def test_an_output_that_is_not_finite_is_told(folder):
+    net = network("2,1", dtype="float32")
+    net.set_parameters({"layer0.weight": np.array([[2, 1]], np.float32), "layer0.bias": np.zeros(1, np.float32)})
+    nn.export(net, folder / "m.c")
+    library = Library.of(net, folder / "m.c")
+    assert library.answer([3e38, 0])[0] == -1
+    assert library.answer([1e38, 0])[0] == 0
+    with pytest.raises(nn.DataError, match="not finite"):
+        net.predict(np.array([[3e38, 0]], np.float32))
+    assert library.label(np.zeros(1, np.float32)) is None  # the values of a regression are no classes
+
+
+def test_classes_that_are_called_as_the_words_of_a_column(folder):
+    rows = [f"{'ab'[k % 2]},{k % 7},{'ab'[k % 3 == 0]}" for k in range(120)]
+    (folder / "old.csv").write_text("\n".join(["word,x,goal", *rows]))
+    trained(folder, folder / "old.csv", "--target", "goal")
+    check_program(folder, folder / "old.csv")
+
+
+def test_two_models_in_one_program(folder):
+    functions = re.findall(r"^(?:int|const char \*)\s*(nn_\w+)\(.*;$", CODE.read_text(), re.M)
+    assert len(functions) == 5
+    for name in ("a", "b"):
+        renamed = [f"-D{function}={name}{function[2:]}" for function in functions]
+        net = network("2,3,1", dtype="float64", seed=ord(name))
+        fill(net, 1, seed=ord(name))
+        nn.export(net, folder / f"{name}.c")
+        compiled(folder / f"{name}.c", "-c", *renamed, output=f"{name}.o")
+    (folder / "main.c").write_text(
+        '#define NN_HEADER\n#define nn_predict a_predict\n#include "a.c"\n'
+        "int b_predict(const nn_real *row, nn_real *out);\n"
+        "int main(void)\n{\n    const nn_real row[NN_INPUTS] = {0.5, -1};\n    nn_real a[NN_OUTPUTS], b[NN_OUTPUTS];\n"
+        "    return a_predict(row, a) || b_predict(row, b) || a[0] == b[0];\n}\n"
+    )
+    both = compiled(folder / "main.c", str(folder / "a.o"), str(folder / "b.o"), output="main")
+    assert subprocess.run([both]).returncode == 0
+
+
+def test_threshold_can_be_set_by_the_compiler(folder):
+    net = network("2,1:sigmoid", dtype="float64", task="binary")
+    nn.export(net, folder / "m.c")
+    library = Library(compiled(folder / "m.c", "-DNN_THRESHOLD=0.9"), "float64", 2, 1)
+    assert [library.label(np.array([score])) for score in (0.1, 0.7, 0.9)] == ["0", "0", "1"]
+
+
+# ---------------------------------------------------------------- compilers and processors
+
+
+def everything(tables, folder) -> Path:
+    old, new = tables("two")
+    trained(folder, old, "--networks", "2", "--validation", "0.2", "--calibrate", "temperature", "--number_embedding",
+            "waves2", "--layers", "auto,7:gelu,5:selu,4:softplus,1")  # fmt: skip
+    return new
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_every_compiler_takes_it_without_a_warning(name, tables, folder):
+    compiler = COMPILERS[name]
+    require(compiler[0])
+    new = everything(tables, folder)
+    check_program(folder, new, compiler=(*compiler, "-ffp-contract=off"))
+    net = network("2x9x9,conv4k3p1:silu,maxpool2:tanh,avgpool2,pad1:lrelu,flatten,3:softmax", task="multiclass")
+    nn.export(net, folder / "image.c")
+    compiled(folder / "image.c", "-c", compiler=compiler, output="image.o")
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_other_processors_give_the_same(name, tables, folder):
+    compiler, runner = PROCESSORS[name]
+    require_library_of(compiler)
+    require(runner)
+    new = everything(tables, folder)
+    static = {"runner": (runner,), "compiler": (compiler, "-std=c99", "-ffp-contract=off", "-static")}
+    check_program(folder, new, **static)
+    net = network("2x8x7,conv4k3p1:silu,maxpool2:tanh,avgpool2,pad1,flatten,5:gelu,3", "seq", "float64")
+    x, _ = fill(net, 6)
+    nn.export(net, folder / "image.c")
+    made = program(folder / "image.c", compiler=static["compiler"], output="image")
+    _, found = answers([runner, made], net, x.reshape(6, -1).tolist())
+    assert relative_distance(np.array(list(found.values())).T, net.predict(x)) < 1e-14
+
+
+def test_the_header_says_how_much_memory_it_takes(tables, folder):
+    require("size")
+    everything(tables, folder)
+    compiled(folder / "m.c", "-c", "-fstack-usage", output="m.o")
+    told = (folder / "m.c").read_text(encoding="utf-8")
+    constants, stack = (int(re.search(pattern, told)[1]) for pattern in (r"Constants: (\d+)", r"at most (\d+) bytes"))
+    used = [line.split("\t")[1] for line in next(folder.glob("*.su")).read_text().splitlines()]
+    assert sum(map(int, used)) <= stack  # all functions at once: more than any chain of calls
+    sections = subprocess.run(["size", "-A", folder / "m.o"], capture_output=True, text=True).stdout
+    found = dict(line.split()[:2] for line in sections.splitlines() if line.startswith("."))
+    kept = sum(int(size) for name, size in found.items() if ".rodata" in name or ".data.rel.ro" in name)
+    assert kept == pytest.approx(constants, rel=0.1, abs=512)
+    assert int(found.get(".bss", 0)) == int(found.get(".data", 0)) == 0
+
+
+def test_a_compiler_leaves_out_what_a_network_does_not_need(folder):
+    require("nm")
+    nn.export(network("4,3:tanh,2", dtype="float32"), folder / "m.c")
+    compiled(folder / "m.c", "-c", output="m.o")
+    names = subprocess.run(["nm", folder / "m.o"], capture_output=True, text=True, check=True).stdout
+    assert "tanh" in names
+    for absent in (
+        "exp",
+        "erfc",
+        "sin",
+        "log",
+        "window_",
+        "find",
+        "gaps",
+        "encode_word",
+        "encode_cycle",
+        "vocabularies",
+    ):
+        assert not re.search(rf"\b{absent}", names), absent
+
+
+def test_the_c_files_compile_as_they_stand():
+    """As an editor opens them, and a compiler with the flags that most people give."""
+    require("cc")
+    sources = sorted(CODE.parent.glob("*.c"))
+    assert sources
+    for source in sources:
+        command = ["cc", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---------------------------------------------------------------- speed
+
+
+@pytest.mark.timing
+def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes():
+    """10 times as fast is the goal; half of it is left to the load of the machine, of which the program tells more."""
+    require("cc")
+    script = Path(__file__).parents[1] / "bench" / "exports.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), check=True)
+    print(done.stdout)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("C, through ctypes"))
+    assert float(line.split()[-1]) > 5
+
+
+# ---------------------------------------------------------------- what is written, what is refused
+
+
+def test_the_same_model_gives_the_same_bytes(folder):
+    net = network("7,5:tanh,3", dtype="float32")
+    nn.export(net, folder / "a.c")
+    text = (folder / "a.c").read_bytes()
+    nn.export(net, folder / "a.c")
+    assert (folder / "a.c").read_bytes() == text
+
+
+def test_what_cannot_be_exported_is_told(folder):
+    net = network("4,3", dtype="float32")
+    net.export(folder / "m.bin")
+    for output, code, told in [
+        ("m.cpp", 2, "the suffix .cpp, expected .onnx or .c"),
+        ("absent/m.c", 73, "no folder"),
+    ]:
+        result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / output)
+        assert (result.code, told in result.err) == (code, True), result.err
+        assert not (folder / output).exists()
+    net.set_parameters({"layer0.bias": np.array([0, np.nan, 0])})
+    with pytest.raises(nn.UsageError, match="m.c: layer0.bias has values that are not finite"):
+        nn.export(net, folder / "m.c")
+    net = network("mixed,5", dtype="float32")
+    for suffix in ("c", "onnx"):
+        with pytest.raises(nn.UsageError, match="first layer, embedding"):
+            nn.export(net, folder / f"m.{suffix}")
+
+
+def test_a_very_long_word_is_refused(folder):
+    rows = [f"{'ab'[k % 2] * 4001},{k % 5},{k % 3 == 1}" for k in range(60)]
+    (folder / "old.csv").write_text("\n".join(["word,x,y", *rows]))
+    succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 1, "-q")
+    result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
+    assert (result.code, "column word: a value of 4001 bytes, expected at most 4000" in result.err) == (2, True)
+
+
+def test_a_device_or_a_pipe_is_refused(folder):
+    network("4,3").export(folder / "m.bin")
+    (folder / "link.c").symlink_to("/dev/null")
+    result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / "link.c")
+    assert (result.code, "a device" in result.err) == (73, True)
+
+
+def test_every_part_of_the_code_is_decided_on(folder):
+    """The example has the definitions that an exported file has; each part is asked for in the code."""
+    nn.export(network("4,3"), folder / "m.c")
+    asked = set(re.findall(r"HAS_[A-Z0-9_]+", CODE.read_text()))
+    for text in (CODE.with_name("example_values.h").read_text(), (folder / "m.c").read_text()):
+        assert set(re.findall(r"^#define (HAS_\w+) [01]\b", text, re.M)) == asked

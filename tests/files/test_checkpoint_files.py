@@ -1,0 +1,335 @@
+"""Checkpoint files: what resuming tells and keeps, wrong use, damaged files."""
+
+import csv
+import os
+import random
+import resource
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from support.checkpoints import SMALL, dense_data, images, wait_for
+from support.command_line import position, read_until, run, start, succeed, write_two_classes
+
+import nn
+import nn.commands.train
+from nn.files import checkpoint as checkpoints
+from nn.utils import DataError, Stopped, StopRequest, UsageError
+from nn.watch.callbacks import Callback
+
+
+@pytest.fixture
+def folder(folder):
+    write_two_classes(folder / "two.csv", rows=2000)
+    x, y = images(500)
+    np.savez(folder / "images.npz", x=x, y=y)
+    return folder
+
+
+# ---------------------------------------------------------------- files and figures
+
+
+@pytest.fixture
+def saved(folder):
+    """A checkpoint at the end of a training, and the model that it wrote."""
+    succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck", "-q")
+    return folder
+
+
+def resume(*more, file="c.ck"):
+    return run(*SMALL, "--model", "again.bin", "--resume", file, *more)
+
+
+def test_the_model_does_not_show_that_checkpoints_were_taken(saved):
+    succeed(*SMALL, "--model", "without.bin")
+    assert (saved / "m.bin").read_bytes() == (saved / "without.bin").read_bytes()
+    assert sorted(path.name for path in saved.iterdir()) == [
+        "c.ck",
+        "images.npz",
+        "m.bin",
+        "two.csv",
+        "without.bin",
+    ]
+
+
+def test_resuming_a_finished_training_writes_its_model_again(saved):
+    before = (saved / "c.ck").read_bytes()
+    first = succeed(*SMALL, "--model", "first.bin", "--json").json
+    result = resume("--json", "--checkpoint", "c.ck")
+    assert result.code == 0, result.err
+    assert (saved / "again.bin").read_bytes() == (saved / "m.bin").read_bytes()
+    assert (saved / "c.ck").read_bytes() == before
+    assert result.json["loss"] == first["loss"] and result.json["val_loss"] == first["val_loss"]
+    assert result.json["us_per_batch"] > 0
+
+
+def test_resume_auto_starts_afresh_where_there_is_no_checkpoint(folder):
+    result = run(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto")
+    assert result.code == 0 and "going on" not in result.err
+    assert position("c.ck")["epoch"] == 3
+
+
+def test_checkpoint_every_counts_epochs(folder, monkeypatch):
+    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 0)
+    kept = []
+
+    def noted(self, run, at, vectors):
+        kept.append(at.epoch)
+        self._begun = time.monotonic()
+
+    monkeypatch.setattr(checkpoints.Checkpoint, "save", noted)
+    given = ["--dataset", "two.csv", "--model", "m.bin", "--epochs", 7, "--checkpoint", "c.ck"]
+    succeed("--train", *given, "--checkpoint_every", 3)
+    assert kept == [3, 6, 7]
+    kept.clear()
+    succeed("--train", *given)
+    assert kept == [1, 2, 3, 4, 5, 6, 7]
+    kept.clear()
+    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 1000)
+    succeed("--train", *given)
+    assert kept == [1, 7]  # the first, and the one at the end
+
+
+def test_the_history_goes_on_where_it_was(folder):
+    stop = StopRequest()
+
+    class Stopping(Callback):
+        def epoch(self, epoch, *_):
+            if epoch == 2:
+                stop.request(signal.SIGTERM)
+
+    net, ds = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
+    with pytest.raises(Stopped):
+        nn.train(net, ds, epochs=5, checkpoint="c.ck", callback=Stopping(), stop=stop)
+    given = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 5, "--history", "h.csv"]
+    succeed(*given, "--model", "m.bin", "--resume", "c.ck")
+    with open("h.csv") as file:
+        resumed = [(line["epoch"], line["loss"], line["val_loss"]) for line in csv.DictReader(file)]
+    succeed(*given, "--model", "peace.bin")
+    with open("h.csv") as file:
+        assert resumed == [(line["epoch"], line["loss"], line["val_loss"]) for line in csv.DictReader(file)]
+    assert len(resumed) == 5
+
+
+@pytest.mark.parametrize("name", ["c.ck", "m.bin"])
+def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
+    old, new = folder / f".{name}.abc.tmp", folder / f".{name}.def.tmp"
+    other = folder / f".x{name}.abc.tmp"
+    for path in (old, new, other):
+        path.write_bytes(b"half a file")
+    for path in (old, other):
+        os.utime(path, (time.time() - 3600,) * 2)
+    succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck")
+    assert not old.exists() and new.exists() and other.exists()
+
+
+def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
+    result = run(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck")
+    assert result.code == 0
+    assert "nn: warning: c.ck will be replaced; --resume auto would go on from it" in result.err.splitlines()
+
+
+def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
+    """The model is smaller than the state, which has no room."""
+    (folder / "c.ck").write_bytes(b"as it was")
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+
+    given = ["--train", "--dataset", "two.csv", "--layers", "2,400,1", "--epochs", 3]
+    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=small_files)
+    code, err = wait_for(process)
+    assert code == 73
+    *_, warning, last = (line for line in err.splitlines() if line.startswith("nn: "))
+    assert warning == "nn: warning: c.ck: cannot write: File too large; the training goes on"
+    assert last == "nn: c.ck: cannot write: File too large; m.bin is written"
+    assert (folder / "c.ck").read_bytes() == b"as it was"
+    assert sorted(path.name for path in folder.iterdir()) == ["c.ck", "images.npz", "m.bin", "two.csv"]
+    succeed(*given, "--model", "n.bin")
+    assert (folder / "m.bin").read_bytes() == (folder / "n.bin").read_bytes()
+
+
+def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(folder):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150000, 150000))
+
+    given = ["--train", "--dataset", "two.csv", "--layers", "2,4000,1", "--epochs", 1000000]
+    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=small_files)
+    read_until(process, "cannot write")
+    process.send_signal(signal.SIGTERM)
+    code, err = wait_for(process)
+    assert code == 73
+    found = "stopped by SIGTERM: c.ck: cannot write: File too large; the unfinished network is in m.bin.part"
+    assert err.splitlines()[-1] == f"nn: {found}"
+    succeed("--info", "--model", "m.bin.part")
+
+
+def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
+    class Refusing(ThreadPoolExecutor):
+        def _adjust_thread_count(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Refusing)
+    net, rows = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
+    nn.train(net, rows, epochs=2, checkpoint="c.ck")
+    assert position("c.ck")["epoch"] == 2
+
+
+# ---------------------------------------------------------------- wrong use
+
+
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        ("epochs", 4), ("batch_number", 16), ("learning_rate", 0.01), ("optimizer", "sgd"),
+        ("weight_decay", 0.5), ("schedule", "constant"), ("scaling", "none"), ("holdout", 0.1),
+        ("threshold", 0.4), ("layers", "2,5,1"), ("loss", "mse"), ("init", "uniform"), ("seed", 1),
+        ("dtype", "float64"), ("backend", "seq"), ("target", 2),
+    ],
+)  # fmt: skip
+def test_another_value_of_a_flag_that_changes_numbers_is_named(saved, flag, value):
+    result = resume(f"--{flag}", value)
+    assert result.code == 2
+    assert result.err.count("\n") == 1 or flag == "scaling"
+    assert result.err.splitlines()[-1].startswith(f"nn: --{flag}: c.ck was written with ")
+    assert not (saved / "again.bin").exists()
+
+
+def test_other_data_is_refused(saved):
+    write_two_classes(saved / "two.csv", rows=1999)
+    result = resume()
+    assert result.code == 2
+    assert result.err.splitlines()[-1].startswith("nn: --dataset: c.ck was written while training on other data")
+
+
+@pytest.mark.parametrize(
+    "flags, code, words",
+    [
+        (["--resume", "auto"], 2, "--resume auto needs --checkpoint FILE"),
+        (["--checkpoint_every", 2], 2, "--checkpoint_every needs --checkpoint FILE"),
+        (
+            ["--checkpoint", "c.ck", "--checkpoint_every", 0],
+            2,
+            "--checkpoint_every 0: expected a whole number",
+        ),
+        (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
+        (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
+        (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),
+        (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: no folder none"),
+        (["--checkpoint", "."], 73, ".: is a folder"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line_before_the_data_is_read(folder, flags, code, words):
+    (folder / "two.csv").write_text("no data at all")
+    result = run(*SMALL, "--model", "m.bin", *flags)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith(f"nn: {words}") and result.err.count("\n") == 1
+
+
+def test_checkpoint_flags_say_nothing_to_other_modes(saved):
+    result = run("--test", "--model", "m.bin", "--checkpoint", "c.ck")
+    assert result.code == 0 and "--checkpoint has no effect with --test" in result.err
+
+
+# ---------------------------------------------------------------- damaged files
+
+
+def refused(data: bytes) -> str:
+    """The line with which a file of these bytes is refused as a checkpoint."""
+    with open("bad.ck", "wb") as file:
+        file.write(data)
+    result = resume("-q", file="bad.ck")
+    assert result.code == 65, result.err
+    assert result.err.startswith("nn: bad.ck: ") and result.err.count("\n") == 1
+    return result.err
+
+
+def test_every_changed_bit_and_every_cut_is_noticed(saved):
+    whole = (saved / "c.ck").read_bytes()
+    places = random.Random(0)
+    for _ in range(60):
+        at, bit = places.randrange(len(whole)), 1 << places.randrange(8)
+        refused(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+    for _ in range(20):
+        refused(whole[: places.randrange(len(whole))])
+    refused(whole + b"\0")
+
+
+def test_what_is_no_checkpoint_is_refused(saved):
+    assert "without the metadata of a checkpoint" in refused((saved / "m.bin").read_bytes())
+    assert "not a checkpoint" in refused(b"epoch,loss\n1,2\n")
+    assert "empty" in refused(b"")
+    result = resume(file=".")
+    assert result.code == 65 and "folder" in result.err
+    result = run("--test", "--model", "c.ck")
+    assert result.code == 65 and "without the metadata of a model file" in result.err
+
+
+def rewritten(path, facts=None, **arrays):
+    """The checkpoint with other facts and arrays, and a SHA-256 that fits: what only a hand writes."""
+    import safetensors.numpy
+
+    old = position(path)
+    with open(path, "rb") as file:
+        tensors = safetensors.numpy.load(file.read())
+    tensors = {name: array for name, array in {**tensors, **arrays}.items() if array is not None}
+    checkpoints._FILE.save("made.ck", tensors, {**old, **(facts or {})})
+    with open("made.ck", "rb") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"epoch": 4}, {"epoch": -1}, {"epoch": "3"}, {"epoch": 2}, {"row": 1}, {"row": 10**30}, {"step": 5},
+        {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 2},
+    ],
+)  # fmt: skip
+def test_facts_that_cannot_be_are_refused(saved, facts):
+    refused(rewritten("c.ck", facts))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"parameters": np.zeros(3, np.float32)}, {"parameters": np.zeros(17, np.float64)}, {"moment1": None},
+        {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)},
+        {"loss": np.zeros(1, np.float16)},
+    ],
+)  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused(saved, arrays):
+    refused(rewritten("c.ck", **arrays))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"order.rows": np.zeros(150, np.int64)},
+        {"order.rows": np.arange(1, 151)},
+        {"order.random": np.full(34, 2**31, np.uint32)},
+    ],
+)
+def test_an_order_that_would_read_beyond_the_rows_is_refused(tmp_path, monkeypatch, arrays):
+    monkeypatch.chdir(tmp_path)
+    ds, options = dense_data(), {"epochs": 2, "batch_number": 7}
+    nn.train(nn.Network("5,4,1", task="binary", reference=True), ds, **options, checkpoint="c.ck")
+    rewritten("c.ck", **arrays)
+    with pytest.raises(DataError, match="damaged checkpoint"):
+        nn.train(nn.Network("5,4,1", task="binary", reference=True), ds, **options, resume="made.ck")
+
+
+def test_data_in_memory_is_known_by_its_numbers(tmp_path):
+    ds = dense_data()
+    nn.train(nn.Network("5,4,1", task="binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck")
+    ds.x[7, 3] += 1e-9
+    with pytest.raises(UsageError, match="other data"):
+        nn.train(nn.Network("5,4,1", task="binary"), ds, epochs=2, resume=tmp_path / "c.ck")
+
+
+def test_another_processor_is_a_warning(saved, monkeypatch):
+    (saved / "c.ck").write_bytes(rewritten("c.ck", {"engine": "omp (abacus)"}))
+    result = resume()
+    assert result.code == 0
+    assert "nn: warning: c.ck was written by omp (abacus), this is omp (" in result.err

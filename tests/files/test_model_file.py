@@ -1,0 +1,548 @@
+"""Model files: what is saved is what is loaded, and no damaged or hostile file gets through."""
+
+import copy
+import hashlib
+import json
+import os
+import struct
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from support.command_line import ONE, run, succeed
+from support.effort import examples
+from support.mixed_table import write_table
+
+import nn
+from nn.files import model_file, tensor_file, text_model
+from nn.utils import DataError, InputNotFound, NnError, OutputError
+
+DIGEST = "5" * 64
+
+
+def small_model(dtype="float32"):
+    """A 2,3,1 network's tensors and metadata, with names that JSON has to escape."""
+    tensors = {
+        "layer0.weight": np.array([[0.5, -1.5], [2.0, 0.25], [1e-8, -0.0]], dtype),
+        "layer0.bias": np.array([0.1, 0.2, 0.3], dtype),
+        "layer1.weight": np.array([[1.0, -1.0, 3.0]], dtype),
+        "layer1.bias": np.array([-0.5], dtype),
+    }
+    metadata = {
+        "layers": "2,3:relu,1:sigmoid",
+        "task": "binary",
+        "loss": "bce",
+        "dtype": dtype,
+        "scaling": {"kind": "standardization", "shift": [0.1, -3.0], "scale": [2.0, 1e-3]},
+        "target_scaling": None,
+        "columns": ["a", 'with "quotes", commas \\ and ünïcode'],
+        "targets": ["Class"],
+        "classes": ["0", "1"],
+        "threshold": 0.5,
+        "seed": 7,
+        "holdout": 0.2,
+        "dataset": {"path": "/data/x.csv", "sha256": DIGEST},
+        "history": {"loss": [0.7, 0.1 + 0.2], "val_loss": None},
+        "config": {"epochs": 2},
+    }
+    return tensors, metadata
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "m.bin"
+    model_file.save(path, *small_model())
+    return path
+
+
+def container(header: bytes, data: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def error_of(path, load=model_file.load) -> str:
+    """The one line that loading such a file ends with."""
+    with pytest.raises(DataError) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def refused(path, content: bytes) -> str:
+    path.write_bytes(content)
+    return error_of(path)
+
+
+def sealed(content: bytes) -> bytes:
+    """With a right SHA-256 in the place of the 64 zeros: damage is then not what gives a file away."""
+    return content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode())
+
+
+def unsealed_text(metadata: dict) -> str:
+    return json.dumps({"format": 1, "sha256": "0" * 64, **metadata}, sort_keys=True, separators=(",", ":"))
+
+
+def file_of(tensors: dict, metadata: dict) -> bytes:
+    """What `save` would write if it did not look at what it is given."""
+    return sealed(safetensors.numpy.save(tensors, {"nn": unsealed_text(metadata)}))
+
+
+# ---------------------------------------------------------------- safetensors
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_saved_model_comes_back_bit_for_bit(tmp_path, dtype):
+    tensors, metadata = small_model(dtype)
+    model_file.save(tmp_path / "m.bin", tensors, metadata)
+    loaded, facts = model_file.load(tmp_path / "m.bin")
+    assert {name: array.tobytes() for name, array in loaded.items()} == {
+        name: array.tobytes() for name, array in tensors.items()
+    }
+    assert {name: (array.shape, array.dtype) for name, array in loaded.items()} == {
+        name: (array.shape, array.dtype) for name, array in tensors.items()
+    }
+    assert {key: facts[key] for key in metadata} == metadata
+
+
+def test_the_same_model_gives_the_same_bytes_whatever_the_order_of_its_parts(tmp_path):
+    tensors, metadata = small_model()
+    model_file.save(tmp_path / "a.bin", tensors, metadata)
+    model_file.save(tmp_path / "b.bin", dict(reversed(tensors.items())), dict(reversed(metadata.items())))
+    assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
+
+
+def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
+    with safetensors.safe_open(saved, "numpy") as file:
+        facts = file.metadata()
+        assert sorted(file.keys()) == ["layer0.bias", "layer0.weight", "layer1.bias", "layer1.weight"]
+    assert list(facts) == ["nn"]
+    metadata = json.loads(facts["nn"])
+    assert list(metadata) == sorted(metadata)
+    assert metadata["format"] == 1
+
+
+@pytest.mark.parametrize("shapes", [[(3, 2), (0,), (5,)], [(1,)], [(2, 1, 3), (), (7, 1)]])
+def test_the_bytes_are_those_of_safetensors(shapes):
+    types = ["float32", "float64", "int64", "uint32"]
+    tensors = {
+        f"{name}{number}": np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        for number, shape in enumerate(shapes)
+        for name, dtype in zip("zéab", types, strict=True)
+    }
+    metadata = {"nn": json.dumps({"a": [1, "\u00e9\n"]})}
+    header, arrays = tensor_file._header_of(tensors, metadata)
+    assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(tensors, metadata)
+
+
+def test_a_model_of_non_contiguous_arrays_is_saved_in_their_logical_order(tmp_path):
+    tensors, metadata = small_model()
+    expected = tensors["layer0.weight"].copy()
+    tensors["layer0.weight"] = np.asfortranarray(tensors["layer0.weight"])
+    model_file.save(tmp_path / "m.bin", tensors, metadata)
+    assert (model_file.load(tmp_path / "m.bin")[0]["layer0.weight"] == expected).all()
+
+
+def test_every_flipped_bit_is_refused(saved, tmp_path):
+    with open(saved, "r+b", buffering=0) as file:
+        content = file.read()
+        for position, byte in enumerate(content):
+            for changed in (byte ^ (1 << bit) for bit in range(8)):
+                file.seek(position)
+                file.write(bytes([changed]))
+                error_of(saved)
+            file.seek(position)
+            file.write(bytes([byte]))
+    model_file.load(saved)
+
+
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(position=st.integers(0, 10**6), value=st.integers(1, 255))
+def test_every_changed_byte_is_refused(saved, position, value):
+    content = saved.read_bytes()
+    position %= len(content)
+    with open(saved, "r+b") as file:
+        file.seek(position)
+        file.write(bytes([content[position] ^ value]))
+        file.flush()
+        error_of(saved)
+        file.seek(position)
+        file.write(content[position : position + 1])
+
+
+def test_every_cut_and_every_appended_byte_is_refused(saved, tmp_path):
+    content = saved.read_bytes()
+    for length in reversed(range(len(content))):
+        os.truncate(saved, length)
+        error_of(saved)
+    for extra in (b"\0", b" ", b"\n", content):
+        refused(tmp_path / "longer.bin", content + extra)
+
+
+def test_white_space_in_the_header_cannot_be_exchanged(saved, tmp_path):
+    """Still the same JSON, still the same numbers, but not the bytes that were written."""
+    content = saved.read_bytes()
+    at = content.index(b"{") + int.from_bytes(content[:8], "little") - 1
+    padded = container(content[8 : at + 1] + b" " * 8, content[at + 1 :])
+    refused(tmp_path / "padded.bin", padded)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "empty"),
+        (b"1,2,3\n4,5,6\n" * 10, "not a model file"),
+        (b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.", "not a model file"),
+        (b"\xff" * 8 + b"{}", "header"),
+        (struct.pack("<Q", 2**63) + b"{}", "header"),
+        (struct.pack("<Q", 3) + b"{}", "header"),
+        (container(b"{}"), "metadata"),
+        (container(b'{"__metadata__":{"nn":7}}'), "metadata"),
+        (container(b'{"__metadata__":{"nn":"[]"}}'), "metadata"),
+        (container(b'{"__metadata__":{"nn":"{}"}}'), "missing"),
+        (container(b'{"__metadata__":{"nn":"{\\"format\\":1,\\"format\\":1}"}}'), "twice"),
+        (container(b'{"__metadata__":{"nn":"{\\"threshold\\":NaN}"}}'), "NaN"),
+        (container(b'{"__metadata__":{"nn":"{\\"threshold\\":1e999}"}}'), "1e999"),
+        (container(b'{"__metadata__":{"nn":"{\\"seed\\":' + b"9" * 5000 + b'}"}}'), "digits"),
+        (container(b'{"__metadata__":{"nn":"\xff\xfe"}}'), "utf-8"),
+        (container(b'{"a":' * 100000 + b"}" * 100000), "JSON"),
+        (container(b'{"a":1 "b"}'), "JSON"),
+    ],
+    ids=lambda value: value[:20].hex() if isinstance(value, bytes) else None,
+)
+def test_a_foreign_or_hostile_file_is_refused_with_one_line(tmp_path, content, words):
+    assert words in refused(tmp_path / "x.bin", content)
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("format", "1"),
+        ("format", True),
+        ("layers", 5),
+        ("task", "clustering"),
+        ("task", ["binary"]),
+        ("loss", None),
+        ("dtype", "float16"),
+        ("dtype", {}),
+        ("scaling", "none"),
+        ("scaling", {}),
+        ("scaling", {"kind": "none"}),
+        ("scaling", {"kind": [], "shift": [], "scale": []}),
+        ("scaling", {"kind": "standardization", "shift": 1, "scale": 1}),
+        ("scaling", {"kind": "standardization", "shift": [], "scale": []}),
+        ("scaling", {"kind": "x", "shift": [1], "scale": [1, 2]}),
+        ("scaling", {"kind": "x", "shift": ["a"], "scale": [1]}),
+        ("scaling", {"kind": "x", "shift": [int("9" * 400)], "scale": [1]}),
+        ("target_scaling", []),
+        ("columns", "ab"),
+        ("columns", [1]),
+        ("targets", {}),
+        ("classes", [None]),
+        ("threshold", "0.5"),
+        ("threshold", True),
+        ("seed", -1),
+        ("seed", 2**32),
+        ("seed", 1.0),
+        ("holdout", 1.0),
+        ("holdout", -0.1),
+        ("dataset", "x.csv"),
+        ("dataset", {"path": 1, "sha256": None}),
+        ("history", [1]),
+        ("history", {"loss": "x"}),
+        ("config", None),
+        ("scaling", None),
+        ("threshold", None),
+        ("holdout", None),
+        ("history", None),
+        ("history", {"loss": [0.5]}),
+        ("scaling", {"kind": "normalization", "shift": [0, 0], "scale": [1, -1]}),
+        ("scaling", {"kind": "none", "shift": [0, 0], "scale": [1, 1]}),
+        ("dataset", {"path": "x.csv"}),
+        ("layers", "2,3,conv"),
+        ("layers", ""),
+        ("layers", "2,99999999999"),
+        ("columns", ["a"]),
+        ("classes", []),
+        ("classes", ["0", "1", "2"]),
+        ("scaling", {"kind": "normalization", "shift": [0], "scale": [1]}),
+        ("target_scaling", {"kind": "normalization", "shift": [0, 0], "scale": [1, 1]}),
+        ("columns", []),
+        ("sha256", "0" * 63),
+        ("sha256", "Z" * 64),
+        ("sha256", 5),
+    ],
+)
+def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
+    tensors, metadata = small_model()
+    line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, key: value}))
+    assert f"`{key}`" in line or f"--{key}" in line
+
+
+HUGE = int("9" * 400), -int("9" * 400)
+HOSTILE = [  # a fact of a table's model, and what cannot stand there
+    *((("encoding", "columns", 0, name), value) for name in ("shift", "scale", "unknown_share") for value in HUGE),
+    *((("encoding", "places", 0), value) for value in (*HUGE, -1, 2**63, 0.5)),
+    *((path, "half \ud800 of a pair") for path in (("columns", 1), ("targets", 0), ("classes", 1))),
+    (("encoding", "columns", 1, "values", 1), "half \udc80 of a pair"),
+    (("config", "left_out"), [2**63]),
+    (("config", "split_seed"), HUGE[0]),
+    (("scaling", "shift"), [HUGE[0]]),
+    (("threshold",), HUGE[0]),
+    (("temperature",), HUGE[0]),
+    (("history", "loss", 0), HUGE[0]),
+]
+
+
+@pytest.fixture(scope="module")
+def of_table(tmp_path_factory):
+    """A model of a mixed table: its file, the table's, its arrays and its facts."""
+    folder = tmp_path_factory.mktemp("table")
+    write_table(folder / "t.csv", 120, 0, "three")
+    succeed(*ONE, "--dataset", folder / "t.csv", "--model", folder / "m.bin", "--epochs", 1)
+    tensors, facts = model_file.load(folder / "m.bin")
+    del facts["sha256"]
+    return folder, tensors, facts
+
+
+@pytest.mark.parametrize("path, value", HOSTILE, ids=lambda value: ascii(value)[:40])
+def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
+    folder, tensors, facts = of_table
+    changed = at = copy.deepcopy(facts)
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    (folder / "x.bin").write_bytes(file_of(tensors, changed))
+    model, data = ["--model", folder / "x.bin"], ["--dataset", folder / "t.csv"]
+    for command in (["--info"], ["--test", *data], ["--predict", *data], ["--export", "-o", folder / "x.onnx"]):
+        result = run(*command, *model)
+        assert result.code == 65 and "damaged" in result.err and len(result.err.splitlines()) == 1, command
+
+
+def test_a_file_of_a_later_format_asks_for_a_newer_nn(tmp_path):
+    tensors, metadata = small_model()
+    assert "newer nn" in refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 3}))
+
+
+@pytest.mark.parametrize("key", [*small_model()[1], "format"])
+def test_missing_metadata_is_refused_by_name(tmp_path, key):
+    tensors, metadata = small_model()
+    complete = json.loads(unsealed_text(metadata))
+    del complete[key]
+    content = sealed(safetensors.numpy.save(tensors, {"nn": json.dumps(complete, separators=(",", ":"))}))
+    assert f"`{key}` is missing" in refused(tmp_path / "x.bin", content)
+
+
+def test_a_resealed_right_file_is_accepted_so_that_the_tests_above_test_what_they_say(tmp_path):
+    tensors, metadata = small_model()
+    (tmp_path / "x.bin").write_bytes(file_of(tensors, metadata))
+    assert model_file.load(tmp_path / "x.bin")[1]["layers"] == metadata["layers"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool"])
+def test_a_tensor_of_another_type_is_refused(tmp_path, dtype):
+    tensors, metadata = small_model("float32")
+    tensors["layer1.bias"] = tensors["layer1.bias"].astype(dtype)
+    assert "layer1.bias" in refused(tmp_path / "x.bin", file_of(tensors, metadata))
+
+
+@pytest.mark.parametrize("layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"])
+def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(tmp_path, layers):
+    tensors, metadata = small_model()
+    line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
+    assert "layer" in line and "shape" in line
+
+
+def test_a_tensor_too_many_or_of_another_name_is_refused(tmp_path):
+    tensors, metadata = small_model()
+    for change in ({"layer2.bias": tensors["layer1.bias"]}, {"other": tensors["layer1.bias"]}):
+        line = refused(tmp_path / "x.bin", file_of({**tensors, **change}, metadata))
+        assert next(iter(change)) in line
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_refused_in_both_directions(tmp_path, number):
+    tensors, metadata = small_model()
+    tensors["layer1.bias"][0] = number
+    assert "layer1.bias" in refused(tmp_path / "x.bin", file_of(tensors, metadata))
+    with pytest.raises(DataError, match="finite"):
+        model_file.save(tmp_path / "y.bin", tensors, metadata)
+    assert not (tmp_path / "y.bin").exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [4, 0]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [2**63, 2**64]},
+        {"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]},
+        {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": "2", "data_offsets": [0, 8]},
+        {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2]},
+        7,
+    ],
+)
+def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entry):
+    text = unsealed_text(small_model()[1])
+    content = container(json.dumps({"__metadata__": {"nn": text}, "layer0.weight": entry}).encode(), b"\0" * 8)
+    assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
+
+
+def test_overlapping_tensors_are_refused(tmp_path):
+    text = unsealed_text(small_model()[1])
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    content = container(json.dumps({"__metadata__": {"nn": text}, "a": entry, "b": entry}).encode(), b"\0" * 8)
+    assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
+
+
+def test_a_missing_model_file_and_a_folder_are_said_so(tmp_path):
+    with pytest.raises(InputNotFound, match="no such model file"):
+        model_file.load(tmp_path / "none.bin")
+    with pytest.raises(DataError, match="folder"):
+        model_file.load(tmp_path)
+
+
+def test_an_endless_device_is_not_read():
+    with pytest.raises(DataError, match="not a file"):
+        model_file.load("/dev/zero")
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(saved, tmp_path):
+    before = saved.read_bytes()
+    tensors, metadata = small_model()
+    with pytest.raises(DataError):
+        model_file.save(saved, tensors, {**metadata, "task": "clustering"})
+    with pytest.raises(OutputError):
+        model_file.save(tmp_path / "no folder" / "m.bin", tensors, metadata)
+    assert saved.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["m.bin"]
+
+
+# ---------------------------------------------------------------- the original's text
+
+SIZES = [2, 3, 1]
+BIASES = [np.array([0.1, -2.0, 1 / 3]), np.array([1e-300])]
+WEIGHTS = [np.array([[1.0, 2.0], [3.0, -4.0], [5e22, 6.0]]), np.array([[0.5, 0.25, 1e300]])]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "x.m"
+    text_model.save(path, SIZES, BIASES, WEIGHTS)
+    return path
+
+
+def text_refused(path, content: str | bytes) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return error_of(path, text_model.load)
+
+
+def test_text_keeps_every_bit_of_a_float64(text):
+    sizes, biases, weights = text_model.load(text)
+    assert sizes == SIZES
+    for loaded, saved in zip(biases + weights, BIASES + WEIGHTS, strict=True):
+        assert loaded.shape == saved.shape
+        assert loaded.tobytes() == saved.tobytes()
+
+
+def test_text_with_six_decimals_has_the_layout_of_the_original(tmp_path):
+    text_model.save(tmp_path / "x.m", [2, 1], [np.array([0.5])], [np.array([[1.0, -2 / 3]])], "%lf")
+    assert (tmp_path / "x.m").read_text() == "2\n2 1 \n0.500000 \n1.000000 -0.666667 \n"
+
+
+@pytest.mark.parametrize("name", ["xor", "xor_b4", "iris", "iris_deep", "pima", "cc"])
+def test_the_originals_own_files_are_read_and_written_byte_for_byte(shared, tmp_path, name):
+    golden = shared / "golden" / f"{name}.m"
+    sizes, biases, weights = text_model.load(golden)
+    assert sizes == json.loads(golden.with_suffix(".json").read_text())["layers"]
+    text_model.save(tmp_path / "again.m", sizes, biases, weights, "%lf")
+    assert (tmp_path / "again.m").read_bytes() == golden.read_bytes()
+
+
+@examples(50)
+@given(sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4), data=st.data())
+def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
+    number = st.floats(allow_nan=False, allow_infinity=False)
+    draw = lambda count: np.array(data.draw(st.lists(number, min_size=count, max_size=count)))  # noqa: E731
+    biases = [draw(outputs) for outputs in sizes[1:]]
+    weights = [draw(i * o).reshape(o, i) for i, o in zip(sizes, sizes[1:], strict=False)]
+    path = tmp_path_factory.getbasetemp() / "any.m"
+    text_model.save(path, sizes, biases, weights)
+    again = text_model.load(path)
+    assert again[0] == sizes
+    assert [a.tobytes() for a in again[1] + again[2]] == [a.tobytes() for a in biases + weights]
+
+
+def test_text_with_windows_line_ends_is_read(text):
+    text.write_bytes(text.read_bytes().replace(b"\n", b"\r\n"))
+    assert text_model.load(text)[0] == SIZES
+
+
+def test_every_cut_of_a_text_is_refused(text):
+    for length in reversed(range(text.stat().st_size)):
+        os.truncate(text, length)
+        error_of(text, text_model.load)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("", "empty"),
+        ("\n", "line 1"),
+        ("x\n2 1 \n", "line 1"),
+        ("1\n2 \n", "line 1"),
+        ("-3\n2 3 1 \n", "line 1"),
+        ("2 2\n2 1 \n0 \n0 0 \n", "line 1"),
+        ("99999999999999999999\n2 1 \n", "line 1"),
+        ("999999999\n2 1 \n0 \n0 0 \n", "line 2"),
+        ("2\n2 999999999 \n0 \n0 0 \n", "weight rows"),
+        ("2\n999999999 1 \n0 \n0 0 \n", "line 4"),
+        ("2\n2 0 \n0 \n0 0 \n", "line 2"),
+        ("2\n2 -1 \n0 \n0 0 \n", "line 2"),
+        ("2\n2 1.5 \n0 \n0 0 \n", "line 2"),
+        ("2\n2 1 \n0 \n0 x \n", "line 4: 'x' in column 2"),
+        ("2\n2 1 \n0 \n0 nan \n", "line 4: 'nan' in column 2"),
+        ("2\n2 1 \n-inf \n0 0 \n", "line 3: '-inf' in column 1"),
+        ("2\n2 1 \n1e999 \n0 0 \n", "line 3"),
+        ("2\n2 1 \n1_0 \n0 0 \n", "line 3"),
+        ("2\n2 1 \n0 \n0 \n", "line 4: 1 numbers, expected 2"),
+        ("2\n2 1 \n0 \n0 0 0 \n", "line 4: 3 numbers, expected 2"),
+        ("2\n2 1 \n0 \n0 0 \n0 0 \n", "weight rows"),
+        ("2\n2 1 \n0 \n", "weight rows"),
+        (b"2\n2 1 \n0 \n0 \xe9 \n", "ASCII"),
+        (b"\x00" * 64 + b"\n", "line 1"),
+    ],
+)
+def test_a_text_that_is_not_as_it_says_is_refused_by_line(tmp_path, content, words):
+    assert words in text_refused(tmp_path / "x.m", content)
+
+
+@pytest.mark.parametrize("name, flags", [("m.bin", ()), ("m.m", ()), ("c.ck", ("--resume", "c.ck"))])
+def test_a_file_of_a_terabyte_that_is_no_model_is_told_as_that(two, name, flags):
+    with open(name, "wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    use = ["--train", "--model", "new.bin", *flags] if flags else ["--test", "--model", name]
+    result = run(*use, "--dataset", "two.csv")
+    assert result.code == 65 and result.err.startswith(f"nn: {name}: not a ") and "expected a" in result.err
+
+
+@pytest.mark.parametrize("name, beginning", [("m.bin", b"\0\0\0\1\0\0\0\0{"), ("m.m", b"3\n2 3 1\n")])
+def test_a_model_of_a_terabyte_does_not_fit_in_memory(two, name, beginning):
+    with open(name, "wb") as file:
+        file.write(beginning)
+        file.truncate(1 << 40)
+    result = run("--test", "--model", name, "--dataset", "two.csv")
+    assert result.code == 1 and result.err.startswith(f"nn: {name}: a model file of 1048576 MiB, but only ")
+
+
+def test_a_core_that_is_not_built_is_no_fault_of_the_model(trained, monkeypatch):
+    def failing(*_, **__):
+        raise NnError("the C core is not built")
+
+    monkeypatch.setattr(nn.Network, "__init__", failing)
+    result = run("--info", "--model", "m.bin")
+    assert (result.code, result.err) == (1, "nn: the C core is not built\n")

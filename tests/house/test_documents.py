@@ -1,0 +1,425 @@
+"""The documents: their commands run, their links lead somewhere, and their lists are the program's own.
+
+Every ```sh block is run by bash in a folder of its own, where the names that documents use (CC.csv, iris.csv, MNIST's
+files) are small stand-ins, and programs that install or need a cluster are replaced by stubs. The comment
+`<!-- flags only: REASON -->` before a block means that its flags are read and nothing is computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import dropwhile, takewhile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from support.command_line import (
+    ONE,
+    REPOSITORY,
+    environment,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
+
+from nn import nn_aux
+from nn.commands.train import RUN_AGAIN
+from nn.layers import LAYER_KINDS
+from nn.settings.flags import FLAGS, GONE
+from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
+
+GUIDES = [
+    *sorted(REPOSITORY.glob("*.md")),
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+    REPOSITORY / "datasets" / "README.md",
+    REPOSITORY / "slurm" / "README.md",
+]
+MAPS = [  # of the code, for those who change it
+    path
+    for path in (REPOSITORY / folder / "README.md" for folder in ("csrc", "nn/backends/cuda", "tests"))
+    if path.exists()
+]
+DOCUMENTS = GUIDES + MAPS
+OTHERS_FLAGS = {"mpi", "gpus-per-node", "gpus-per-task"}  # of srun and sbatch
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+# ---------------------------------------------------------------- blocks of code
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    document: str
+    line: int
+    language: str
+    text: str
+    flags_only: bool
+
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}"
+
+
+def blocks(path: Path) -> list[Block]:
+    """The fenced blocks of a document, in order."""
+    text = path.read_text()
+    found = re.finditer(r"(<!-- flags only: [^>]+ -->\n)?^```(\w+)\n(.*?)^```$", text, re.M | re.S)
+    return [Block(name(path), text.count("\n", 0, m.start(2)) + 1, m[2], m[3], m[1] is not None) for m in found]
+
+
+BLOCKS = [block for path in GUIDES for block in blocks(path)]
+SHELL = [block for block in BLOCKS if block.language == "sh"]
+START = next(block for block in SHELL if block.document == "README.md")
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+
+STUBS = {  # programs that a document names and a test must not run
+    "pip": "exit 0",
+    "pytest": "exit 0",
+    "ruff": "exit 0",
+    "bash": '[ "$1" = tests/check_core.sh ] || exec /bin/bash "$@"',
+    "python3": '[ "$2" = venv ] || exec "$PYTHON" "$@"',
+    "python": 'exec "$PYTHON" "$@"',
+    "nn": 'exec "$PYTHON" -m nn "$@"',
+    "mpiexec": 'shift 2; exec "$@"',
+    "sbatch": """
+while [ "${1#--}" != "$1" ]; do shift; done  # flags of its own
+script=$1; shift
+/bin/bash -n "$script" || exit 1
+case $script in
+    *array*) [ -e "$1" ] ;;
+    *) nn --train --model m.bin "$@" ;;
+esac""",
+}
+READ_FLAGS = """exec "$PYTHON" -c 'import sys
+from nn.terminal.parser import parse
+assert parse(sys.argv[1:])' "$@" """
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    """Bytes in the format of MNIST."""
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+    path.write_bytes(header + array.tobytes())
+
+
+@pytest.fixture
+def stand_ins(folder, datasets) -> Path:
+    """The current folder, with small files under the names that the documents use."""
+    for linked in ("datasets", "slurm"):
+        (folder / linked).symlink_to(REPOSITORY / linked)
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").touch()
+    (folder / "predict.c").write_text(next(block.text for block in BLOCKS if block.language == "c"))
+    rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
+    (folder / "CC.csv").write_text("".join(rows))
+    (folder / "new.csv").write_text("".join(rows[:1] + rows[-500:]))
+    rng = np.random.default_rng(0)
+    lengths = rng.normal(size=(90, 4)) + np.repeat([0, 3, 6], 30)[:, None]
+    kinds = np.repeat(["setosa", "versicolor", "virginica"], 30)
+    lines = [",".join([*map(str, row), kind]) for row, kind in zip(lengths.round(2), kinds)]
+    (folder / "iris.csv").write_text("\n".join(["a,b,c,d,species", *lines]) + "\n")
+    for part in ("train", "t10k"):
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", rng.integers(0, 256, (100, 28, 28), np.uint8))
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", (np.arange(100) % 10).astype(np.uint8))
+    return folder
+
+
+def run_shell(block: Block, folder: Path) -> str:
+    """Run a block as a reader would type it. Returns what it printed."""
+    programs = folder / "programs"
+    programs.mkdir()
+    stubs = {**STUBS, "nn": READ_FLAGS} if block.flags_only else STUBS
+    for program, body in stubs.items():
+        (programs / program).write_text(f"#!/bin/bash\n{body}\n")
+        (programs / program).chmod(0o755)
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    done = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", block.text],
+        cwd=folder, env=environment(PATH=path, PYTHON=sys.executable), text=True, timeout=120,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{block}\n{block.text}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("block", SHELL, ids=str)
+def test_commands_run(block, stand_ins):
+    printed = run_shell(block, stand_ins)
+    if block is START:
+        check_printed(block, printed)
+
+
+def check_printed(block: Block, printed: str) -> None:
+    """The output that a document shows after a block is what the block prints, numbers aside."""
+    shown = next(b for b in BLOCKS if b.document == block.document and b.language == "text" and b.line > block.line)
+    said = {masked(line) for line in printed.splitlines()}
+    missing = [line for line in shown.text.splitlines() if line != "..." and masked(line) not in said]
+    assert not missing, f"{shown} shows what is not printed: {missing}"
+
+
+def masked(line: str) -> str:
+    """A line without its numbers, blanks, and what depends on the machine."""
+    line = re.sub(r"omp \(\w+\)", "omp", line).replace("threads", "thread")
+    return re.sub(r"[\d.,]*\d", "#", "".join(line.split()))
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_python_runs(block, stand_ins):
+    for optional in re.findall(r"^import (optuna)$", block.text, re.M):  # what no extra of the package installs
+        pytest.importorskip(optional, reason=f"{optional} is not installed")
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(block.text, str(block), "exec"), {})
+
+
+def test_the_documents_have_commands():
+    assert len(SHELL) >= 15 and len(PYTHON) >= 2
+    assert sum(block.flags_only for block in SHELL) <= 4
+
+
+# ---------------------------------------------------------------- what is written in the text
+
+
+def prose(path: Path) -> str:
+    """A document without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+
+
+def anchors(path: Path) -> set[str]:
+    """The names that links to headings of a document have on GitHub."""
+    headings = re.findall(r"^#+ (.+)$", prose(path), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        if target.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = target.partition("#")
+        other = (path.parent / file).resolve() if file else path
+        assert other.exists(), f"{target}: no such file"
+        assert not anchor or anchor in anchors(other), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_files_that_are_named_exist(path):
+    for code in re.findall(r"`([^`\n]+)`", prose(path)):
+        if re.fullmatch(r"(csrc|nn|docs|datasets|slurm|tests|\.ci)/[\w./]*", code):
+            assert (REPOSITORY / code).exists(), code
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=name)
+def test_flags_that_are_named_exist(path):
+    known = {flag.name for flag in FLAGS} | {"batch_size", "help", "version"} | OTHERS_FLAGS | set(GONE)
+    for code in re.findall(r"`([^`]+)`", prose(path)):
+        if not re.match(r"nn |--", code):
+            continue
+        for flag in re.findall(r"--([a-z][\w-]*)", code):
+            assert flag in known or flag.replace("-", "_") in known, f"{code}: --{flag}"
+
+
+SENTENCES = {  # a pattern -> a sentence that it finds
+    r"(?:^(?:- )?|[.:;] )(?:Which|How|What)\b[^.:;?|]*\btells?\b": "How good a network is, tells cross-validation.",
+    r"\b(?:is|are|was|were) none\b": "A name that is none is refused.",
+    r"\b(?:tells?|told)(?: \w+){0,3} (?:metrics?|figures?|scores?|loss(?:es)?|errors?)\b": "A test tells the metrics.",
+}
+WORDS = {
+    r"\bgaps?\b": "a missing value",
+    r"\bfigures?\b": "a metric",
+    r"\bwrong use\b": "a usage error",
+}
+OWN_WORDS = {"CHANGELOG.md", "docs/developing.md"}  # of former versions; of the code
+
+
+def sentences(path: Path) -> str:
+    """The prose of a document without code, each paragraph on a line."""
+    return re.sub(r"\n *(?=[^\s|#-])", " ", re.sub(r"`[^`]*`", "``", prose(path)))
+
+
+@pytest.mark.parametrize("pattern, example", SENTENCES.items())
+def test_patterns_find_sentences_that_are_no_plain_english(pattern, example):
+    assert re.search(pattern, example)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name)
+def test_sentences_begin_with_their_subject(path):
+    assert [found[0] for pattern in SENTENCES for found in re.finditer(pattern, sentences(path), re.M)] == []
+
+
+@pytest.mark.parametrize("path", [path for path in GUIDES if name(path) not in OWN_WORDS], ids=name)
+def test_guides_have_the_words_of_the_field(path):
+    assert [(found[0], word) for old, word in WORDS.items() for found in re.finditer(old, sentences(path))] == []
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=name)
+def test_no_line_is_wider_than_120_characters_but_tables_and_commands(path):
+    wide = [line for line in prose(path).splitlines() if len(line) > 120 and not is_row(line)]
+    assert not wide
+
+
+def test_the_readme_has_at_most_160_lines():
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 160
+
+
+DEVELOPING = REPOSITORY / "docs" / "developing.md"
+TO_ADD = "## To add ..."
+SIDES = ["to add", "Python", "plain C", "fast C", "CUDA", "tests", "documents"]
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a table."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_the_table_to_add_says_for_each_side_what_there_is_to_do():
+    head, _, *table = map(cells, filter(is_row, DEVELOPING.read_text().split(TO_ADD)[1].split("\n## ")[0].splitlines()))
+    assert head == SIDES
+    what = " ".join(row[0] for row in table)
+    kinds = ["activation", "loss", "optimiser", "layer", "backend", "flag", "mode", "metric", "format", "column"]
+    assert [kind for kind in kinds if kind not in what] == []
+    assert [row[0] for row in table if len(row) != len(SIDES) or not all(row)] == []
+    assert [row[0] for row in table if "tests/" not in row[SIDES.index("tests")]] == []
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name)
+def test_other_documents_have_no_list_of_what_to_add_but_a_link_to_it(path):
+    own = [line for line in path.read_text().split("## To add")[1:] if "developing.md#to-add-" not in line]
+    assert not own
+
+
+def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
+    """In a cell, words in code come before the file that they are in: `words` in `path/of/a/file`."""
+    table = DEVELOPING.read_text().split(TO_ADD)[1].split("## Style")[0]
+    checked = 0
+    for cell in re.findall(r"[^|\n]+", table):
+        words = []
+        for code in re.findall(r"`([^`]+)`", cell):
+            path = REPOSITORY / code
+            if re.fullmatch(r"\w[\w-]*", code):
+                words.append(code)
+            elif path.is_file():
+                text = path.read_text()
+                missing = [word for word in words if not re.search(rf"\b{word}\b", text)]
+                assert not missing, f"{code} has no {missing}"
+                checked += len(words)
+                words = []
+            else:
+                assert path.is_dir() or code.startswith("-"), code
+                words = []
+    assert checked >= 30
+
+
+# ---------------------------------------------------------------- lists that are the program's own
+
+CONTRACT = REPOSITORY / "docs" / "command-line.md"
+
+
+def is_row(line: str) -> bool:
+    return line.startswith("|")
+
+
+def table_after(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading of the contract, without its header."""
+    lines = CONTRACT.read_text().split(f"\n## {heading}\n")[1].splitlines()
+    table = list(takewhile(is_row, dropwhile(lambda line: not is_row(line), lines)))
+    return [cells(line) for line in table[2:]]
+
+
+def names_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_messages_install_what_pyproject_toml_names():
+    tomllib = pytest.importorskip("tomllib")
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {**packages.EXTRAS, "test": extras["test"]} == extras
+
+
+def test_nothing_says_to_install_this_package_by_a_name_that_may_be_anothers():
+    files = [*DOCUMENTS, *(REPOSITORY / "nn").rglob("*.py")]
+    assert not [name(path) for path in files if re.search("install.*(nn-trainer|nnbit)", path.read_text())]
+
+
+def test_every_flag_is_in_the_contract():
+    cells = [cell for heading in ("Modes", "Flags") for row in table_after(heading) for cell in row[:2]]
+    documented = {flag for cell in cells for flag in re.findall(r"`--(\w+)", cell)}
+    assert {flag.name for flag in FLAGS} - documented == set()
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    documented = {int(row[0]) for row in table_after("Exit codes")}
+    errors = {error.exit_code for error in (NnError, UsageError, DataError, InputNotFound, OutputError)}
+    assert documented == errors | {0, RUN_AGAIN, 129, 130, 143}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [nn_aux.ACTIVATIONS, nn_aux.LOSSES, nn_aux.OPTIMIZERS, nn_aux.INITIALIZERS, nn_aux.SCHEDULES, nn_aux.SCALINGS],
+    ids=["activations", "losses", "optimizers", "initializers", "schedules", "scalings"],
+)
+def test_every_name_is_defined_among_the_numbers_and_listed_in_the_contract(names):
+    for document in (REPOSITORY / "docs" / "numbers.md", CONTRACT):
+        text = document.read_text()
+        assert [n for n in names if f"`{n}`" not in text] == [], document
+
+
+LISTED = [nn_aux.MONITORS, nn_aux.THRESHOLD_RULES, nn_aux.CALIBRATIONS, nn_aux.EFFORTS]
+
+
+@pytest.mark.parametrize("names", LISTED, ids=["monitors", "rules", "calibrations", "efforts"])
+def test_every_name_is_listed_in_the_contract(names):
+    text = CONTRACT.read_text()
+    assert [n for n in names if not re.search(rf"`{n}[`=]", text)] == []
+
+
+@pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "docs" / "numbers.md"], ids=name)
+def test_activations_with_initial_weights_by_he_are_named(document):
+    sentence = re.search(r"(?:he before|is `he` for layers with)([^;.]*)(?:else|lecun)", document.read_text())[1]
+    named = [n for n in nn_aux.ACTIVATIONS if re.search(rf"\b{n}\b", sentence)]
+    assert named == [n for n, known in nn_aux.ACTIVATIONS.items() if known.init == "he"]
+
+
+@pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "README.md"], ids=name)
+def test_every_layer_kind_is_listed(document):
+    text = document.read_text().replace("\\|", "|")
+    assert [item for item in LAYER_KINDS.values() if item and f"`{item.split()[0]}`" not in text] == []
+
+
+def json_keys(mode: str) -> list[str]:
+    return next(names_in(keys) for row_mode, keys in table_after("JSON") if row_mode == mode)
+
+
+@pytest.mark.parametrize(
+    ("task", "write"),
+    [("binary", write_two_classes), ("multiclass", write_three_classes), ("regression", write_numbers)],
+)
+def test_the_json_keys_are_those_of_the_contract(task, write, folder):
+    write(folder / "data.csv")
+    of_several = succeed("--train", "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+    assert set(json_keys("train")) | set(json_keys("train, effort")) == of_several.keys()
+    train = succeed(*ONE, "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+    assert list(train) == json_keys("train")
+    assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(f"test, {task}")
+    info = set(succeed("--info", "--model", "m.bin", "--json").json)
+    fields = {field for row in table_after("Model file") for field in names_in(row[0])}
+    assert info == {*json_keys("info"), *fields} - {"sha256"}
+    with open("m.bin", "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    assert set(json.loads(header["__metadata__"]["nn"])) == fields
+
+
+def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder, datasets):
+    bench = succeed("--bench", "--case", "cc-b10", "--backend", "omp", "--json", "-q").json
+    assert list(bench) == json_keys("bench")
+    plan = datasets / "plans" / "smoke.json"
+    assert list(succeed("--sweep", plan, "-o", "r.csv", "--index", 0, "--json").json) == json_keys("sweep")

@@ -1,0 +1,143 @@
+"""The fuzzer: what it found once stays mended, it sees what it should, and a seed gives the same inputs."""
+
+import hashlib
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fuzz import c_reader, campaign, judge, seeds
+from fuzz.judge import judged
+from fuzz.mutation import mutations
+from fuzz.targets import TARGETS, Target, signed
+from support.command_line import environment
+
+from nn.files import model_file
+from nn.utils import DataError
+
+TESTS = Path(__file__).parents[1]
+FUZZ = TESTS / "fuzz"
+FINDINGS = {}  # target -> its files
+for found in sorted((FUZZ / "findings").iterdir()):
+    FINDINGS.setdefault(found.name.partition("--")[0], []).append(found)
+
+
+def target_of(name):
+    for package in TARGETS[name].needs:
+        pytest.importorskip(package)
+    return TARGETS[name]
+
+
+def read(name, data, folder):
+    path = folder / TARGETS[name].file
+    path.write_bytes(data)
+    return judged(target_of(name), path)
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_findings_stay_mended(name, tmp_path):
+    """In a process of its own: some of them ended it."""
+    target_of(name)
+    ended = fuzz("--target", name, *map(str, FINDINGS[name]), folder=tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-1000:]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_seeds_are_read(name, tmp_path):
+    """So that changed ones come far."""
+    target, path = target_of(name), tmp_path / TARGETS[name].file
+    for data in target.seeds()[:1]:
+        path.write_bytes(data)
+        target.read(path)
+    assert all(read(name, data, tmp_path) is None for data in target.seeds())
+
+
+def test_a_changed_model_has_a_digest_that_is_right():
+    data = seeds.model_facts()[0]
+    model_file.unpacked(signed(data, "nn"))
+    with pytest.raises(DataError, match="`seed` is 99"):
+        model_file.unpacked(signed(re.sub(rb'"seed":\d+', b'"seed":' + b"9" * 20, data), "nn"))
+
+
+def test_a_seed_gives_the_same_inputs():
+    def some(seed):
+        return list(itertools.islice(mutations("csv", seeds.csv(), TARGETS["csv"].words, seed), 200))
+
+    assert some(1) == some(1) and some(1) != some(2) and len(set(some(1))) > 150
+
+
+@pytest.mark.parametrize(
+    "reader, told",
+    [
+        (lambda path: 1 / 0, "ZeroDivisionError in "),
+        (lambda path: path.read_bytes().decode(), "UnicodeDecodeError in "),
+        (lambda path: [0 for _ in itertools.count()], "more than 0.2 s: TooSlow in "),
+    ],
+    ids=["error", "decoding", "time"],
+)
+def test_the_judge_finds(reader, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(judge, "SECONDS", 0.2)
+    (tmp_path / "input").write_bytes(b"\xff")
+    finding = judged(Target(list, reader), tmp_path / "input")
+    assert finding and told in finding.what
+
+
+def test_the_judge_finds_memory(tmp_path):
+    """In a process of its own: this one may have had as much before."""
+    (tmp_path / "input").write_bytes(b"\xff")
+    program = """
+import pathlib, sys
+from fuzz.judge import judged
+from fuzz.targets import Target
+print(judged(Target(list, lambda path: bytearray(b"1") * (300 << 20)), pathlib.Path(sys.argv[1])).what)
+"""
+    path = {"PYTHONPATH": os.pathsep.join([str(TESTS), environment()["PYTHONPATH"]])}
+    command = [sys.executable, "-c", program, tmp_path / "input"]
+    done = subprocess.run(command, env={**os.environ, **path}, capture_output=True, text=True)
+    assert "MiB for a table of 1 bytes" in done.stdout, done.stderr
+
+
+def test_an_error_of_nn_is_no_finding(tmp_path):
+    def refuse(path):
+        raise DataError("as it should be")
+
+    (tmp_path / "input").write_bytes(b"")
+    assert judged(Target(list, refuse), tmp_path / "input") is None
+
+
+def fuzz(*arguments, folder):
+    paths = [str(FUZZ.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", "fuzz", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=folder, env=environment)
+
+
+def test_the_command_prints_a_line_for_a_target(tmp_path):
+    ended = fuzz("--target", "layers", "--runs", "300", "--seed", "7", "--random", folder=tmp_path)
+    first, line = ended.stdout.splitlines()
+    assert ended.returncode == 0 and "--seed 7" in first
+    assert re.fullmatch(r"layers +300 inputs +\d+/s, 0 findings", line)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_that_dies_is_a_finding(tmp_path, monkeypatch):
+    dying = "import os, sys; open(sys.argv[1] + '/current', 'wb').write(b'x'); os.kill(os.getpid(), 11)"
+    monkeypatch.setattr(campaign, "MOST_DEATHS", 2)
+    command = lambda self, name, folder, *_: [sys.executable, "-c", dying, str(folder)]  # noqa: E731
+    monkeypatch.setattr(campaign.Campaign, "_command", command)
+    monkeypatch.chdir(tmp_path)
+    result = campaign.Campaign(seed=1).run("layers")
+    kept = f"finding-layers-{hashlib.sha256(b'x').hexdigest()[:8]}"
+    assert result.findings == 2 * [f"{kept}: ended by SIGSEGV"]
+    assert (tmp_path / kept).read_bytes() == b"x"
+
+
+def test_the_c_reader_under_sanitizers(tmp_path):
+    program, why = c_reader.build(tmp_path)
+    if program is None:
+        pytest.skip(why)
+    counts = c_reader.run(program, tmp_path, seed=1, runs=2000, seconds=None)
+    assert counts.inputs >= 2000 and not counts.crashes, counts.told

@@ -1,0 +1,211 @@
+"""The house drawn from its imports: one way down and no circle, those inside functions counted too."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import nn
+
+HOUSE = Path(nn.__file__).parent
+MOST_ENTRIES = 21
+
+# From the bottom up. A module imports from its own level, without a circle, and from those above it in this list.
+# A level is a module of nn/ or a folder with everything in it.
+LEVELS = [
+    "__init__",  # __version__, and the table of public names; imports nothing before a name is asked for
+    "utils",  # errors, safe file writing, cores and memory
+    "nn_aux",  # names: activations, losses, optimisers, ...
+    "layers",  # the grammar of --layers
+    "settings",  # a record for each setting: flags and keywords
+    "core",  # the C extensions, pointers, random streams
+    "cluster",  # ranks
+    "data",  # bytes -> table -> Dataset
+    "files",  # model files and checkpoints
+    "ds",  # the door to data
+    "backends",  # the engines
+    "nn",  # Network
+    "matrix",
+    "watch",  # what sees a training
+    "test",  # figures of a network on rows
+    "train",
+    "terminal",  # parser, console
+    "study",  # benchmarks, sweeps, pictures
+    "commands",  # a function a mode
+    "cli",
+    "__main__",
+]
+
+# Imports that still go up: (importing module, imported module). To be emptied; an entry that is no longer true fails.
+KNOWN: set[tuple[str, str]] = set()
+# Circles that still stand, and modules that import under `if TYPE_CHECKING`, on the same terms.
+KNOWN_CIRCLES: set[frozenset] = set()
+KNOWN_TYPE_CHECKING: set[str] = set()
+# Folders whose __init__.py does not yet say what they are for, on the same terms.
+KNOWN_WITHOUT_PICTURE: set[str] = set()
+
+
+# ---------------------------------------------------------------- reading
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """File of each module; a folder's __init__.py has the folder's name, and that of nn/ the name __init__."""
+    found = {}
+    for path in HOUSE.rglob("*.py"):
+        parts = path.relative_to(HOUSE).with_suffix("").parts
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts = parts[:-1]
+        found[".".join(parts)] = path
+    return found
+
+
+def imported(module: str, node: ast.ImportFrom) -> set[str]:
+    """Modules of nn/ that a relative import names: `from . import a` means the file a.py if there is one."""
+    package = ["nn", *module.split(".")]
+    if module == "__init__":
+        package = ["nn"]
+    elif modules()[module].name != "__init__.py":
+        package = package[:-1]
+    base = package[: len(package) - node.level + 1]
+    base += node.module.split(".") if node.module else []
+    names = {".".join([*base, alias.name][1:]) for alias in node.names}
+    itself = ".".join(base[1:]) or "__init__"
+    assert itself in modules(), f"{module}: imports {itself}, which is an extension: nn/core loads those"
+    return {name if name in modules() else itself for name in names}
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """Modules that each module imports, wherever the statement stands."""
+    return {
+        module: {
+            target
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.level
+            for target in imported(module, node)
+        }
+        for module, path in modules().items()
+    }
+
+
+def level(module: str) -> int:
+    return LEVELS.index(module.split(".")[0])
+
+
+def circles() -> set[frozenset[str]]:
+    """Sets of modules that reach each other (Tarjan 1972, by plain reachability: there are some 70)."""
+    reach = {module: set(targets) - {module} for module, targets in graph().items()}
+    changed = True
+    while changed:
+        changed = False
+        for seen in reach.values():
+            more = set().union(*(reach[target] for target in seen)) - seen if seen else set()
+            if more:
+                seen |= more
+                changed = True
+    return {
+        frozenset(other for other in reach[module] if module in reach[other])
+        for module in reach
+        if module in reach[module]
+    }
+
+
+def folders() -> list[str]:
+    return sorted(module for module, path in modules().items() if path.name == "__init__.py" and module != "__init__")
+
+
+def neighbours(folder: str) -> tuple[set[str], set[str]]:
+    """Levels that a folder's modules import, and levels of the modules that import them; __init__ counts for none."""
+    inside = {module for module in modules() if module == folder or module.startswith(folder + ".")}
+    edges = [(a, b) for a, targets in graph().items() for b in targets if (a in inside) != (b in inside)]
+    imports = {b.split(".")[0] for a, b in edges if a in inside}
+    return imports - {"__init__"}, {a.split(".")[0] for a, b in edges if b in inside}
+
+
+def levels_in(text: str) -> set[str]:
+    """Levels that a text names; those in brackets are explanations."""
+    return {word for word in re.findall(r"\w+", re.sub(r"\(.*?\)", "", text)) if word in LEVELS}
+
+
+# ---------------------------------------------------------------- the claims
+
+
+def test_every_module_has_a_level():
+    assert {module.split(".")[0] for module in modules()} == set(LEVELS)
+
+
+def test_imports_go_down():
+    up = {(a, b) for a, targets in graph().items() for b in targets if level(b) > level(a)}
+    assert up - KNOWN == set(), "these imports go up"
+    assert KNOWN - up == set(), "these no longer go up: remove them from KNOWN"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    found = circles()
+    assert found == KNOWN_CIRCLES
+
+
+def test_nothing_is_imported_for_types_alone():
+    found = {
+        module
+        for module, path in modules().items()
+        for block in ast.walk(ast.parse(path.read_text()))
+        if is_type_checking(block)
+        for node in ast.walk(block)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+    assert found == KNOWN_TYPE_CHECKING
+
+
+def test_no_module_names_the_package_absolutely():
+    """An import that this file would not see."""
+    for path in modules().values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            assert not [name for name in names if name.split(".")[0] == "nn"], path
+
+
+def test_public_names_are_where_the_package_says():
+    for home in nn._HOME.values():
+        assert home in modules()
+
+
+def test_the_first_look_is_short():
+    entries = {path.name for path in HOUSE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert len(entries) <= MOST_ENTRIES
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
+    """About ten lines: a sentence, a line for each file, and the levels that it imports and that import it."""
+    text = ast.get_docstring(ast.parse(modules()[folder].read_text())) or ""
+    own = modules()[folder].parent
+    files = [path.stem for path in own.glob("*.py") if path.stem != "__init__"]
+    files += [f"{path.parent.name}/" for path in own.glob("*/__init__.py")]
+    complete = all(file in text for file in files) and "mport" in text and len(text.splitlines()) >= 5
+    assert complete == (folder not in KNOWN_WITHOUT_PICTURE)
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_a_folder_says_truly_what_it_imports_and_who_imports_it(folder):
+    """Names of levels in a list are all there are; `everything from a to b` bounds them."""
+    imports, importers = neighbours(folder)
+    text = " ".join(ast.get_docstring(ast.parse(modules()[folder].read_text())).split())
+    said = re.search(r"Imports: ([^.]*(?:\.py[^.]*)*)\. Imported by: ([^;]*)", text)
+    assert said, "the docstring lacks `Imports: a, b. Imported by: c, d.`"
+    whole = re.match(r"everything .*?from (\w+) to (\w+)", said[1])
+    if whole:
+        low, high = sorted(map(LEVELS.index, whole.groups()))
+        assert imports <= set(LEVELS[low : high + 1])
+    else:
+        assert imports == levels_in(said[1])
+    assert importers == levels_in(said[2])

@@ -1,0 +1,464 @@
+"""The first layer of a network on a table with more than numbers: its columns, and the packed rows that it reads."""
+
+import numpy as np
+import pytest
+from support.distances import relative_distance
+from support.networks import BACKENDS, network
+
+from nn.backends.engine import EpochSettings
+from nn.core import extension
+from nn.core.records import check_rows, counts_of, record_type, values_of
+from nn.layers import InputColumn, input_shape, parameter_shapes, parse, to_spec
+from nn.nn import Network
+from nn.nn_aux import OPTIMIZERS
+from nn.utils import UsageError
+
+COLUMNS = (
+    InputColumn("number", edges=(-0.75, 0.0, 0.5)),
+    InputColumn("gap", fill=-0.5, edges=tuple(k / 10 for k in range(-10, 9))),
+    InputColumn("embedding", values=70000, width=4),
+    InputColumn("embedding", values=300, width=3),
+    InputColumn("onehot", values=5),
+    InputColumn("embedding", values=20, width=2),
+)
+
+# ---- the grammar
+
+
+def test_the_embedding_layer_comes_first_and_the_first_item_counts_features():
+    layers = parse("4,9:relu,2", columns=COLUMNS)
+    first = layers[0]
+    assert (first.kind, first.item, first.features, first.columns) == ("embedding", "", 4, COLUMNS)
+    assert first.in_shape == (6, 1, 1) and first.out_shape == (3 + 20 + 4 + 3 + 5 + 2, 1, 1)
+    assert layers[1].in_shape == first.out_shape and [layer.kind for layer in layers[1:]] == ["dense", "dense"]
+    assert input_shape(layers) == 4 and to_spec(layers) == "4,9:relu,2:linear"
+
+
+def test_tables_are_one_flat_weight_without_a_bias():
+    shapes = parameter_shapes(parse("4,9,2", columns=COLUMNS))
+    tables = 70000 * 4 + 300 * 3 + 20 * 2
+    expected = {"layer0.weight": (tables,), "layer1.weight": (9, 37), "layer1.bias": (9,), "layer2.weight": (2, 9)}
+    assert list(shapes.items()) == [*expected.items(), ("layer2.bias", (2,))]
+
+
+def test_without_tables_the_layer_has_no_parameters():
+    layers = parse("1,2", columns=[InputColumn("gap"), InputColumn("onehot", values=3)])
+    assert layers[0].parameters == 0 and list(parameter_shapes(layers)) == ["layer0.weight", "layer0.bias"]
+    assert parameter_shapes(layers)["layer0.weight"] == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "columns", "message"),
+    [
+        ("3x2x2,4", [InputColumn("number")], "the input is an image, the data a table"),
+        ("3,conv2k1,4", [InputColumn("number")], "conv2k1 is for images"),
+        ("1,4", [InputColumn("word")], "input column 1: 'word' is no kind; the kinds are number, gap"),
+        ("1,4", [InputColumn("number"), InputColumn("onehot")], "input column 2: 0 different values"),
+        ("1,4", [InputColumn("embedding", values=2**24 + 1, width=1)], "16777217 different values"),
+        ("1,4", [InputColumn("embedding", values=2)], "a table 0 wide"),
+        ("1,4", [InputColumn("embedding", values=2, width=2**31 - 1)] * 2, "more than 2147483647"),
+        ("1,4", [InputColumn("embedding", values=2**24, width=2**17)], "more than 2.40 parameters"),
+        ("1,4", [InputColumn("onehot", 2, edges=(0.0, 1.0))], "edges of pieces for the kind onehot; only"),
+        ("1,4", [InputColumn("embedding", 2, 2, edges=(0.0, 1.0))], "edges of pieces for the kind embedding"),
+        ("1,4", [InputColumn("number", edges=(0.0,))], "input column 1: 1 edges of pieces; .* none, or 2 to 65"),
+        ("1,4", [InputColumn("gap", edges=tuple(range(66)))], "66 edges of pieces"),
+        ("1,4", [InputColumn("number", edges=(0.0, 1.0, 1.0))], "an edge 1.0 after 1.0; edges must ascend"),
+        ("1,4", [InputColumn("number", edges=(0.0, 2.0, 1.0))], "an edge 1.0 after 2.0; edges must ascend"),
+        ("1,4", [InputColumn("number", edges=(0.0, 1e-31))], "an edge 1e-31 after 0.0; .* by 1e-30 at least"),
+        ("1,4", [InputColumn("number", edges=(0.0, np.nan))], "an edge at nan; .* between -1e.30 and 1e.30"),
+        ("1,4", [InputColumn("number", edges=(-np.inf, 0.0))], "an edge at -inf"),
+        ("1,4", [InputColumn("onehot", 2, waves=1)], "waves for the kind onehot; only number and gap"),
+        ("1,4", [InputColumn("number", waves=-1)], "-1 waves; it must have between 0 and 256"),
+        ("1,4", [InputColumn("gap", waves=257)], "257 waves"),
+        ("1,4", [InputColumn("gap", waves=2, deviation=0.0)], "waves of deviation 0.0; it must be above 0"),
+        ("1,4", [InputColumn("gap", waves=2, deviation=np.inf)], "waves of deviation inf"),
+        ("1,4", [InputColumn("gap", waves=2, deviation=np.nan)], "waves of deviation nan"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(spec, columns, message):
+    with pytest.raises(UsageError, match=message):
+        parse(spec, columns=columns)
+
+
+def test_rows_of_a_table_begin_with_length_1_or_so():
+    """Each table's deviation is one by the root of its own width."""
+    columns = [InputColumn("embedding", values=4000, width=width) for width in (2, 8)]
+    tables = Network("2,1", "regression", backend="seq", input_columns=columns).parameters()["layer0.weight"]
+    for width, table in ((2, tables[:8000]), (8, tables[8000:])):
+        assert table.std() == pytest.approx(width**-0.5, rel=0.03) and abs(table.mean()) < 0.03
+    given = Network("2,1", "regression", backend="seq", input_columns=columns, init="he").parameters()["layer0.weight"]
+    np.testing.assert_allclose(given, tables * np.sqrt(2), rtol=1e-6)
+
+
+def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
+    columns = [
+        InputColumn("embedding", values=7, width=3), InputColumn("number", waves=256, deviation=0.1),
+        InputColumn("gap"), InputColumn("gap", waves=256, deviation=20.0),
+    ]  # fmt: skip
+    drawn = {}
+    for init in (None, "he", "glorot", "uniform"):
+        net = Network("4,1", "regression", backend="seq", input_columns=columns, init=init)
+        weight = net.parameters()["layer0.weight"]
+        assert weight.shape == (21 + 512,) and net.layers[0].biases == 0 and net.layers[0].undecayed == 512
+        drawn[init] = weight[21:].tobytes()
+    low, high = weight[21:277], weight[277:]
+    assert low.std() == pytest.approx(0.1, rel=0.15) and high.std() == pytest.approx(20, rel=0.15)
+    assert len(set(drawn.values())) == 1
+    other = Network("4,1", "regression", backend="seq", input_columns=columns, seed=1).parameters()["layer0.weight"]
+    assert not np.isin(other[21:], weight[21:]).any()
+    tables = Network("4,1", "regression", backend="seq", input_columns=columns[:1] * 4).parameters()["layer0.weight"]
+    plain = Network("4,1", "regression", backend="seq", input_columns=columns).parameters()["layer0.weight"]
+    np.testing.assert_array_equal(plain[:21], tables[:21])
+
+
+# ---- records
+
+
+def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
+    records = record_type("float64", 3, 1, 3, 6)
+    assert [(name, records.fields[name][1]) for name in records.names] == [
+        ("numbers", 0), ("codes4", 24), ("codes2", 28), ("codes1", 34),
+    ]  # fmt: skip
+    assert records.itemsize == 40 and counts_of(records, "float64") == (3, 1, 3, 6)
+    assert record_type("float32", 0, 0, 0, 5).names == ("codes1",) and record_type("float32", 0, 0, 0, 5).itemsize == 8
+
+
+@pytest.mark.parametrize("other", [np.dtype("float32"), record_type("float64", 2, 0, 0, 1), np.dtype([("x", "f4", 2)])])
+def test_other_rows_are_no_records(other):
+    with pytest.raises(ValueError, match="expected records of float32 numbers"):
+        counts_of(other, "float32")
+
+
+def records_of(rows: int, dtype, seed: int = 3) -> np.ndarray:
+    """Rows for COLUMNS; the third number of gaps is one, the code of 1 byte that is one-hot may have no place."""
+    rng = np.random.default_rng(seed)
+    records = np.zeros(rows, record_type(dtype, 2, 1, 1, 2))
+    records["numbers"] = rng.normal(size=(rows, 2))
+    records["numbers"][rng.random(rows) < 0.3, 1] = np.nan
+    records["codes4"] = rng.integers(70000, size=(rows, 1))
+    records["codes2"] = rng.integers(300, size=(rows, 1))
+    records["codes1"] = rng.integers([6, 20], size=(rows, 2))
+    return records
+
+
+def test_values_of_records_come_in_order():
+    records = records_of(4, "float64")
+    values = list(values_of(records))
+    assert [value.dtype.name for value in values] == ["float64", "float64", "uint32", "uint16", "uint8", "uint8"]
+    np.testing.assert_array_equal(values[5], records["codes1"][:, 1])
+    check_rows(records, COLUMNS)
+
+
+@pytest.mark.parametrize(("field", "k", "code"), [("codes4", 0, 70000), ("codes2", 0, 300), ("codes1", 1, 20)])
+def test_a_code_past_its_table_is_refused(field, k, code):
+    records = records_of(5, "float32")
+    records[field][2, k] = code
+    with pytest.raises(ValueError, match=f"to {code}, expected 0 to {code - 1}"):
+        check_rows(records, COLUMNS)
+
+
+def test_rows_of_other_columns_are_refused():
+    with pytest.raises(ValueError, match="expected 5 values a row, got 6"):
+        check_rows(records_of(2, "float32"), COLUMNS[1:])
+    with pytest.raises(ValueError, match="value 3 of a record: expected a number, got uint32"):
+        check_rows(records_of(2, "float32"), (*COLUMNS[:2], InputColumn("number"), *COLUMNS[3:]))
+    for x in (-1.0, np.nan, 70000.0):
+        with pytest.raises(ValueError, match="value 3: codes from"):
+            check_rows(np.array([[0, 0, x, 1, 1, 1]]), COLUMNS)
+
+
+# ---- what the engines make of records
+
+
+def numbers_of(records: np.ndarray, dtype) -> np.ndarray:
+    """The same rows as numbers (rows, inputs)."""
+    return np.stack(list(values_of(records)), 1).astype(dtype)
+
+
+def engine_of(backend: str, dtype: str, layers: str = "6,40:tanh,9:relu,2", columns=COLUMNS, threads: int = 1):
+    return network(layers, backend, dtype, input_columns=columns, threads=threads).engine
+
+
+def targets(rows: int, dtype) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(rows, 2)).astype(dtype)
+
+
+def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.ndarray:
+    """The parameters after two epochs, the second in another order."""
+    rate = OPTIMIZERS[optimizer].learning_rate
+    settings = EpochSettings(optimizer, batch, [rate] * 9, weight_decay=0.1, momentum=0.9)
+    for seed in (0, 1):
+        order = np.random.default_rng(seed).permutation(rows)
+        engine.epoch(data, order, settings, engine.progress())
+    return engine.get("parameters")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_records_count_as_the_numbers_in_them(backend, dtype):
+    rows = 301
+    records, y = records_of(rows, dtype), targets(rows, dtype)
+    ends = []
+    for x in (records, numbers_of(records, dtype)):
+        engine = engine_of(backend, dtype)
+        data, some = engine.load(x, y), np.arange(7, 250, 3)
+        before = engine.predict(data), engine.predict(data, some), engine.loss(data, some)
+        ends.append((*before, trained(engine, data, rows, 32), trained(engine, data, rows, 256)))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(ends[0][0][some], ends[0][1])
+    assert np.isfinite(ends[0][3]).all() and (ends[0][3] != ends[0][4]).any()
+
+
+@pytest.mark.parametrize("counts", [(2, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 3), (1, 2, 0, 1), (1, 0, 1, 1)])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_records_may_lack_any_of_their_fields(backend, counts):
+    records = np.zeros(40, record_type("float64", *counts))
+    for name in records.dtype.names:
+        records[name] = np.random.default_rng(2).integers(9, size=records[name].shape)
+    columns = [InputColumn("number")] * counts[0] + [InputColumn("embedding", values=9, width=2)] * sum(counts[1:])
+    outs = []
+    for x in (records, numbers_of(records, "float64")):
+        engine = engine_of(backend, "float64", f"{len(columns)},5:tanh,2", columns)
+        outs.append(engine.predict(engine.load(x)))
+    np.testing.assert_array_equal(*outs)
+    assert np.ptp(outs[0]) > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_that_do_not_fit_are_refused(backend):
+    engine, records = engine_of(backend, "float32"), records_of(8, "float32")
+    records["codes2"][5] = 300
+    for x, message in (
+        (records, "value 4: codes from .* to 300, expected 0 to 299"),
+        (numbers_of(records, "float32"), "value 4: codes from .* to 300.0, expected 0 to 299"),
+        (records_of(8, "float64"), "expected records of float32 numbers"),
+        (np.zeros((8, 6), np.uint8), "expected float32 .*, got uint8"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            engine.load(x)
+    with pytest.raises(ValueError, match="for a network without an embedding layer"):
+        engine_of(backend, "float32", columns=()).load(records)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_code_outside_its_column_reads_and_trains_nothing(backend):
+    net = network("2,1", backend, input_columns=[InputColumn("onehot", values=3), InputColumn("embedding", 3, 2)])
+    x = np.array([[code, code] for code in (3, 1e12, -1, -1e12, np.inf, -np.inf, np.nan, 2.0**31, 2.0**63)])
+    loss, grads, dx = net.gradients(x, np.ones((len(x), 1)))
+    bias = net.parameters()["layer1.bias"][0]
+    assert loss == pytest.approx((bias - 1) ** 2) and not grads["layer0.weight"].any() and not dx.any()
+    assert not grads["layer1.weight"].any() and grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
+
+
+# ---- pieces of a number's axis
+
+EDGES = (-1.0, -0.25, 0.5, 2.0)
+SHARES = {  # x -> pieces between EDGES
+    -3.0: (0, 0, 0), -1.0: (0, 0, 0), -0.625: (0.5, 0, 0), -0.25: (1, 0, 0), 0.125: (1, 0.5, 0), 0.5: (1, 1, 0),
+    0.875: (1, 1, 0.25), 2.0: (1, 1, 1), 8.0: (1, 1, 1),
+}  # fmt: skip
+
+
+def encoded(backend, dtype, columns, x):
+    """(rows, outputs): what the embedding layer makes of rows, seen by a dense layer that lets one output pass."""
+    outputs = sum(column.outputs for column in columns)
+    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
+    net.set_parameters({"layer0.weight": np.eye(outputs), "layer0.bias": np.zeros(outputs)})
+    return net.predict(np.array(x, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pieces_have_their_shares_after_the_usual_outputs(backend, dtype):
+    columns = [InputColumn("number", edges=EDGES), InputColumn("number"), InputColumn("gap", fill=0.875, edges=EDGES)]
+    out = encoded(backend, dtype, columns, [[x, 7, x] for x in SHARES] + [[0.125, 8, np.nan]])
+    expected = [[x, *shares, 7, x, 0, *shares] for x, shares in SHARES.items()]
+    expected.append([0.125, *SHARES[0.125], 8, 0.875, 1, *SHARES[0.875]])
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
+    x = np.random.default_rng(4).normal(size=(70, 1))
+    for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64):
+        edges = tuple(np.sort(np.random.default_rng(count).normal(size=count + 1)).tolist())
+        outs = [encoded(backend, dtype, [InputColumn("number", edges=edges)], x) for backend in BACKENDS]
+        low, high = np.array(edges[:-1]), np.array(edges[1:])
+        expected = np.concatenate([x, np.clip((x - low) / (high - low), 0, 1)], 1)
+        np.testing.assert_allclose(outs[0], expected, atol={"float32": 1e-4, "float64": 1e-12}[dtype])
+        for out in outs[1:]:
+            np.testing.assert_array_equal(out, outs[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_edges_that_are_one_float32_make_a_step(backend):
+    columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
+    out = encoded(backend, "float32", columns, [[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]])
+    np.testing.assert_array_equal(out[:, 2], [0, 1, 1])
+    np.testing.assert_array_equal(out[:, 3], [0, 0, 0.5])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_piece_has_a_gradient_between_its_edges_alone(backend, dtype):
+    columns = [InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.875, edges=EDGES)]
+    net = network("2,1", backend, dtype, input_columns=columns)
+    weights = np.array([[3, 0.75, 1.5, 3, 5, 9, 0.75, 1.5, 3]])  # by the widths: 1, 2, 2
+    net.set_parameters({"layer0.weight": weights, "layer0.bias": np.zeros(1)})
+    x = np.array([[x, x] for x in SHARES] + [[0.125, np.nan]], dtype)
+    y = net.predict(x) - len(x) / 2  # mean squared error: dz is 1 in every row
+    dx = net.gradients(x, y)[2].reshape(-1, 2)
+    pieces = np.array([0, 0, 1, 0, 2, 0, 2, 0, 0])
+    np.testing.assert_allclose(dx, [*np.stack([3 + pieces, 5 + pieces], 1), [5, 0]], rtol=1e-5)
+
+
+# ---- waves
+
+
+def waves_of(backend, dtype, columns, frequencies, x):
+    """(rows, outputs) of columns without tables, their waves of these frequencies."""
+    outputs = sum(column.outputs for column in columns)
+    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
+    values = {"layer0.weight": frequencies, "layer1.weight": np.eye(outputs), "layer1.bias": np.zeros(outputs)}
+    net.set_parameters(values)
+    return net.predict(np.array(x, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sines_and_cosines_come_last_and_are_exact_at_quarters(backend, dtype):
+    columns = [InputColumn("number", waves=2), InputColumn("gap", fill=0.5, edges=(0.0, 1.0), waves=1)]
+    x = [[0.25, 0.25], [-0.5, np.nan], [3.0, 4.0]]
+    out = waves_of(backend, dtype, columns, [1.0, -2.0, 0.5], x)
+    half = 0.5**0.5
+    expected = [
+        [0.25, 1, 0, 0, -1, 0.25, 0, 0.25, half, half],
+        [-0.5, 0, 0, -1, 1, 0.5, 1, 0.5, 1, 0],
+        [3, 0, 0, 1, 1, 4, 0, 1, 0, 1],
+    ]
+    np.testing.assert_allclose(out, expected, atol=2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("waves", [1, 2, 3, 7, 8, 9, 12, 15, 16, 17, 31, 33, 256])
+def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dtype):
+    """Of frequencies and numbers of few digits, whose products are exact."""
+    rng = np.random.default_rng(waves)
+    frequencies, x = rng.integers(-999, 999, waves) / 256, rng.integers(-999, 999, (60, 1)) / 128
+    angles = 2 * np.pi * (frequencies * x - np.rint(frequencies * x))
+    expected = np.concatenate([x, np.sin(angles), np.cos(angles)], 1)
+    for backend in BACKENDS:
+        out = waves_of(backend, dtype, [InputColumn("number", waves=waves)], frequencies, x)
+        np.testing.assert_allclose(out, expected, atol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_waves_of_huge_numbers_stay_within_their_bounds(backend, dtype):
+    """Numbers of more turns than have a fraction, and more than the type holds."""
+    huge = float(np.finfo(dtype).max)
+    x = [[2.0**60], [huge], [-huge], [2.0**40 + 1], [1e5 + 0.1]]
+    out = waves_of(backend, dtype, [InputColumn("number", waves=3)], [1.0, 0.3, 1e9], x)[:, 1:]
+    assert np.isfinite(out).all() and np.abs(out).max() <= 1
+    np.testing.assert_allclose(out[:, :3] ** 2 + out[:, 3:] ** 2, 1, rtol=1e-6)
+    np.testing.assert_array_equal(out[:3], [[0, 0, 0, 1, 1, 1]] * 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(backend):
+    columns = [InputColumn("gap", fill=0.5, waves=2)]
+    net = network("1,1:tanh", backend, input_columns=columns)
+    loss, gradients, dx = net.gradients(np.array([[np.nan]]), np.ones((1, 1)))
+    of_fill = net.gradients(np.array([[0.5]]), np.ones((1, 1)))
+    assert np.abs(gradients["layer0.weight"]).min() > 0 and not dx.any() and of_fill[2].all()
+    weight = net.parameters()["layer1.weight"].copy()
+    weight[0, 1] = 0  # the output that tells the gap
+    net.set_parameters({"layer1.weight": weight})
+    told = [net.gradients(np.array([[x]]), np.ones((1, 1)))[1]["layer0.weight"] for x in (np.nan, 0.5)]
+    np.testing.assert_array_equal(*told)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weight_decay_spares_frequencies(backend):
+    columns = [InputColumn("number", waves=40), InputColumn("embedding", values=4, width=2)]
+    net = network("2,1", backend, input_columns=columns)
+    before = net.parameters()["layer0.weight"]
+    data = net.engine.load(np.array([[0.0, 1.0]]), np.array([[5.0]]))  # at 0 no frequency has a gradient
+    settings = EpochSettings("sgd", 1, [0.5] * 9, weight_decay=0.1)
+    net.engine.epoch(data, np.zeros(1, np.int64), settings, net.engine.progress())
+    after = net.engine.get("parameters")[:48]
+    np.testing.assert_array_equal(after[8:], before[8:])
+    np.testing.assert_allclose(after[[0, 1, 4, 5, 6, 7]], 0.95 * before[[0, 1, 4, 5, 6, 7]], rtol=1e-12)
+
+
+WAVES = (InputColumn("number", waves=12, deviation=2.0), InputColumn("gap", fill=0.25, waves=70), *COLUMNS[2:])
+ONLY_WAVES = (InputColumn("number", waves=12),)
+
+# ---- promises
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("numbers", [COLUMNS[:2], WAVES[:2]], ids=["pieces", "waves"])
+@pytest.mark.parametrize(
+    ("layers", "batch"),
+    [("6,400:tanh,300,2", 200), ("6,9:tanh,2", 4000)],  # one batch by all threads; micro-batches
+)
+def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, numbers, optimizer, dtype):
+    if not extension("omp")[1].nn_has_openmp():
+        pytest.skip("built without OpenMP: there is one thread only")
+    columns = (*numbers, InputColumn("embedding", 300, 4), *COLUMNS[3:])
+    rows = 450 if batch == 200 else 8150
+    records, y = records_of(rows, dtype), targets(rows, dtype)
+    records["codes4"] %= 300
+    ends = {}
+    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("omp", 8), ("seq", 1)):
+        engine = engine_of(backend, dtype, layers, columns, threads)
+        assert batch != 200 or backend == "seq" or engine.threads_for(batch) == threads
+        data = engine.load(records, y)
+        ends[backend, threads] = trained(engine, data, rows, batch, optimizer), engine.predict(data)
+    for threads in (2, 3, 8):
+        for one, other in zip(ends["omp", threads], ends["omp", 1], strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert relative_distance(ends["omp", 1][0], ends["seq", 1][0]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("layers", "batch"), [("1,2", 64), ("1,2", 4000), ("1,600:tanh,400,2", 200)])
+def test_waves_alone_are_learned_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, dtype):
+    rows, ends = 2 * batch + 50, {}
+    x = np.random.default_rng(5).normal(size=(rows, 1)).astype(dtype)
+    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("seq", 1)):
+        engine = engine_of(backend, dtype, layers, ONLY_WAVES, threads)
+        start = engine.get("parameters")[:12]
+        ends[backend, threads] = trained(engine, engine.load(x, targets(rows, dtype)), rows, batch)
+    assert (ends["seq", 1][:12] != start).all()
+    for threads in (2, 3):
+        np.testing.assert_array_equal(ends["omp", threads], ends["omp", 1])
+    assert relative_distance(ends["omp", 1], ends["seq", 1]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
+
+
+def test_small_networks_on_records_train_in_micro_batches():
+    routes = engine_of("omp", "float32", "6,9:tanh,2", (*COLUMNS[:2], *COLUMNS[3:]), threads=2).routes(4000)
+    assert all(line.endswith("micro-batches") for line in routes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_is_predicted_the_same_alone_and_among_many(backend):
+    engine, records = engine_of(backend, "float32"), records_of(200, "float32")
+    together = engine.predict(engine.load(records))
+    for row in (0, 63, 199):
+        np.testing.assert_array_equal(engine.predict(engine.load(records[row : row + 1]))[0], together[row])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has(backend):
+    net = network("1,1", backend, input_columns=[InputColumn("embedding", values=4, width=2)])
+    before = net.parameters()["layer0.weight"]
+    data = net.engine.load(np.array([[1.0]]), np.array([[5.0]]))
+    settings = EpochSettings("sgd", 1, [0.5] * 9, weight_decay=0.1)
+    net.engine.epoch(data, np.zeros(1, np.int64), settings, net.engine.progress())
+    after = net.engine.get("parameters")[:8]
+    np.testing.assert_allclose(after[[0, 1, 4, 5, 6, 7]], 0.95 * before[[0, 1, 4, 5, 6, 7]], rtol=1e-12)
+    assert (np.abs(after - 0.95 * before)[2:4] > 1e-3).all()

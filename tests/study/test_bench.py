@@ -1,0 +1,177 @@
+"""The benchmark: its cases, its measurements, and that what it times is right."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import REPOSITORY, run, succeed
+
+import nn
+from nn.study import bench
+from nn.study.bench import CASES, CC, Forward, Product, TrainStepCase, select
+from nn.utils import UsageError
+
+sys.path.append(str(REPOSITORY))
+from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout, which need not be installed
+from tests.bench.against import geometric_mean, measure  # noqa: E402
+from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
+from tests.bench.growth import WIDTHS, width_case  # noqa: E402
+from tests.bench.known import SIDES  # noqa: E402
+from tests.bench.sides import Nn, needed_bytes  # noqa: E402
+from tests.bench.truth import error, truth  # noqa: E402
+
+TRAINING = [case for case in CASES if isinstance(case, TrainStepCase) and case.networks == 1]
+SMALL = [
+    TrainStepCase("small", CC, 10, 3, "sgd", 0.01),
+    Forward("small-forward", CC, 7),
+    Product("small-product", 5, 7, 3, transposed="a"),
+    TrainStepCase("small-x3", CC, 10, 3, "sgd", 0.01, networks=3),
+]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Measure as little as possible."""
+    monkeypatch.setattr(bench, "MEASURING_SECONDS", 0.0)
+
+
+def test_no_two_cases_have_one_name():
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+
+
+def test_every_target_belongs_to_a_case():
+    assert set(TARGETS) <= {case.name for case in TRAINING}
+
+
+def test_a_name_selects_its_case_and_a_beginning_all_of_them():
+    assert [case.name for case in select(["cc-b10"])] == ["cc-b10"]
+    assert {case.name for case in select(["cnn0", "cnn"])} >= {"cnn0", "cnn2", "cnn1-forward-1"}
+    assert select() == CASES
+    with pytest.raises(UsageError, match="no case solr"):
+        select(["solr"])
+
+
+def test_operations_of_a_step_are_forward_and_twice_that_but_for_the_input():
+    forward = 30 * 60 + 60 * 10 + 10
+    assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
+
+
+def test_data_are_the_same_each_time_and_labels_balanced():
+    x, y = CC.data(1000, "float32")
+    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5
+    assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_a_measured_epoch_trains(backend):
+    started = SMALL[0].start(backend)
+    before = started.network.engine.get("parameters")
+    assert started.once() > 0
+    assert (started.network.engine.get("parameters") != before).any()
+
+
+def test_the_table_has_every_case_on_every_backend(quick, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "CASES", SMALL)
+    result = bench.bench()
+    assert [(r["case"], r["backend"]) for r in result["results"] if r["backend"] in ("seq", "omp")] == [
+        (case.name, backend) for case in SMALL for backend in ("seq", "omp")
+    ]
+    assert all(r["us"] > 0 and r["gflops"] > 0 for r in result["results"])
+    bench.report(result)
+    out = capsys.readouterr().out
+    assert all(out.count(case.name + " ") >= 2 for case in SMALL)
+
+
+def test_a_slow_case_is_skipped_and_said_so_unless_it_is_named(quick, monkeypatch):
+    monkeypatch.setattr(bench, "CASES", SMALL)
+    monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
+    result = bench.bench()
+    assert not result["results"]
+    assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [case.name for case in SMALL]
+    assert bench.bench(["small-product"])["results"]
+
+
+def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
+    flags = ("--case", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1)
+    result = succeed("--bench", *flags, "--json").json
+    assert [(r["case"], r["threads"]) for r in result["results"]] == [("cc-b10", 1), ("cc-forward-1", 1)]
+    wrong = run("--bench", "--case", "cc-b11")
+    assert wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
+
+
+def test_duration_has_three_digits_and_a_unit():
+    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
+    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
+
+
+@pytest.mark.parametrize("name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"])
+def test_the_timed_loop_steps_along_the_true_gradient(name):
+    """1e-5, 1e-12: the tolerances of docs/numbers.md for one batch's gradients; the step's difference loses less."""
+    case = select([name])[0]
+    assert error(Nn().gradients(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
+
+
+@pytest.mark.parametrize("case", [*TRAINING, *map(width_case, WIDTHS)], ids=lambda case: case.name)
+def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
+    """On 2 threads, after an epoch. The step needs: parameters, the optimiser's moments (Adam: two vectors as long
+    as they), and one batch's input and the output of every layer but flatten. The engine holds beside these gradients,
+    packed operands, zeros that fill rows up to whole vectors, the targets: all it has but the data set itself. It may
+    do with less: outputs that only the next layer reads, forward, are not kept for the whole batch."""
+    run = replace(case, batches=1).start("omp", threads=2)
+    run.once()
+    parameters = run.network.engine.get("parameters")
+    moments = 2 if case.optimizer == "adam" else 0
+    layers = [layer for layer in run.network.layers if layer.kind != "flatten"]
+    values = layers[0].inputs + sum(layer.outputs for layer in layers)
+    needed = parameters.itemsize * ((1 + moments) * parameters.size + case.batch * values)
+    assert needed == needed_bytes(case)
+    assert parameters.itemsize * (1 + moments) * parameters.size < run.network.engine.bytes() <= MEMORY_TARGET * needed
+
+
+def test_a_limited_instruction_set_is_said_to_every_side(monkeypatch):
+    monkeypatch.setattr(os, "environ", {})
+    limit_isa("avx2")
+    assert os.environ == ISAS["avx2"] and os.environ["NN_ISA"] == "avx2"
+    with pytest.raises(UsageError, match="--isa mmx"):
+        limit_isa("mmx")
+
+
+def test_truth_of_a_product_is_numpys():
+    a, b = (case := SMALL[2]).factors()
+    assert error(a @ b, truth(case)) < 1e-6 and np.linalg.norm(truth(case)) > 1
+
+
+def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch):
+    """Both checkouts are one with the package under test. The bounds are wide: a round is short and others use the
+    machine."""
+    (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
+    (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
+    monkeypatch.setattr("tests.bench.against.ROOT", tmp_path)
+    result = measure(str(tmp_path), ["cc-b10", "cc-forward-1", "product-thin", "width-50"], 1, 3, 0, 0.005)
+    assert [r["case"] for r in result["results"]] == ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
+    assert 0.2 < result["geometric_mean"] < 5
+    assert geometric_mean([r["ratio"] for r in result["results"]]) == result["geometric_mean"]
+
+
+def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
+    with pytest.raises(UsageError, match="expected tests/bench"):
+        measure(str(tmp_path), [], 1, 1, 0)
+    with pytest.raises(UsageError, match="no case solr"):
+        measure(str(REPOSITORY), ["solr"], 1, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["nn", "nn-alone", "torch-vmap", "torch-batched", "jax"])
+def test_sides_that_train_several_networks_compute_the_true_gradients(name):
+    try:
+        side = SIDES[name]()
+    except ImportError as missing:
+        pytest.skip(f"{name}: {missing}")
+    case = SMALL[-1]
+    once, gradients, _ = side.start(case)
+    assert once() > 0
+    assert gradients is None or error(gradients, truth(case)) < 1e-5  # float32
+    assert SIDES["nn-alone"]().start(SMALL[0]) is None

@@ -1,0 +1,262 @@
+"""The solar study's data: synthetic clouds, series of stations, tables, maps; what a forecast is worth."""
+
+import math
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import environment, run, succeed
+
+import nn
+from nn.study import solar
+
+CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
+
+
+@pytest.fixture
+def series():
+    """Five stations on a cross, 40 seconds, a gap of 10 s after the 20th; values that say who and when."""
+    times = np.concatenate([np.arange(20.0), np.arange(30.0, 50.0)])
+    values = (1000 * np.arange(5)[None, :] + times[:, None]).astype(np.float32)
+    places = np.array([[0, 0], [100, 0], [0, 100], [-100, 0], [0, -100]], float)
+    return solar.Series(times, values, [f"s{i}" for i in range(5)], places)
+
+
+# ---------------------------------------------------------------- clouds
+
+
+def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
+    one, again, other = (
+        solar.clouds(500, step=10),
+        solar.clouds(500, step=10),
+        solar.clouds(500, seed=1, step=10),
+    )
+    np.testing.assert_array_equal(one.values, again.values)
+    assert not np.allclose(one.values, other.values)
+    assert one.values.shape == (500, 50) and len(set(one.stations)) == 50
+    assert one.values.min() > 0 and one.values.max() < solar.CLEAR_SKY
+    assert one.values.std() > 100  # clouds and clear sky
+    near = np.corrcoef(one.values[:-1].reshape(-1), one.values[1:].reshape(-1))[0, 1]
+    assert near > 0.9  # ten seconds later much is as it was
+
+
+def test_the_wind_carries_the_clouds_to_the_east_and_north():
+    """What a station sees comes later to one downwind, and sooner to one upwind: clouds can be forecast."""
+    series = solar.clouds(2880, step=10)
+    away = series.places - series.places[series.station(None)]
+    wind = np.array(solar.WIND) / np.hypot(*solar.WIND)
+    along, across = away @ wind, away @ [-wind[1], wind[0]]
+    middle = series.values[:, series.station(None)]
+    lag = 6  # rows, 60 s: about 600 m
+    downwind = int(np.argmin(np.abs(along - 60 * np.hypot(*solar.WIND)) + np.abs(across)))
+    later = np.corrcoef(middle[:-lag], series.values[lag:, downwind])[0, 1]
+    sooner = np.corrcoef(middle[lag:], series.values[:-lag, downwind])[0, 1]
+    assert later > 0.5 and later > sooner + 0.3
+
+
+def test_days_have_no_nights():
+    series = solar.clouds(2 * 2880 + 10, step=10)
+    assert series.times[2880] - series.times[2879] == 16 * 3600 + 10
+    ds = solar.table(series, horizon=60)
+    assert ds.rows == len(series.times) - 3 * 6  # six rows at each evening have no row a minute later
+
+
+def test_the_shipped_series_is_what_the_generator_makes(datasets):
+    shipped = solar.read_series(str(datasets / "clouds.csv.gz"), str(datasets / "clouds_stations.csv"))
+    made = solar.clouds(1440, step=20)
+    np.testing.assert_allclose(shipped.values, made.values, atol=0.06)
+    np.testing.assert_allclose(shipped.places, made.places, atol=0.06)
+    np.testing.assert_array_equal(shipped.times, made.times)
+    assert shipped.stations == made.stations
+
+
+# ---------------------------------------------------------------- tables and maps
+
+
+def test_a_table_has_all_stations_now_and_the_wanted_one_later(series):
+    ds = solar.table(series, "s3", horizon=5)
+    assert ds.columns == ["s0", "s1", "s2", "s3", "s4"] and ds.targets == ["s3_in_5s"]
+    assert ds.rows == 2 * 15  # none across the gap
+    np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 3] + 5)
+    np.testing.assert_array_equal(ds.persistence(), ds.x[:, [3]])
+
+
+def test_a_horizon_may_reach_over_a_gap_where_there_are_rows(series):
+    ds = solar.table(series, "s0", horizon=15)
+    np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 0] + 15)
+    assert ds.rows == 5 + 5 + 5  # seconds 0-4, 15-19 (over the gap) and 30-34
+    with pytest.raises(nn.UsageError, match="--horizon 1000"):
+        solar.table(series, "s0", horizon=1000)
+    with pytest.raises(nn.UsageError, match="no station s9"):
+        solar.table(series, "s9")
+
+
+def test_a_map_shows_the_stations_where_they_are(series):
+    ds = solar.maps(series, "s1", horizon=5, side=5)
+    assert ds.x.shape == (30, 1, 5, 5)
+    first = ds.x[0, 0]
+    assert (first[2, 2], first[2, 4], first[0, 2], first[2, 0], first[4, 2]) == (0, 1000, 2000, 3000, 4000)
+    np.testing.assert_array_equal(ds.persistence()[:, 0], series.values[np.r_[0:15, 20:35], 1])
+    np.testing.assert_array_equal(ds.y, solar.table(series, "s1", horizon=5).y)
+
+
+def test_a_pixel_is_the_mean_weighted_by_the_distance(series):
+    """Shepard 1968, by hand for the pixel at (-80, 80) of the 5 x 5 map: weights 1 / distance^2."""
+    values = np.arange(5) * 1000.0
+    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)
+    expected = (weights * values).sum() / weights.sum()
+    assert solar.maps(series, "s1", horizon=5, side=5).x[0, 0, 0, 0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_testing_comes_after_training_and_shares_no_time_with_it():
+    series = solar.clouds(500, step=10)
+    training, testing = solar.forecast(series, horizon=60, test_share=0.2)
+    whole = solar.table(series, horizon=60)
+    assert testing.rows == math.floor(0.2 * whole.rows)
+    np.testing.assert_array_equal(testing.x, whole.x[-testing.rows :])
+    assert training.rows == whole.rows - testing.rows - 6  # the last six would be told the first test rows
+    assert solar.forecast(series, test_share=0)[1] is None
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_series_survive_their_file(tmp_path, datasets):
+    series = solar.clouds(20, stations=3, step=10)
+    path, places = str(tmp_path / "s.csv.gz"), str(tmp_path / "places.csv")
+    runpy.run_path(str(datasets / "solar.py"))["write_series"](path, series, places)
+    again = solar.read_series(path, places)
+    np.testing.assert_allclose(again.values, series.values, atol=0.06)
+    np.testing.assert_allclose(again.places, series.places, atol=0.06)
+
+
+def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
+    (tmp_path / "s.csv").write_text(
+        "time,a,b\n2020-01-01T00:00:00Z,1,2\n2020-01-01T00:00:01Z,,3\n2020-01-01T00:00:02Z,5,6\n"
+    )
+    series = solar.read_series(str(tmp_path / "s.csv"))
+    assert series.values.tolist() == [[1, 2], [5, 6]] and np.diff(series.times).tolist() == [2]
+    assert "1 of 3 rows" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("time,a\n", "a header, a time column"),
+        ("time,a\n0,1,2\n", "row 2: 3 columns"),
+        ("time,a\n1,1\n0,1\n", "do not increase"),
+        ("time,a\nmorning,1\n", "no row has a time"),
+    ],
+)
+def test_bad_series_are_told_of(tmp_path, text, told):
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(nn.DataError, match=told):
+        solar.read_series(str(tmp_path / "s.csv"))
+
+
+def test_stations_without_coordinates_are_told_of(tmp_path):
+    (tmp_path / "s.csv").write_text("time,ghi_001,ghi_002\n0,1,2\n1,1,2\n")
+    (tmp_path / "p.csv").write_text("station,lat,lon\n1,51.5,12.9\n")
+    with pytest.raises(nn.DataError, match="no coordinates for ghi_002"):
+        solar.read_series(str(tmp_path / "s.csv"), str(tmp_path / "p.csv"))
+    with pytest.raises(nn.UsageError, match="coordinates"):
+        solar.maps(solar.read_series(str(tmp_path / "s.csv")), horizon=1)
+
+
+def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
+    def script(*arguments):
+        command = [sys.executable, datasets / "solar.py", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+
+    done = script("--rows", "400", "--step", "60", "--table", "t.csv", "--maps", "m.npz")
+    assert done.returncode == 0, done.stderr
+    made = solar.forecast(solar.clouds(400, step=60))
+    for path, ds in zip(("t.csv", "t_test.csv"), made, strict=True):
+        read = nn.load(tmp_path / path)
+        assert read.task == "regression" and read.now == ds.now and read.targets == ds.targets
+        np.testing.assert_allclose(read.x, ds.x, rtol=1e-6)
+        np.testing.assert_allclose(read.y, ds.y, rtol=1e-6)
+    maps = nn.load(tmp_path / "m_test.npz")
+    np.testing.assert_array_equal(maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x)
+    np.testing.assert_allclose(maps.persistence(), nn.load(tmp_path / "t_test.csv").persistence(), rtol=1e-6)
+    failed = script("--rows", "400", "--horizon", "-1", "--table", "t.csv")
+    assert failed.returncode and "Traceback" not in failed.stderr and "--horizon" in failed.stderr
+
+
+# ---------------------------------------------------------------- networks
+
+
+def test_the_convolutional_network_has_the_thesis_s_parameters():
+    assert succeed("--info", "--layers", CNN, "--json").json["parameters"] == 4_352_641
+
+
+def test_a_forecast_is_better_than_persistence(tmp_path, monkeypatch, datasets):
+    monkeypatch.chdir(tmp_path)
+    write = runpy.run_path(str(datasets / "solar.py"))["write"]
+    for path, ds in zip(("t.csv", "t_test.csv"), solar.forecast(solar.clouds(2880, step=10)), strict=True):
+        write(path, ds)
+    flags = ["--layers", "50,100,1", "--weight_decay", 0]
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", *flags)
+    figures = succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q").json
+    assert list(figures) == ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
+    ds = nn.load("t_test.csv")
+    error = ds.persistence() - ds.y
+    assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error.astype(float) ** 2))))
+    assert figures["skill"] == pytest.approx(1 - figures["rmse"] / figures["persistence_rmse"])
+    assert figures["skill"] > 0.15
+    assert "skill" in succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "-q").out
+    held_out = succeed("--test", "--model", "m.bin", "--json", "-q").json
+    assert 0 < held_out["skill"] < 1
+
+
+def test_data_that_is_no_series_has_no_skill(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("d.csv").write_text("a,b_in_60s\n" + "".join(f"{i},{2 * i + 0.5}\n" for i in range(30)))
+    assert nn.load("d.csv").now is None  # there is no column b
+    succeed("--train", "--dataset", "d.csv", "--model", "m.bin", "-q", "--epochs", 1)
+    assert "skill" not in succeed("--test", "--model", "m.bin", "--json", "-q").json
+
+
+def test_an_npz_file_may_say_what_is_now(tmp_path):
+    x, y = np.arange(12.0).reshape(3, 4), np.ones((3, 1))
+    np.savez(tmp_path / "a.npz", x=x, y=y, now=[2])
+    assert nn.load(tmp_path / "a.npz", task="regression").persistence().tolist() == [[2], [6], [10]]
+    np.savez(tmp_path / "b.npz", x=x, y=y, now=[4])
+    result = run("--train", "--dataset", tmp_path / "b.npz", "--model", tmp_path / "m.bin", "--task", "regression")
+    assert result.code == 65 and "array now" in result.err and "0 to 3" in result.err
+
+
+def test_a_network_that_has_died_is_warned_of(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    net = nn.Network("2,1:relu", "regression")
+    net.set_parameters({"layer0.weight": np.zeros((1, 2)), "layer0.bias": [-1.0]})
+    ds = nn.Dataset(np.ones((3, 2), np.float32), np.arange(3.0)[:, None], "regression")
+    nn.test(net, ds)
+    assert "the same value for every row" in caplog.text
+
+
+# ---------------------------------------------------------------- measured irradiance
+
+
+def test_the_measured_field_becomes_tables_and_maps(shared):
+    folder = shared / "data" / "solar"
+    if not (folder / "hope_melpitz_1s.csv.gz").exists():
+        pytest.skip("no measured series in the shared data")
+    series = solar.read_series(str(folder / "hope_melpitz_1s.csv.gz"), str(folder / "hope_melpitz_stations.csv"))
+    assert series.values.shape == (3601, 50) and np.diff(series.times).tolist() == [1.0] * 3600
+    size = np.ptp(series.places, axis=0)
+    assert (size > 1000).all() and (size < 10_000).all()  # about 3 x 3 km
+    table, maps = solar.table(series, "ghi_040", 60), solar.maps(series, "ghi_040", 60)
+    assert table.rows == maps.rows == 3541
+    now, later = series.values[0, series.station("ghi_040")], series.values[60, series.station("ghi_040")]
+    assert (table.persistence()[0, 0], table.y[0, 0]) == (maps.persistence()[0, 0], maps.y[0, 0]) == (now, later)
+    assert maps.x.shape == (3541, 1, 50, 50)
+    assert series.values.min() - 0.01 <= maps.x.min() and maps.x.max() <= series.values.max() + 0.01
+    training, testing = solar.forecast(series, "table", "ghi_040", 60)
+    net = nn.Network("50,50,1", "regression")
+    losses = nn.train(net, training, epochs=5, holdout=0)["loss"]
+    assert losses[-1] < losses[0] / 2
+    assert nn.test(net, testing)["skill"] is not None

@@ -1,0 +1,442 @@
+"""nn.NetworkClassifier and nn.NetworkRegressor as scikit-learn uses them; what notebooks do with data frames."""
+
+import copy
+import csv
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_digits
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from support.command_line import ONE, succeed
+
+import nn
+
+ESTIMATORS = ["NetworkClassifier", "NetworkRegressor"]
+BATCHES_DIFFER = {
+    "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 counts as two in its batch; the row twice may "
+    "be in two batches, and the batches hold other rows"
+}
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """A table with numbers, gaps, categories, dates and an id."""
+    rng, rows = np.random.default_rng(0), 300
+    frame = pd.DataFrame({
+        "size": rng.normal(size=rows).round(4),
+        "id": rng.permutation(rows) + 5,
+        "kind": rng.choice(["x", "y", "z"], rows),
+        "when": pd.date_range("2020-01-01", periods=rows, freq="7h"),
+        "price": rng.normal(size=rows).round(3),
+    })  # fmt: skip
+    frame.loc[3, "size"], frame.loc[5, "kind"] = np.nan, None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def labels(frame) -> pd.Series:
+    return pd.Series(np.where((frame.kind == "x") | (frame.price > 0.5), "no", "yes"), name="sold")
+
+
+@pytest.fixture(scope="module")
+def fitted(frame, labels):
+    return nn.NetworkClassifier(epochs=5, random_state=3).fit(frame, labels)
+
+
+def predictions(folder, model, data) -> dict[str, list[str]]:
+    """Columns of `nn --predict`."""
+    succeed("--predict", "--model", model, "--dataset", data, "-o", folder / "predictions.csv", "-q")
+    with open(folder / "predictions.csv") as file:
+        head, *rows = csv.reader(file)
+    return dict(zip(head, zip(*rows)))
+
+
+# ---------------------------------------------------------------- scikit-learn's own checks
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_checks_of_scikit_learn_pass(name):
+    results = check_estimator(getattr(nn, name)(), expected_failed_checks=BATCHES_DIFFER, on_skip=None)
+    assert len(results) > 50
+    assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
+
+
+# ---------------------------------------------------------------- the same numbers as the command line
+
+
+def test_a_fit_gives_the_probabilities_of_the_command_line(fitted, frame, labels, folder):
+    data, model = folder / "frame.csv", folder / "m.bin"
+    frame.assign(sold=labels).to_csv(data, index=False)
+    given = ["--epochs", 5, "--seed", 3, "--holdout", 0, "-q"]
+    succeed(*ONE, "--dataset", data, "--model", model, *given)
+    columns = predictions(folder, model, data)
+    assert np.array_equal(fitted.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
+    assert fitted.predict(frame).tolist() == list(columns["predicted"])
+
+
+def test_an_exported_estimator_is_a_model_of_the_command_line(fitted, frame, labels, folder):
+    fitted.network_.export(folder / "m.bin")
+    data = folder / "other.csv"
+    frame.assign(sold=labels)[["price", "sold", "when", "kind", "size"]].to_csv(data, index=False)  # in another order
+    columns = predictions(folder, folder / "m.bin", data)
+    assert np.array_equal(fitted.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
+    assert list(columns["true"]) == labels.tolist()
+
+
+def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
+    data, model = folder / "frame.csv", folder / "m.bin"
+    features = frame[["size", "kind"]]
+    features.assign(price=frame.price).to_csv(data, index=False)
+    succeed("--train", "--dataset", data, "--model", model, "--epochs", 3, "--holdout", 0, "--networks", 2, "-q")
+    regressor = nn.NetworkRegressor(epochs=3, networks=2).fit(features, frame.price)
+    values = np.array(predictions(folder, model, data)["predicted price"], np.float32)
+    assert np.array_equal(regressor.predict(features).astype(np.float32), values)
+
+
+def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
+    polars = pl.from_pandas(frame)
+    other = nn.NetworkClassifier(epochs=5, random_state=3).fit(polars, labels.to_list())
+    assert np.array_equal(other.predict_proba(polars), fitted.predict_proba(frame))
+    assert other.feature_names_in_.tolist() == list(frame.columns)
+
+
+# ---------------------------------------------------------------- effort
+
+
+@pytest.mark.parametrize("effort", [
+    {},
+    {"effort": "standard", "learning_rate": 0.01},
+    {"effort": "quick", "threshold": "f1", "calibrate": "temperature"},
+])  # fmt: skip
+def test_effort_gives_the_probabilities_of_the_command_line(frame, labels, folder, effort):
+    data, model = folder / "frame.csv", folder / "m.bin"
+    rows = slice(0, 120)
+    frame[rows].assign(sold=labels[rows]).to_csv(data, index=False)
+    flags = [word for name, value in effort.items() for word in (f"--{name}", value)] or ["--effort", "quick"]
+    succeed("--train", "--dataset", data, "--model", model, "--seed", 3, "-q", *flags)
+    classifier = nn.NetworkClassifier(random_state=3, **effort).fit(frame[rows], labels[rows])
+    columns = predictions(folder, model, data)
+    assert np.array_equal(classifier.predict_proba(frame[rows])[:, 1], np.array(columns["score yes"], np.float32))
+    assert classifier.predict(frame[rows]).tolist() == list(columns["predicted"])
+    assert len(classifier.network_.members) >= 8
+    assert classifier.figures_["effort"] == effort.get("effort", "quick")
+
+
+@pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"effort": None}])
+def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
+    classifier = nn.NetworkClassifier(**given).fit(frame, labels)
+    assert len(classifier.network_.members) == 1
+    assert "effort" not in classifier.figures_
+
+
+def test_few_rows_train_one_network():
+    x = np.random.default_rng(1).normal(size=(7, 2))
+    assert len(nn.NetworkRegressor().fit(x, x[:, 0]).network_.members) == 1  # the folds are 8
+    weights = np.arange(20) < 7
+    x = np.random.default_rng(1).normal(size=(20, 2))
+    assert len(nn.NetworkRegressor().fit(x, x[:, 0], weights).network_.members) == 1
+
+
+def test_effort_leaves_out_rows_of_weight_0(frame, labels):
+    features, weights = frame[["size", "price"]].fillna(0.0), np.repeat([1.0, 0.0, 2.0], 100)
+    weighted = nn.NetworkClassifier().fit(features, labels, sample_weight=weights)
+    some = nn.NetworkClassifier().fit(features[weights > 0], labels[weights > 0], sample_weight=weights[weights > 0])
+    unweighted = nn.NetworkClassifier().fit(features[weights > 0], labels[weights > 0])
+    assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
+    assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
+
+
+def test_classes_weigh_in_effort(frame, labels):
+    features = frame[["size", "kind"]]
+    plain = nn.NetworkClassifier().fit(features, labels)
+    weighted = nn.NetworkClassifier(class_weight={"no": 3, "yes": 1}).fit(features, labels)
+    assert weighted.predict_proba(features)[:, 0].mean() > plain.predict_proba(features)[:, 0].mean()
+
+
+def test_rows_to_evaluate_go_with_quick_effort_only(frame, labels):
+    rows, others = (frame[:200], labels[:200]), (frame[200:], labels[200:])
+    classifier = nn.NetworkClassifier(patience=2).fit(*rows, eval_set=others)
+    assert len(classifier.network_.members) == 1 and classifier.figures_["best_epoch"] > 0
+    with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
+        nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
+
+
+# ---------------------------------------------------------------- what is known after a fit
+
+
+def test_a_fit_says_what_it_found(fitted, frame, labels):
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert fitted.n_features_in_ == 5
+    assert len(fitted.loss_curve_) == 5
+    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    assert fitted.network_.columns == ["size", "kind", "when", "price"]
+    assert "4,60:relu,10:relu,1:sigmoid" in repr(fitted.network_)
+    assert fitted.score(frame, labels) == np.mean(fitted.predict(frame) == labels)
+
+
+def test_rows_given_to_evaluate_choose_the_best_epoch(frame, labels):
+    ahead = {"epochs": 60, "patience": 4, "learning_rate": 0.03, "networks": 1}
+    early = nn.NetworkClassifier(**ahead).fit(frame[:200], labels[:200], eval_set=(frame[200:], labels[200:]))
+    values = early.figures_["val_metric"]
+    assert early.figures_["best_epoch"] == int(np.argmin(values)) + 1 == len(values) - 4
+    names, truth = early.classes_.tolist(), labels[200:]
+    chosen = early.predict_proba(frame[200:])[np.arange(100), [names.index(label) for label in truth]]
+    assert -np.log(chosen).mean() == pytest.approx(min(values), rel=1e-5)  # the mean of float32 losses
+
+
+def test_weights_of_classes_and_rows_count(frame, labels):
+    plain = nn.NetworkClassifier(epochs=3).fit(frame, labels)
+    by_class = nn.NetworkClassifier(epochs=3, class_weight={"no": 3, "yes": 1}).fit(frame, labels)
+    by_row = nn.NetworkClassifier(epochs=3).fit(frame, labels, sample_weight=np.where(labels == "no", 3.0, 1.0))
+    assert np.array_equal(by_class.predict_proba(frame), by_row.predict_proba(frame))
+    assert by_class.predict_proba(frame)[:, 0].mean() > plain.predict_proba(frame)[:, 0].mean()
+
+
+def test_gaps_that_training_did_not_have_become_the_median():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(101, 3))
+    regressor = nn.NetworkRegressor(epochs=2).fit(x, x[:, 0])
+    gap, filled = x[:5].copy(), x[:5].copy()
+    gap[2, 1], filled[2, 1] = np.nan, np.median(x[:, 1].astype(np.float32))
+    assert np.array_equal(regressor.predict(gap), regressor.predict(filled))
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_rows_that_overflow_when_scaled_are_refused(gaps):
+    """Their scores were nan, and a class came of them."""
+    x = np.random.default_rng(1).normal(size=(60, 2)) / 1000
+    classifier = nn.NetworkClassifier(epochs=2).fit(np.where(x > 0.002, np.nan, x) if gaps else x, x[:, 0] > 0)
+    x[4, 1] = 3e38
+    for predict in (classifier.predict, classifier.predict_proba):
+        with pytest.raises(ValueError, match=r"^row 5, column (1|2 of 2): found 3e\+38, .*not finite"):
+            predict(x)
+
+
+def test_small_data_are_trained_on_for_enough_steps():
+    x = np.random.default_rng(1).normal(size=(64, 2))
+    assert len(nn.NetworkRegressor(effort=None).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
+
+
+def test_images_are_rows_of_pixels():
+    x, y = load_digits(return_X_y=True)
+    classifier = nn.NetworkClassifier("1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01).fit(x, y)
+    assert classifier.network_.scaling.kind == "pixel"
+    assert classifier.score(x, y) > 0.7
+
+
+# ---------------------------------------------------------------- copies
+
+
+def copies(thing, folder) -> list:
+    joblib.dump(thing, folder / "copy")
+    return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
+
+
+def test_copies_predict_the_same(fitted, frame, folder):
+    for other in copies(fitted, folder):
+        assert np.array_equal(other.predict_proba(frame), fitted.predict_proba(frame))
+
+
+@pytest.mark.parametrize("networks", [1, 3])
+def test_copies_of_a_network_are_its_model_file(networks, folder):
+    ds = nn.load(np.random.default_rng(2).normal(size=(80, 4)))
+    net = nn.Network.for_data(ds, "auto,6:gelu,1", backend="seq", seed=9, init="he")
+    nn.train(net, ds, epochs=2, networks=networks)
+    net.export(folder / "m.bin")
+    for other in copies(net, folder):
+        other.export(folder / "copy.bin")
+        assert (folder / "copy.bin").read_bytes() == (folder / "m.bin").read_bytes()
+        assert (other.backend, other.init, len(other.members)) == ("seq", "he", networks)
+
+
+def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
+    numbers = (np.random.default_rng(2).normal(size=(80, 3)) > 0).astype(float)
+    ds = nn.load(numbers, task="binary", dtype="float64", plain=True)
+    net = nn.Network("2,3,1", "binary", reference=True)
+    other = copy.deepcopy(net)
+    for each in (net, other):
+        nn.train(each, ds, epochs=2)
+    assert np.array_equal(net.vector, other.vector)
+
+
+# ---------------------------------------------------------------- the tools of scikit-learn
+
+
+def test_a_grid_search_finds_the_better_network(frame, labels):
+    grid = {"layers": ["auto,8,1", "auto,20,1"], "learning_rate": [0.01, 0.0001]}
+    search = GridSearchCV(nn.NetworkClassifier(epochs=10), grid, cv=2).fit(frame, labels)
+    assert search.best_params_["learning_rate"] == 0.01
+
+
+def test_a_pipeline_with_a_column_transformer(frame, labels):
+    columns = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]))
+    pipeline = make_pipeline(columns, nn.NetworkClassifier(epochs=20)).fit(frame, labels)
+    assert pipeline.score(frame, labels) > 0.8
+
+
+def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, labels):
+    classifier = clone(nn.NetworkClassifier(epochs=3, threads=1))
+    scores = cross_val_score(classifier, frame, labels, cv=2, n_jobs=2)
+    assert np.array_equal(scores, cross_val_score(classifier, frame, labels, cv=2))
+
+
+def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    grid = {"learning_rate": [0.01, 0.0001]}
+    search = GridSearchCV(nn.NetworkClassifier(epochs=3, threads=1), grid, cv=2)
+    alone = clone(search).fit(frame, labels)
+    here = {"host": "127.0.0.1", "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **here) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_backend("dask"),
+    ):
+        search.set_params(n_jobs=-1).fit(frame, labels)
+    assert search.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
+    assert np.array_equal(search.predict_proba(frame), alone.predict_proba(frame))
+
+
+def test_stacking_and_calibration(frame, labels):
+    networks = [(str(seed), nn.NetworkClassifier(epochs=10, random_state=seed)) for seed in range(2)]
+    stacked = StackingClassifier(networks, LogisticRegression(), cv=2).fit(frame, labels)
+    calibrated = CalibratedClassifierCV(nn.NetworkClassifier(epochs=10), cv=2).fit(frame, labels)
+    assert min(stacked.score(frame, labels), calibrated.score(frame, labels)) > 0.8
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("settings, told", [
+    ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
+    ({"learning_rate": -1}, "--learning_rate -1: expected a finite number above 0"),
+    ({"patience": 3, "epochs": 5}, "needs validation rows"),
+    ({"epochs": 0}, "--epochs 0: expected a whole number from 1"),
+    ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: expected"),
+    ({"threads": 0}, "--threads 0: must be at least 1"),
+    ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
+    ({"effort": "best", "epochs": 5}, "effort best: epochs is not for it"),
+    ({"drop": "prize"}, "did you mean price"),
+    ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
+])  # fmt: skip
+def test_wrong_parameters_are_told_by_fit(frame, labels, settings, told):
+    with pytest.raises(ValueError, match=told):
+        nn.NetworkClassifier(**settings).fit(frame, labels)
+
+
+@pytest.mark.parametrize("eval_set, told", [
+    (lambda x, y: x, "expected \\(X, y\\)"),
+    (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
+    (lambda x, y: (x[:5], y), "inconsistent numbers of samples"),
+    (lambda x, y: (x.rename(columns={"price": "cost"}), y), "feature names should match"),
+])  # fmt: skip
+def test_wrong_rows_to_evaluate_are_told(frame, labels, eval_set, told):
+    with pytest.raises(ValueError, match=told):
+        nn.NetworkClassifier(epochs=1).fit(frame, labels, eval_set=eval_set(frame, labels))
+
+
+def test_other_columns_are_refused(fitted, frame):
+    for other in (frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]):
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.predict(other)
+
+
+def test_no_rows_are_refused(fitted, frame):
+    for rows in (frame[:0], pl.from_pandas(frame)[:0]):
+        with pytest.raises(ValueError, match="no rows, expected at least one"):
+            fitted.predict(rows)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_without_scikit_learn_the_command_is_told(name):
+    program = (
+        "import sys; sys.modules['sklearn.base'] = None\n"
+        "import nn; from nn import *\n"
+        "try:\n"
+        f"    nn.{name}\n"
+        "except nn.UsageError as error:\n"
+        "    print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert 'pip install "scikit-learn>=1.6"' in told
+
+
+def test_importing_nn_needs_neither_scikit_learn_nor_numpy():
+    program = "import nn, sys; assert not {'sklearn', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---------------------------------------------------------------- data frames in a notebook
+
+
+def test_targets_beside_a_frame_are_as_those_in_it(frame, labels):
+    beside, inside = nn.load(frame, y=labels), nn.load(frame.assign(sold=labels))
+    assert (beside.task, beside.classes, beside.targets, beside.sha256) == (
+        inside.task, inside.classes, inside.targets, inside.sha256,
+    )  # fmt: skip
+    assert np.array_equal(beside.y, inside.y)
+
+
+def test_arrays_are_tables_without_names():
+    rows = np.array([["a", 1.5, "u"], ["b", None, "v"], ["a", 2.5, "v"]] * 10, object)
+    ds = nn.load(rows)
+    assert (ds.x.kinds, ds.classes, ds.columns) == (("text", "number"), ["u", "v"], None)
+    assert nn.load(rows[:, :2], y=rows[:, 2]).x.kinds == ds.x.kinds
+    values = np.arange(12.0).reshape(4, 3) ** 2
+    assert np.array_equal(nn.load(values, y=values[:, :2], task="regression").y, values[:, :2])
+
+
+def test_a_frame_is_tested_and_predicted_by_name(frame, labels):
+    ds = nn.load(frame, y=labels)
+    net = nn.Network.for_data(ds, seed=1)
+    nn.train(net, ds, epochs=3)
+    scores = net.predict(frame)
+    assert np.array_equal(net.predict(frame[["price", "when", "id", "kind", "size"]]), scores)
+    assert np.array_equal(net.predict(frame.to_numpy()), scores)  # the id that was left out among the columns
+    assert nn.test(net, frame.assign(sold=labels)) == nn.test(net, ds)
+
+
+def test_a_frame_without_a_column_is_told(frame, labels):
+    ds = nn.load(frame, y=labels)
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1)
+    for other in (frame.drop(columns="price"), frame.rename(columns={"price": "cost"})):
+        with pytest.raises(nn.DataError, match="no column price, expected every column .*; add it$"):
+            net.predict(other)
+    with pytest.raises(nn.DataError, match="no column price besides the target, .*--target$"):
+        nn.test(net, frame.drop(columns="price").assign(sold=labels))
+
+
+def test_a_data_set_of_frames_names_and_single_targets():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]})
+    ds = nn.Dataset(frame, pd.Series(["yes", "no", "yes"]), "binary")
+    assert (ds.columns, ds.classes, ds.y.tolist()) == (["a", "b"], ["no", "yes"], [1, 0, 1])
+    assert nn.Dataset(frame, pd.Series([1.0, 2.0, 3.0]), "regression").y.shape == (3, 1)
+    with pytest.raises(nn.DataError, match="nn.load"):
+        nn.Dataset(frame.assign(c=["u", "v", "w"]), [0, 1, 0], "binary")
+
+
+def test_gaps_in_a_data_set_are_named():
+    x = np.random.default_rng(3).normal(size=(40, 3))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    ds.x[:, 1] = np.nan
+    with pytest.raises(nn.DataError, match="row 0, column 1 of x: found nan, .* nn.load"):
+        nn.train(nn.Network.for_data(ds), ds)
+
+
+def test_fewer_targets_than_rows_are_refused():
+    with pytest.raises(nn.DataError, match="2 targets for 3 rows"):
+        nn.load(np.zeros((3, 2)), y=[1, 2])

@@ -1,0 +1,246 @@
+"""--vary: networks with settings of their own, trained together, are those trained alone with these settings."""
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed, write_two_classes
+from support.packs import LAYERS, SEED, StopSoon, alone, data, network, vector
+from support.people import as_csv, people
+
+import nn
+from nn.core.random import uniform
+from nn.nn import Network
+from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
+from nn.utils import Stopped, UsageError
+
+COUNT = 6
+VARY = {
+    "all": "learning_rate=1e-3..1e-1,weight_decay=0..0.3,dropout=0..0.5,hidden=7|16|9-5,batch_number=8..64,epochs=2..5,"
+    "optimizer=adam|sgd,momentum=0..0.9,schedule=constant|cosine",
+    "options": "learning_rate=1e-3..1e-1,weight_decay=0.001|0.1,batch_size=16|32",
+    "hidden": "hidden=7|16",
+    "numbers": "number_embedding=linear|pieces5|waves3:0.5,hidden=7|16,learning_rate=1e-3..1e-1",
+}
+
+
+def together(vary, task="binary", backend="omp", ds=None, networks=COUNT, seed=SEED, **flags):
+    net = network(task, seed, backend)
+    result = nn.train(net, ds or data(task), networks=networks, vary=vary, **{"epochs": 3, **flags})
+    return net, result
+
+
+# ---------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize("task", LAYERS)
+@pytest.mark.parametrize("vary", VARY)
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend):
+    flags = {"validation": 0.25, "patience": 2}
+    net, result = together(VARY[vary], task, backend, **flags)
+    assert [own["seed"] for own in result["members"]] == [member.seed for member in net.members]
+    for member, told in zip(net.members, result["members"], strict=True):
+        own = alone(task, member, told["settings"], backend, **flags)
+        assert np.array_equal(vector(member), vector(own))
+        assert member.metadata() == own.metadata()
+    assert len({str(told["settings"]) for told in result["members"]}) > 1
+    assert result["parameters"] == sum(member.parameter_count for member in net.members)
+
+
+@pytest.mark.parametrize("vary", ["hidden=4|9-3,dropout=0|0.3", "number_embedding=linear|waves4|pieces6,hidden=4|9"])
+@pytest.mark.parametrize("flags", [{}, {"validation": 0.3, "refit": True}, {"validation": 0.3, "keep": 2}], ids=str)
+def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
+    path = folder / "people.csv"
+    path.write_text(as_csv(people()))
+    ds = nn.load(path)
+    net = Network(f"{ds.inputs},8,1", "binary", seed=SEED, backend="omp")
+    result = nn.train(net, ds, networks=6, epochs=2, vary=vary, **flags)
+    flags = {name: value for name, value in flags.items() if name != "keep"}
+    for member, told in zip(net.members, result["members"], strict=True):
+        given = {name: told["settings"][name] for name in ("number_embedding",) if name in told["settings"]}
+        own = Network(layers_with(f"{ds.inputs},8,1", told["settings"]), "binary", seed=member.seed, backend="omp")
+        nn.train(own, ds, epochs=2, split_seed=SEED, **flags, **given)
+        assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
+    net.export(folder / "people.bin")
+    again = Network.load(folder / "people.bin", backend="omp")
+    assert np.array_equal(again.predict(ds.x), net.predict(ds.x)) and again.metadata() == net.metadata()
+    again.export(folder / "again.bin")
+    assert (folder / "again.bin").read_bytes() == (folder / "people.bin").read_bytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_bits_do_not_depend_on_threads(threads):
+    ds, nets = data("binary"), []
+    for count in (threads, 4):
+        net = Network(LAYERS["binary"], "binary", seed=SEED, backend="omp", threads=count)
+        nn.train(net, ds, networks=COUNT, epochs=2, vary="hidden=7|16|9-5,learning_rate=0.01|0.1")
+        nets.append(net)
+    for one, other in zip(nets[0].members, nets[1].members, strict=True):
+        assert np.array_equal(vector(one), vector(other)) and one.threads == threads
+
+
+def test_members_that_differ_in_dropout_share_an_engine_to_predict():
+    net, _ = together("dropout=0|0.1|0.2|0.3|0.4")
+    assert len({member.spec for member in net.members}) > 2
+    x = data("binary").x
+    found = net.predict(x)
+    assert all(member._engine is None for member in net.members)
+    assert np.allclose(found, np.mean([member.predict(x) for member in net.members], 0), rtol=1e-6)
+
+
+def test_a_file_holds_members_of_different_layers(folder):
+    net, _ = together("hidden=7|16|9-5", validation=0.25)
+    assert len({member.spec for member in net.members}) > 1
+    net.combine(net.members[1:], [2.0, 1.0, 1.0, 3.0, 1.0])
+    net.export(folder / "several.bin")
+    again, x = Network.load(folder / "several.bin", backend="omp"), data("binary").x
+    assert again.metadata() == net.metadata() and again.seed == SEED
+    assert np.array_equal(again.predict(x), net.predict(x)) and np.array_equal(again.deviation(x), net.deviation(x))
+    mean = np.average([member.predict(x) for member in net.members], axis=0, weights=net.member_weights)
+    assert np.allclose(net.predict(x), mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}, {}])
+def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
+    def together(vary, **flags):
+        ds = data("binary")
+        net = Network(f"{ds.inputs},12,1", "binary", seed=SEED, backend="omp")
+        return net, nn.train(net, ds, networks=COUNT, vary=vary, **{"epochs": 3, **flags})
+
+    vary = "learning_rate=1e-3..1e-1,hidden=7|16,epochs=2..6,optimizer=adam|sgd,number_embedding=linear|pieces4"
+    together(vary, **flags)[0].export(folder / "whole.bin")
+    ended, stops = None, 0
+    while ended is None:
+        try:
+            given = {"checkpoint": folder / "state.nn", "resume": "auto", "stop": StopSoon(5 + stops % 7)}
+            ended, _ = together(vary, **flags, **given)
+        except Stopped:
+            stops += 1
+    assert stops > 1
+    ended.export(folder / "ended.bin")
+    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
+    with pytest.raises(UsageError, match="--vary"):
+        together("hidden=7|16", **flags, epochs=6, checkpoint=folder / "state.nn", resume="auto")
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+def test_a_members_settings_depend_on_its_seed_alone():
+    variation = Variation.parse(VARY["all"])
+    ten = [variation.draw(SEED + number) for number in range(10)]
+    assert [told["settings"] for told in together(VARY["options"], networks=4)[1]["members"]] == [
+        told["settings"] for told in together(VARY["options"], networks=7)[1]["members"][:4]
+    ]
+    fewer = Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
+    assert [{name: one[name] for name in fewer.of} for one in ten] == [fewer.draw(SEED + n) for n in range(10)]
+    assert len({str(one) for one in ten}) == 10
+
+
+def test_ranges_are_drawn_evenly_on_their_scale():
+    rates = np.array([Variation.parse("learning_rate=1e-4..1e-2").draw(seed)["learning_rate"] for seed in range(400)])
+    assert rates.min() >= 1e-4 and rates.max() <= 1e-2
+    assert 160 < (rates < 1e-3).sum() < 240  # half of a logarithmic range; 5 deviations would be 50
+    linear = np.array([Variation.parse("weight_decay=0..0.3").draw(seed)["weight_decay"] for seed in range(400)])
+    assert 160 < (linear < 0.15).sum() < 240
+    chosen = [Variation.parse("hidden=32|64").draw(seed)["hidden"] for seed in range(400)]
+    assert 160 < chosen.count("32") < 240
+    epochs = [Variation.parse("epochs=2..4").draw(seed)["epochs"] for seed in range(400)]
+    assert set(epochs) == {2, 3, 4} and 90 < epochs.count(4) < 180
+    assert rates[3] == float(f"{rates[3]:.4g}")
+
+
+def test_the_ends_of_a_range():
+    last = np.nextafter(1, 0)
+    for low, high in [(1, 1024), (2, 7), (1e-4, 1e-2), (0.5, 0.9)]:
+        for log in (True, False):
+            assert Range(low, high, log).at(0.0) == low and Range(low, high, log).at(last) == high
+    assert Choice(("a", "b")).at(last) == "b"
+    assert uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist() and uniform(99, 1, 2).min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("layers", "settings", "expected"),
+    [
+        ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"),
+        ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
+        ("30,60,dropout0.2,10,dropout0.3,1", {"hidden": "32-16"}, "30,32,dropout0.2,16,dropout0.2,1"),
+        ("30,60,dropout0.2,10,dropout0.3,1", {"dropout": 0.1}, "30,60,dropout0.1,10,dropout0.1,1"),
+        ("30,60:tanh,10,1", {"dropout": 0.25}, "30,60:tanh,dropout0.25,10,dropout0.25,1"),
+        ("30,60,1", {"hidden": "8-4", "dropout": 0.0}, "30,8,dropout0.0,4,dropout0.0,1"),
+        ("1x28x28,conv4k2same,maxpool4,128,10", {"hidden": "64"}, "1x28x28,conv4k2same,maxpool4,64,10"),
+        ("30, 60 ,1", {}, "30,60,1"),
+    ],
+)
+def test_layers_with_drawn_settings(layers, settings, expected):
+    assert layers_with(layers, settings) == expected
+
+
+# ---------------------------------------------------------------- wrong use
+
+
+@pytest.mark.parametrize(
+    ("vary", "expected"),
+    [
+        ("learning_rate", "expected NAME=LOW..HIGH or NAME=A|B"),
+        ("learning_rate=", "expected NAME="),
+        ("lerning_rate=1..2", "did you mean learning_rate"),
+        ("seed=1..2", "choose from learning_rate"),
+        ("learning_rate=0..1", "learning_rate 0: expected a finite number above 0"),
+        ("learning_rate=1e-2..1e-4", "lower bound first"),
+        ("learning_rate=fast|slow", "learning_rate fast: expected"),
+        ("dropout=0..1", "dropout 1: expected a number from 0 to below 1"),
+        ("batch_number=1.5|2", "batch_number 1.5"),
+        ("hidden=32..64", "hidden has no range"),
+        ("hidden=32-x", "hidden 32-x: expected the sizes"),
+        ("optimizer=adam|lion", "optimizer lion: expected adam or sgd"),
+        ("epochs=1|2,epochs=3|4", "stands there twice"),
+        ("momentum=0.1|0.9", "momentum: is for --optimizer sgd"),
+    ],
+)
+def test_a_wrong_spec_is_told_in_a_line(vary, expected):
+    with pytest.raises(UsageError) as error:
+        together(vary)
+    assert str(error.value).startswith("--vary") and expected in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"networks": None}, "--networks K"),
+        ({"networks": None, "folds": 3}, "leave out --folds"),
+        ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(flags, expected):
+    with pytest.raises(UsageError, match=expected):
+        nn.train(network("binary"), data("binary"), **{"networks": 3, "vary": "learning_rate=0.1|0.2", **flags})
+
+
+def test_dropout_needs_a_hidden_layer():
+    with pytest.raises(UsageError, match="no hidden layer"):
+        nn.train(Network("6,1", "binary"), data("binary"), networks=3, vary="dropout=0.1|0.2")
+
+
+def test_every_setting_has_its_words():
+    for name in SETTINGS:
+        with pytest.raises(UsageError, match=f"--vary {name}=: "):
+            Variation.parse(f"{name}=")
+
+
+def test_varied_networks_on_the_command_line(folder):
+    path, model = write_two_classes(folder / "data.csv"), folder / "v.bin"
+    vary = "learning_rate=0.01..0.1,hidden=4|6-3"
+    call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--vary", vary]
+    told = succeed(*call, "--epochs", 3, "-q", "--json").json
+    said = succeed(*call, "--epochs", 3, "-v").err
+    assert "4 networks of 2 architectures" in said and "12 held out" in said
+    rows = succeed("--info", "--model", model).out
+    for own in told["members"]:
+        assert f"{own['settings']['learning_rate']:g}" in rows and own["settings"]["hidden"].split("-")[0] in rows
+    assert all(set(own["settings"]) == {"learning_rate", "hidden"} for own in told["members"])
+    info = succeed("--info", "--model", model, "--json").json
+    assert info["parameters"] == told["parameters"] and info["config"]["vary"].startswith("learning_rate")
+    assert len(succeed("--test", "--model", model, "-v", "--json").json["members"]) == 4
+    assert "deviation" in succeed("--predict", "--model", model, "--dataset", path).out
+    result = run(*call[:-2], "--vary", "dropout=2..3")
+    assert result.code == 2 and "dropout 2: expected" in result.err

@@ -1,0 +1,339 @@
+"""Limits of the machine and signals: a line with its cause, the right exit code, nothing left over."""
+
+import builtins
+import errno
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import pytest
+from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
+
+import nn.__main__
+import nn.cli
+import nn.commands.use
+from nn.study.plot import drawing
+from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
+from nn.utils.machine import _group_files
+
+TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
+
+
+NOT_OURS = ("internal error", "PLEASE READ", "SIGINT", "not built", "pip install", "codec")
+
+
+# ---------------------------------------------------------------- memory and threads
+
+
+def end_with_limit(megabytes, *arguments):
+    """Run the command with so many addresses; it ends well, or with one line of its own."""
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (int(megabytes * 2**20),) * 2)
+
+    process = start(*arguments, preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 1)
+    assert len(err.splitlines()) == process.returncode, err
+    assert all(line.startswith("nn: ") for line in err.splitlines()), err
+    assert not any(word in err for word in NOT_OURS), err
+
+
+@pytest.mark.parametrize("megabytes", [16, 60, 80, 100, 110, 120, 140, 160, 190, 240])
+def test_a_small_limit_on_memory_is_one_line(two, megabytes):
+    end_with_limit(megabytes, *TRAIN, "--epochs", 2, "--threads", 2, "--quiet")
+
+
+@pytest.mark.parametrize("megabytes", [180, 220, 270, 300, 330, 420, 500])
+@pytest.mark.parametrize("format", ["parquet", "feather"])
+def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, megabytes):
+    table = pytest.importorskip("pandas").read_csv("two.csv")
+    getattr(table, f"to_{format}")("two.table")
+    end_with_limit(megabytes, *ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2, "--quiet")
+
+
+@pytest.mark.parametrize("megabytes", [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205])
+def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, megabytes):
+    pytest.importorskip("matplotlib.font_manager")
+    end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
+
+
+@pytest.mark.parametrize("kilobytes", range(182 << 10, 186 << 10, 512))
+def test_a_small_limit_on_memory_is_one_line_where_matplotlib_looks_for_fonts(
+    trained, kilobytes, tmp_path, monkeypatch
+):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "empty"))
+    end_with_limit(kilobytes / 1024, "--plot", "m.bin", "-o", "pictures", "--quiet")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
+        SystemError("error return without exception set"),  # of Python itself, under a limit
+    ],
+)
+def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
+    def failing(flags):
+        raise error
+
+    monkeypatch.setattr(nn.cli, "has_address_limit", lambda: True)
+    monkeypatch.setattr(nn.commands.use, "load_network", failing)
+    result = run("--info", "--model", "m.bin")
+    assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
+
+
+def of_pillow(*_, **__):
+    raise OSError("codec configuration error when writing image file")
+
+
+def of_a_font(*_, **__):
+    class Read:
+        def __del__(self):
+            raise MemoryError
+
+    Read()  # tells of an exception that cannot be raised
+
+
+@pytest.mark.parametrize("failing", [of_pillow, of_a_font])
+def test_want_of_memory_of_a_picture_is_told_as_such(failing, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    monkeypatch.setattr(figure.Figure, "savefig", failing)
+    with pytest.raises(MemoryError), drawing("name", "caption"):
+        pass
+
+
+def test_want_of_memory_before_a_picture_is_drawn_is_told_as_such():
+    pytest.importorskip("matplotlib")
+    with pytest.raises(MemoryError), drawing("name", "caption"):
+        of_a_font()
+
+
+NETWORKS = ["--train", "--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]
+
+
+def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(two):
+    """4 MB a vector, 4 vectors a network."""
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    process = start(*NETWORKS, "--model", "m.bin", "--networks", 200, preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and err.startswith("nn: --networks 200: 200 networks need 3.2 GB, but only"), err
+    assert 1 < int(re.search(r"--networks (\d+) fits", err)[1]) < 60
+
+
+def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
+    code = "from nn.utils import available_memory, memory_left; print(available_memory(), memory_left())"
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    told = subprocess.run([sys.executable, "-c", code], env=environment(), preexec_fn=limited, capture_output=True)
+    assert all(0 < int(size) < 1 << 30 for size in told.stdout.split()) and len(told.stdout.split()) == 2
+
+
+@pytest.mark.parametrize(
+    "own, files",
+    [
+        ("0::/jobs/7", {"jobs/7/memory.max": 700, "jobs/memory.max": "max", "memory.max": 900}),
+        ("9:name=systemd:/\n4:cpu,memory:/jobs/7", {"memory/jobs/7/memory.limit_in_bytes": 700}),
+        ("4:memory:/not/seen/here", {"memory/memory.limit_in_bytes": 700}),
+        (None, {"memory.max": 700}),
+    ],
+)
+def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, files):
+    for name, limit in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{limit}\n")
+    if own:
+        (tmp_path / "groups").write_text(own + "\n")
+    found = [path for path in _group_files(tmp_path / "groups", tmp_path) if path.exists()]
+    assert {str(path.relative_to(tmp_path)) for path in found} == set(files)
+
+
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (MemoryError(), "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)"),
+        (SystemError("error return without exception set"), "out of memory: nn cannot be loaded; raise the limit"),
+        (ImportError("x.so: failed to map segment from shared object"), "out of memory: nn cannot be loaded; raise"),
+        (OSError(errno.EMFILE, "Too many open files"), "nn cannot be loaded: Too many open files; raise the limit on"),
+    ],
+)
+def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
+    usual = builtins.__import__
+
+    def failing(name, globals=None, locals=None, fromlist=(), level=0):
+        if fromlist and "cli" in fromlist:
+            raise error
+        return usual(name, globals, locals, fromlist, level)
+
+    monkeypatch.setattr(builtins, "__import__", failing)
+    assert nn.__main__.main() == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"nn: {told}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("allowed", range(5))
+def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
+    started, usual = [], threading.Thread.start
+
+    def limited(thread):
+        if len(started) >= allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        usual(thread)
+
+    check_threads.cache_clear()
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    result = run(*TRAIN, "--epochs", 2, "--threads", 3, "--quiet", "--backend", "omp")
+    check_threads.cache_clear()
+    assert result.code == 1 and len(result.err.splitlines()) == 1
+    assert "more threads" in result.err and "ulimit -u" in result.err
+
+
+def test_no_more_processes_is_one_line(two, monkeypatch):
+    (two.parent / "plan.json").write_text('{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1}')
+
+    def failing(*_, **__):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "run", failing)
+    result = run("--sweep", "plan.json", "-o", "results.csv", "--quiet")
+    assert result.code == 1 and result.err.startswith("nn: no more processes: raise the limit on processes (ulimit -u)")
+    assert not os.path.exists("results.csv")
+
+
+# ---------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(trained, name):
+    folder = trained.parent
+    write_two_classes(folder / "large.csv", rows=200000)
+    (folder / "p.csv").write_text("old")
+    process = start("--predict", "--dataset", "large.csv", "--model", "m.bin", "-o", "p.csv")
+    for _ in range(2000):
+        if list(folder.glob(".p.csv.*.tmp")):
+            break
+        time.sleep(0.01)
+    process.send_signal(getattr(signal, name))
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + getattr(signal, name)
+    assert err.splitlines()[-1] == f"nn: stopped by {name}"
+    assert sorted(os.listdir()) == ["large.csv", "m.bin", "p.csv", "two.csv"]
+    assert (folder / "p.csv").read_text() == "old"
+
+
+def test_a_terminal_that_is_closed_keeps_the_network(two):
+    process = start(*TRAIN, "--epochs", 10**6)
+    read_until(process, "loss")
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert err.splitlines()[-1].startswith("nn: stopped by SIGHUP: the unfinished network is in m.bin.part")
+    assert sorted(os.listdir()) == ["m.bin.part", "two.csv"]
+
+
+def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
+    def ignoring():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    process = start(*TRAIN, "--epochs", 300, preexec_fn=ignoring)
+    read_until(process, "loss")
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+# ---------------------------------------------------------------- two at once
+
+
+@pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--history"])
+def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two, flag):
+    process = start(*TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck", "--history", "h.csv")
+    read_until(process, "loss")
+    path = {"--model": "m.bin", "--checkpoint": "c.ck", "--history": "h.csv"}[flag]
+    (two.parent / "link").symlink_to(path)
+    others = [] if flag == "--model" else ["--model", "other.bin"]
+    for name in (path, "link"):
+        second = run(*ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1)
+        assert second.code == 73
+        expected = f"{name}: another training is about to write it; wait for its end, or choose another file"
+        assert second.err.splitlines()[-1] == f"nn: {expected}"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert sorted(os.listdir()) == ["c.ck", "h.csv", "link", "two.csv"]
+    succeed(*TRAIN, "--epochs", 1)
+
+
+def test_a_lock_of_a_killed_training_holds_nobody_up(two):
+    process = start(*TRAIN, "--epochs", 10**6)
+    read_until(process, "loss")
+    process.kill()
+    process.communicate(timeout=30)
+    succeed(*TRAIN, "--epochs", 1)
+    assert sorted(os.listdir()) == ["m.bin", "two.csv"]
+
+
+def test_a_lock_is_for_one_file(folder):
+    with sole_writer("a"), sole_writer("b"), pytest.raises(OutputError, match="another training"), sole_writer("a"):
+        pass
+    with sole_writer("a"):
+        pass
+    assert os.listdir() == []
+
+
+def test_no_lock_stays_where_the_file_system_has_none(folder, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with sole_writer("a"):
+        assert os.listdir() == []
+    assert os.listdir() == []
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):
+    usual = nn.commands.use.load_network
+
+    def warning(flags):
+        warnings.warn("overflow encountered in cast", RuntimeWarning, stacklevel=1)
+        return usual(flags)
+
+    monkeypatch.setattr(nn.commands.use, "load_network", warning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("--info", "--model", "m.bin").err == ""
+
+
+def test_a_message_is_never_longer_than_a_screen(two):
+    result = run(*TRAIN, "--layers", "2," + "x" * 20000 + ",1")
+    (line,) = result.err.splitlines()
+    assert result.code == 2 and len(line) <= LONGEST_LINE
+    assert line.startswith("nn: --layers: cannot read 'xxx") and line.endswith("optionally with :activation")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_that_is_not_read_to_its_end_is_no_failure(flag):
+    """As in `nn --help | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.run(
+        [sys.executable, "-m", "nn", flag], stdout=writer, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    os.close(writer)
+    assert (process.returncode, process.stderr) == (0, "")

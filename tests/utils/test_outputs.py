@@ -1,0 +1,395 @@
+"""Where results are written: files, links, devices and pipes; what is in the way of it is said before the work."""
+
+import contextlib
+import ctypes
+import errno
+import importlib.util
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
+
+import nn
+from nn.commands.train import _part_of
+from nn.utils import OutputError, SideFileError, atomic_file, atomic_write, check_writable
+from nn.watch.callbacks import CsvHistory
+
+TRAIN = [*ONE, "--dataset", "two.csv", "--epochs", 2, "--quiet"]
+PREDICT = ["--predict", "--dataset", "two.csv", "--model", "m.bin", "--quiet"]
+
+
+@pytest.fixture
+def pipe(folder):
+    """A named pipe."""
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+def reading(path) -> tuple[threading.Thread, list[bytes]]:
+    """Read a pipe to its end in a thread."""
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(path.read_bytes()))
+    thread.start()
+    return thread, found
+
+
+# ---------------------------------------------------------------- devices and pipes
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "pipe", "/dev/stdout", "device"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*TRAIN, "--model"],
+        [*TRAIN, "--model", "new.bin", "--checkpoint"],
+        [*TRAIN, "--model", "new.bin", "--trace"],
+    ],
+)
+def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(two, pipe, command, target):
+    (two.parent / "device").symlink_to("/dev/null")
+    result = run(*command, target)
+    assert (result.code, result.out) == (73, "")
+    assert result.err == f"nn: {target}: a device or a pipe, expected a file name to write to\n"
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and stat.S_ISFIFO(os.stat("pipe").st_mode)
+    assert not os.path.exists("new.bin")
+
+
+def test_nothing_replaces_a_device_whoever_asks(pipe):
+    with pytest.raises(OutputError, match="a device or a pipe"):
+        atomic_write("pipe", b"text")
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+
+def test_predictions_and_the_history_are_written_to_a_pipe(trained, pipe):
+    expected = succeed(*PREDICT).out
+    for command in ([*PREDICT, "--output", "pipe"], [*TRAIN, "--model", "new.bin", "--history", "pipe"]):
+        thread, found = reading(pipe)
+        succeed(*command)
+        thread.join(10)
+        assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+        if command[0] == "--predict":
+            assert found[0].decode() == expected
+        else:
+            assert [line.split(b",")[0] for line in found[0].splitlines()] == [b"epoch", b"1", b"2"]
+
+
+def test_predictions_and_the_history_are_written_to_a_device(trained):
+    succeed(*PREDICT, "--output", "/dev/null")
+    succeed(*TRAIN, "--model", "new.bin", "--history", "/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_device_is_named(trained):
+    result = run(*PREDICT, "--output", "/dev/full")
+    assert result.code == 73 and result.err == "nn: /dev/full: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_predictions_go_to_an_open_file(trained, name):
+    """Behind what was written there before: a shell's >> stays what it is."""
+    (trained.parent / "link").symlink_to("/dev/stdout")
+    expected = succeed(*PREDICT).out
+    command = [sys.executable, "-m", "nn", *PREDICT, "--output", name]
+    piped = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert (piped.returncode, piped.stdout) == (0, expected), piped.stderr
+    with open("out.csv", "w") as file:
+        file.write("before\n")
+        file.flush()
+        assert subprocess.run(command, stdout=file, env=environment()).returncode == 0
+    assert (trained.parent / "out.csv").read_text() == "before\n" + expected
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_target_of_a_link_is_replaced(two, there):
+    (two.parent / "sub").mkdir()
+    for name in ("m.bin", "c.ck", "t.json", "h.csv"):
+        (two.parent / name).symlink_to(f"sub/{name}")
+        if there:
+            (two.parent / "sub" / name).write_text("old")
+    files = ["--model", "m.bin", "--checkpoint", "c.ck", "--trace", "t.json", "--history", "h.csv"]
+    succeed(*TRAIN, *files)
+    for name in ("m.bin", "c.ck", "t.json", "h.csv"):
+        assert (two.parent / name).is_symlink()
+        assert (two.parent / "sub" / name).stat().st_size > 10
+    assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
+
+
+# ---------------------------------------------------------------- modes, and files that are in use
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_file_that_is_written_again_keeps_its_mode(folder, mode):
+    (folder / "m.bin").write_bytes(b"old")
+    os.chmod("m.bin", mode)
+    atomic_write("m.bin", b"new")
+    assert (folder / "m.bin").read_bytes() == b"new"
+    assert stat.S_IMODE(os.stat("m.bin").st_mode) == mode
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(folder, monkeypatch):
+    """It is the whole process's: another thread that makes a file meanwhile would make it for everybody."""
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+            atomic_write("new", b"text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat("new").st_mode) == 0o640
+
+
+def test_a_mode_that_cannot_be_set_is_no_failure(folder, monkeypatch):
+    """As on CIFS and some file systems of FUSE."""
+
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    (folder / "m.bin").write_bytes(b"old")
+    os.chmod("m.bin", 0o666)
+    monkeypatch.setattr(os, "fchmod", refused)
+    atomic_write("m.bin", b"new")
+    assert (folder / "m.bin").read_bytes() == b"new"
+
+
+def test_a_temporary_file_in_use_is_not_removed_whatever_the_clock_says(folder):
+    """A writer that has said nothing for long, or a file system whose clock is an hour behind."""
+    with atomic_file("m.bin") as file:
+        (temporary,) = folder.glob(".m.bin.*.tmp")
+        file.write(b"slow")
+        file.flush()
+        os.utime(temporary, (time.time() - 3600,) * 2)
+        atomic_write("m.bin", b"quick")
+    assert (folder / "m.bin").read_bytes() == b"slow"
+
+
+# ---------------------------------------------------------------- names and room, known before
+
+
+@pytest.mark.parametrize("length", [241, 242, 250, 255])
+def test_every_name_that_the_system_allows_can_be_written(folder, length):
+    path = "n" * length
+    check_writable(path)
+    atomic_write(path, b"text")
+    assert (folder / path).read_bytes() == b"text" and len(os.listdir(folder)) == 1
+
+
+def test_every_name_of_several_bytes_a_letter_can_be_written(folder):
+    atomic_write("é" * 127, b"text")
+    assert os.listdir(folder) == ["é" * 127]
+
+
+@pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace", "--history"])
+def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
+    others = [] if flag == "--model" else ["--model", "new.bin"]
+    result = run(*TRAIN, *others, flag, "n" * 256)
+    assert result.code == 73 and len(result.err.splitlines()) == 1
+    assert result.err.endswith(": cannot write: File name too long\n")
+    assert os.listdir() == ["two.csv"]
+
+
+# ---------------------------------------------------------------- files beside the model
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_history_that_cannot_be_written_ends_no_training(two):
+    result = run(*TRAIN[:-1], "--model", "m.bin", "--history", "/dev/full", "--json")
+    *warnings, last = (line for line in result.err.splitlines() if line.startswith("nn: "))
+    failure = "/dev/full: cannot write: No space left on device"
+    assert warnings.count(f"nn: warning: {failure}; the training goes on without it") == 1
+    assert (result.code, last) == (73, f"nn: {failure}; m.bin is written")
+    assert len(result.json["loss"]) == 2
+    succeed(*TRAIN, "--model", "n.bin")
+    assert (two.parent / "m.bin").read_bytes() == (two.parent / "n.bin").read_bytes()
+
+
+def test_an_old_history_stays_until_the_first_epoch_is_over(two):
+    (two.parent / "h.csv").write_text("old")
+    result = run(*TRAIN, "--model", "m.bin", "--history", "h.csv", "--layers", "2,4,3,2,1,nonsense")
+    assert result.code == 2 and (two.parent / "h.csv").read_text() == "old"
+    result = run(*TRAIN, "--model", "m.bin", "--history", "h.csv", "--learning_rate", 1e300, "--optimizer", "sgd")
+    assert result.code == 1 and (two.parent / "h.csv").read_text() == "old"
+
+
+def test_python_gets_the_figures_of_a_training_whose_history_is_lost(two):
+    ds = nn.load("two.csv")
+    net = nn.Network("2,3,1", ds.task)
+    before = net.predict(ds.x)
+    with pytest.raises(SideFileError, match="/dev/full: cannot write") as error:
+        nn.train(net, ds, epochs=3, callback=CsvHistory("/dev/full"))
+    assert len(error.value.result["loss"]) == 3
+    assert (net.predict(ds.x) != before).any()
+
+
+# ---------------------------------------------------------------- files that are read
+
+
+@pytest.mark.parametrize("flag", ["--model", "--history", "--checkpoint"])
+@pytest.mark.parametrize("read", ["config.json", "data.db", "classes/a/1.png", "old.ck"])
+def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
+    rows = [line.split(",") for line in two.read_text().splitlines()]
+    with contextlib.closing(sqlite3.connect("data.db")) as base:
+        base.execute("CREATE TABLE t (a, b, y)")
+        base.executemany("INSERT INTO t VALUES (?, ?, ?)", rows[1:])
+        base.commit()
+    os.makedirs("classes/a")
+    for name in ("config.json", "classes/a/1.png", "old.ck"):
+        (two.parent / name).write_text("{}")
+    data = {"data.db": "data.db:t", "classes/a/1.png": "classes"}.get(read, "two.csv")
+    before = (two.parent / read).read_bytes()
+    flags = [
+        "--config",
+        "config.json",
+        *(["--resume", "old.ck"] if read == "old.ck" and flag != "--checkpoint" else []),
+    ]
+    result = run(*ONE, "--dataset", data, "--epochs", 1, "--model", "m.bin", *flags, flag, read)
+    if read == "old.ck" and flag == "--checkpoint":
+        assert result.code == 0  # what is gone on from may be written anew
+    else:
+        assert result.code == 2 and f"{read} is both" in result.err
+        assert (two.parent / read).read_bytes() == before
+
+
+def test_no_page_replaces_the_results_that_it_shows(folder):
+    (folder / "results.csv").write_text("a\n")
+    result = run("--plot", "results.csv", "-o", "pictures", "--report", "results.csv")
+    assert (
+        result.code == 2 and result.err == "nn: --report results.csv would replace results.csv; choose another file\n"
+    )
+
+
+def test_a_folder_within_thousands_is_one_line(two):
+    result = run(*TRAIN, "--model", "m.bin", "--logdir", "a/" * 2500)
+    assert result.code == 73 and result.err.endswith("cannot write: too many folders one in another\n")
+
+
+def test_a_folder_of_events_is_in_the_way_of_no_model(two):
+    result = run(*TRAIN, "--model", "m.bin", "--logdir", "./m.bin")
+    assert (result.code, result.err) == (2, "nn: --logdir ./m.bin: the same file as --model; choose another file\n")
+    assert os.listdir() == ["two.csv"]
+
+
+@pytest.mark.parametrize("flag", ["--history", "--trace", "--checkpoint", "--dataset", "--config"])
+def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
+    text = two.read_bytes() if flag == "--dataset" else b"{}"
+    (two.parent / "m.bin.part").write_bytes(text)
+    result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
+    assert result.code == 2 and "m.bin.part" in result.err and "; choose another" in result.err
+    assert sorted(os.listdir()) == ["m.bin.part", "two.csv"] and (two.parent / "m.bin.part").read_bytes() == text
+
+
+# ---------------------------------------------------------------- odd surroundings
+
+
+def test_no_file_gets_the_number_of_a_stream_that_is_closed():
+    """A C library writes what it has to say to 2, whatever that is."""
+    script = "import os; os.closerange(0, 3); import nn.cli; nn.cli._mend_streams(); os._exit(os.open('/dev/null', 0))"
+    done = subprocess.run([sys.executable, "-c", script], env=environment())
+    assert done.returncode > 2
+
+
+def test_files_whose_names_are_no_characters_are_read_and_written(folder):
+    two = write_two_classes(folder / "o\udcff.csv")
+    plan = '{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1, "batches": 2}'
+    (folder / "o\udcff.json").write_text(plan)
+    (folder / "two.csv").write_bytes(two.read_bytes())
+    several = ["--train", "--networks", 2, "--vary", "epochs=1|2", "--dataset", "o\udcff.csv", "--trials", "o\udcff.t"]
+    for _ in range(2):
+        succeed(*several, "--model", "o\udcff.bin", "--history", "o\udcff.h", "-q")
+    assert len((folder / "o\udcff.t").read_text().splitlines()) == 3  # a line is not added again
+    assert _part_of("a/o\udcff.bin") == "a/o\udcff.bin.part"
+    page = importlib.util.find_spec("matplotlib") is not None
+    succeed("--sweep", "o\udcff.json", "-o", "o\udcff.r", *(["--report", "s\udcff.html"] * page), "-q", "--index", 0)
+    if page:
+        succeed("--test", "--model", "o\udcff.bin", "--report", "o\udcff.html", "-q")
+        succeed("--plot", "o\udcff.t", "-o", "o\udcff.d", "-q")
+        assert b"o\\udcff.bin" in (folder / "o\udcff.html").read_bytes()
+
+
+def test_names_are_kept_where_the_locale_knows_ascii_alone(folder):
+    write_two_classes(folder / "é.csv")
+    plain = environment(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    use = ["--dataset", "é.csv", "--model", "é.bin"]
+    for command in ([*ONE, *use, "--epochs", 1, "--history", "é.h"], ["--test", *use]):
+        done = start(*command, "-q", env=plain)
+        assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+    assert sorted(os.listdir()) == ["é.bin", "é.csv", "é.h"]
+
+
+def test_pictures_without_a_home_are_no_matter_for_warnings(trained):
+    """matplotlib would keep its cache there."""
+    pytest.importorskip("matplotlib")
+    done = start("--plot", "m.bin", "-o", "pictures", env=environment(HOME=os.path.abspath("two.csv"), MPLCONFIGDIR=""))
+    assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+
+
+def obeying():
+    """In a child of root: let it obey the permissions of files, as others do."""
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
+@pytest.mark.parametrize(
+    "path, closed",
+    [("closed/two.csv", "closed"), ("closed", "closed"), ("images", "images/a")],
+)
+def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
+    for name in ("closed/two.csv", "images/a/1.png", "images/b/1.png"):
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        shutil.copy("two.csv", name)
+    os.chmod(closed, 0)
+    try:
+        for command in ([*TRAIN, "--model", "new.bin"], ["--predict", "--model", "m.bin", "-q"]):
+            done = start(*command, "--dataset", path, preexec_fn=obeying)
+            err = done.communicate(timeout=60)[1]
+            assert done.returncode == 66 and err.startswith(f"nn: {closed}") and err.count("\n") == 1
+            assert err.endswith(": cannot read: Permission denied\n")
+    finally:
+        os.chmod(closed, 0o755)
+
+
+@pytest.mark.parametrize("removed", ["before", "after"])
+def test_a_current_folder_that_is_gone_is_told_as_that(two, removed):
+    folder = two.parent / "sub"
+    folder.mkdir()
+    if removed == "before":
+        done = start(*ONE, "--dataset", "two.csv", "--model", "m.bin", cwd=folder, preexec_fn=folder.rmdir)
+        code, told = 66, "nn: the current folder is not there any more; change to another one\n"
+    else:
+        done = start(*ONE, "--dataset", two, "--model", "m.bin", "--epochs", 10**6, cwd=folder)
+        read_until(done, "loss")
+        shutil.rmtree(folder)
+        done.send_signal(signal.SIGTERM)
+        code, told = 143, "No such file or directory), m.bin was not written\n"
+    err = done.communicate(timeout=60)[1]
+    assert done.returncode == code and err.splitlines(keepends=True)[-1].endswith(told)
+
+
+# ---------------------------------------------------------------- the names of files in messages
+
+
+@pytest.mark.parametrize("format", ["csv", "npz"])
+@pytest.mark.parametrize("flags", [(), ("--memory", "200M"), ("--layers", "9,3,1")])
+def test_a_message_calls_a_file_as_it_was_given(folder, format, flags):
+    os.mkdir("sub")
+    if format == "csv":
+        (folder / "sub" / "one.csv").write_text("a,b,y\n" + "1,2,0\n3,1,0\n" * 20)
+    else:
+        np.savez("sub/one.npz", x=np.ones((40, 2)), y=np.zeros(40, int))
+    for path in (f"sub/one.{format}", f"./sub/../sub/one.{format}", str(folder / "sub" / f"one.{format}")):
+        result = run(*ONE, "--dataset", path, "--model", "m.bin", *flags, "-q", "--task", "binary")
+        assert result.code in (2, 65) and path in result.err
+        assert path.startswith("/") or str(folder) not in result.err
