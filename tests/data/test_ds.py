@@ -198,7 +198,7 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     assert "corrupt" in failure(write(bytes(damaged), "damaged.csv.gz"))
     assert "UTF-16" in failure(write("1,2,0\n".encode("utf-16")))
     png = write(b"\x89PNG\r\n\x1a\n\0\0\0")
-    assert "expected JSON lines, CSV, NPY, Parquet, Arrow, ORC, SQLite, NPZ, IDX or CIFAR-10 binary" in failure(png)
+    assert "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX or CIFAR-10 binary" in failure(png)
 
 
 @examples(150)
