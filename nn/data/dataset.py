@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .kinds import Choice, Kind
+from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import FileDigest, digest_text
 from .table_rows import TableRows
@@ -115,7 +115,7 @@ class Places:
     targets: list[int]
     ids: tuple[int, ...] = ()
     roles: dict[str, int] = field(default_factory=dict)
-    choices: dict[int, Choice] = field(default_factory=dict)
+    choices: dict[int, Kind] = field(default_factory=dict)
 
 
 class _Digest:
