@@ -21,6 +21,7 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "Scaling": "data.scaling",
     "Network": "nn",
     "train": "train",
+    "train_many": "train",
     "StopRequest": "train",
     "test": "test",
     "export": "files.export.formats",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log, needs_package
+from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason
 from .arrays import Arrays, Targets, kept_numbers
 from .records import new_rows
 from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
@@ -109,7 +109,7 @@ def _label_targets(place: str, labels: np.ndarray, **more) -> Targets:
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
     digest = hashlib.sha256()
-    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8, path=path), []
+    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
     rows = 0
     with Source(path, digest) as source:
         if not source.is_gzip:
@@ -167,7 +167,8 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     x = new_rows((len(files), *shape), np.uint8)
     digest = hashlib.sha256()
     for row, file in enumerate(files):
-        data = file.read_bytes()
+        with readable(file):
+            data = file.read_bytes()
         digest.update(os.fsencode(f"{file.parent.name}/{file.name}\0{len(data)}\0"))
         digest.update(data)
         x[row] = _pixels(file, data, shape)
@@ -236,7 +237,9 @@ def _pixels(file: Path, data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     return pixels[None] if shape[0] == 1 else pixels.transpose(2, 0, 1)
 
 
-def _unreadable(file: Path, error: Exception) -> DataError:
+def _unreadable(file: Path, error: Exception) -> NnError:
+    if isinstance(error, OSError) and error.errno:
+        return InputNotFound(f"{file}: cannot read: {os_reason(error)}")
     reason = " ".join(str(error).split())
     if "cannot identify" in reason:
         reason = "not PNG, JPEG or PGM"

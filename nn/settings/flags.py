@@ -210,17 +210,15 @@ _GROUPS = {
         Flag("networks", "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
              whole(1, MOST_NETWORKS), "K", of="several"),
         Flag("vary",
-             "Draw settings of each of --networks: 'learning_rate=1e-4..1e-2,dropout=0..0.5,hidden=32|64|128-64'.",
+             "Draw settings of each of --networks and choose the best: 'learning_rate=1e-4..1e-2,hidden=32|64|128-64'.",
              TEXT, "SPEC", of="several"),
-        Flag("keep", "Give up the worse of --networks early, and keep those that do best together on the --validation "
-             "rows (all).", whole(1, MOST_NETWORKS), "N", of="several"),
         Flag("folds", "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
              whole(2, MOST_NETWORKS), "F", of="several"),
-        _name_of("effort", EFFORTS, "{}, without --layers; chooses network, training, members for a table",
+        _name_of("effort", EFFORTS, "{}, without --layers; how hard to search for networks and settings",
                  default="standard"),
         _name_of("monitor", MONITORS, "loss; the metric that chooses the best epoch", of="train", later=True,
                  modes=TRAIN | {"explain"}),
-        Flag("refit", "Then train once more for the best number of epochs, on the --validation rows too.", of="train",
+        Flag("refit", "Train once more for the best number of epochs, on the --validation rows too.", of="train",
              default=False, later=True),
         Flag("clip", "Keep predictions of regression within the range of the training targets and a tenth of it.",
              of="train", default=False, later=True),
@@ -244,7 +242,7 @@ _GROUPS = {
         Flag("trace", "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
         Flag("trace_batches", "Batches that --trace shows layer by layer ({}).", whole(1, 100_000), "N", default=20),
         Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
-        Flag("trials", "Add a line to this CSV file for each network of --vary or --keep.", TEXT, "FILE"),
+        Flag("trials", "Add a line to this CSV file for each network of --vary.", TEXT, "FILE"),
         Flag("logdir", "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     ],
     "Long trainings": [
@@ -286,7 +284,7 @@ FLAGS = [
     for group, flags in _GROUPS.items()
     for flag in flags
 ]
-GONE = {"window": "memory"}  # a former flag -> the one that takes its place
+GONE = {"window": "memory", "keep": "vary"}  # a former flag -> the one that takes its place
 MODES = [flag.name for flag in FLAGS if flag.group == MODE]
 
 

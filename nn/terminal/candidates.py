@@ -6,21 +6,21 @@ import sys
 import time
 
 from ..utils import say
-from ..watch.callbacks import CandidateCallback
+from ..watch.callbacks import Callback
 from .console import on_terminal, say_encoding, say_run
 from .progress import REDRAW_SECONDS, Lines
 
 LONG_SECONDS = 5.0  # that are left: worth telling
 
 
-def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = False) -> CandidateCallback:
+def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = False) -> Callback:
     """Return what tells a person: a bar on a terminal, lines in a pipe, nothing if quiet. about: the data."""
     if quiet:
-        return CandidateCallback()
+        return Callback()
     return (CandidatesBar if on_terminal(sys.stderr) else CandidateLines)(about, verbose)
 
 
-class CandidateLines(CandidateCallback):
+class CandidateLines(Callback):
     """The first lines of a run, those of each candidate's training, and one when it has ended."""
 
     def __init__(self, about: str, verbose: bool = False):

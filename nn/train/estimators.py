@@ -55,7 +55,7 @@ _NONE = {
 }  # fmt: skip
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"  # the effort that gives way to given parameters
-_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "keep", "validation", "refit")  # by effort
+_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "validation", "refit")  # by effort
 
 
 def quick_epochs(rows: int, batch_size: int) -> int:
@@ -237,7 +237,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
     to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. class_weight: balanced, {class: weight}, or a number for each
     class. fit holds no rows out: `validation` or eval_set set some apart.
@@ -303,7 +303,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
     to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
 
