@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason
-from .arrays import Arrays, Targets, kept_numbers
-from .column import unicode_text
+from .arrays import Arrays, kept_numbers
+from .column import Targets, unicode_text
 from .records import new_rows
 from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
