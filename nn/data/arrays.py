@@ -15,10 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, os_reason, sha256_file
+from ..utils import DataError, sha256_file
 from .column import is_coarse
 from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill
+from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill, readable
 from .typed import Block, TypedSource, array_block
 from .written import WrittenNumbers
 
@@ -192,7 +192,7 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     series: for each output the index (into a flattened row of x) of its value now. Nothing is unpickled.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with readable(path), zipfile.ZipFile(path) as archive:
             names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             if "x" not in names or (labelled and "y" not in names):
                 raise DataError(
@@ -205,12 +205,12 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
-    except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     x = _channels_first(path, x)
     targets = None if y is None else _npz_targets(path, y, len(x))
     now = None if now is None else _npz_now(path, now, targets.width, math.prod(x.shape[1:]))
-    return Arrays(kept_numbers(path, x, dtype), targets, sha256_file(path), now)
+    with readable(path):
+        digest = sha256_file(path)
+    return Arrays(kept_numbers(path, x, dtype), targets, digest, now)
 
 
 def _npz_now(path: str, now: np.ndarray, outputs: int, inputs: int) -> list[int]:

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import lru_cache
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _YEAR = re.compile(r"(1[5-9]|20)\d\d", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they ascend or stand in quotes
 _MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
-_HEAD_ROWS = 300  # looked at, to tell a header
+_HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -72,16 +72,6 @@ class ReadOptions:
 AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
 
 
-@dataclass(frozen=True)
-class FileStart:
-    """How a file begins: some whole lines, or all of it, without a byte order mark."""
-
-    text: bytes = b""
-    is_all: bool = False
-    is_gzip: bool = False
-    ends_in_cr: bool = False  # the lines of the file do; here they end in LF
-
-
 @dataclass
 class Head:
     """Facts of a CSV file that its first lines tell."""
@@ -95,7 +85,10 @@ class Head:
     has_point: bool = False  # or comma, within one of the first numbers
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
-    start: FileStart = FileStart()
+    text: bytes = b""  # the file's first lines, or all of it, without a byte order mark
+    is_all: bool = False
+    is_gzip: bool = False
+    ends_in_cr: bool = False  # the lines of the file do; in text they end in LF
 
     @property
     def width(self) -> int:
@@ -117,26 +110,28 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
     start = _start(path)
-    begins = start.text
+    begins = start["text"]
     if said := _SEPARATOR_LINE.match(begins):
         begins = b"\n" + begins[said.end() :]
         options = replace(options, separator=options.separator or decoded(said[1]))
     text = _without_comments(begins)
     if not text.strip():
-        raise _no_rows(path, begins)
+        found = f"its first {len(begins)} bytes are blank lines or comments, which begin with #"
+        found = found if begins.strip() or len(begins) > LONGEST_LINE else "the file is empty"
+        raise DataError(f"{path}: {found}, expected rows of numbers separated by commas")
     rows = _first_rows(path, text, options)
     if len({*rows.counts}) > 1 and (table := _without_titles(path, text, options)):
         text, rows = table, _first_rows(path, table, options)
     if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
-    is_model_s = first is None and options.of_model and options.of_model <= {cell.text for cell in rows.row(0)}
+    is_model_s = first is None and options.of_model and options.of_model <= {cell.text for cell in rows.rows[0]}
     header = "yes" if is_model_s and options.header == "auto" else options.header
     names, row = header_of(rows, header, options.named, first is None, first.names if first else None)
     if row >= len(rows.counts):
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     if row == 2:
         log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
-    head = Head(path, names, [cell.text for cell in rows.row(row)], rows.lines[row], rows.separator, start=start)
+    head = Head(path, names, [cell.text for cell in rows.rows[row]], rows.lines[row], rows.separator, **start)
     if rows.separator == ";" and (found := _FRACTION.search(text)):
         head.point, head.has_point = found[1].decode(), True
     head.row_bytes = len(text) / max(1, text.count(b"\n"))
@@ -144,15 +139,6 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if head.width == 1 and options.separator is None:
         _check_one_column(path, text)
     return head
-
-
-def _no_rows(path: str, text: bytes) -> DataError:
-    """Return the error for a file that begins with such a text, in which there is no row."""
-    found = "the file is empty" if len(text) <= LONGEST_LINE else f"the first {len(text)} bytes are blank lines"
-    if text.strip():
-        lines = text.count(b"\n") + (not text.endswith(b"\n"))
-        found = f"the first {lines} lines are blank or comments, which begin with #"
-    return DataError(f"{path}: {found}, expected rows of numbers separated by commas")
 
 
 def _without_comments(text: bytes) -> bytes:
@@ -188,7 +174,7 @@ def _without_titles(path: str, text: bytes, options: ReadOptions) -> bytes | Non
         width = counts[-2:][0]  # the last row may be wrong
         titles = next((row for row, count in enumerate(counts) if 2 * count > width), 0)
         is_table = {*counts[titles:-1]} == {width} and len(counts) - titles >= max(_LEAST_BELOW, 2 * titles)
-        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see csv_header
+        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see _lacks_first_name
         if 0 < titles <= _MOST_TITLES and is_table and not is_corner:
             line = lines[titles]
             log.warning("%s: the table begins in line %d; what stands above it is left out", path, line)
@@ -216,8 +202,8 @@ def open_quote(path: str, line: int) -> DataError:
     )
 
 
-def _start(path: str) -> FileStart:
-    """Return lines from the front, at least two that are neither blank nor comments above the table."""
+def _start(path: str) -> dict:
+    """Return what Head has of the first lines, at least two that are neither blank nor comments above the table."""
     text, is_all, ends_in_cr = b"", False, False
     with Source(path) as source:
         while not is_all:
@@ -233,7 +219,8 @@ def _start(path: str) -> FileStart:
             if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
                 break
     text = text if is_all else text[: text.rfind(b"\n") + 1]
-    return FileStart(text.removeprefix(BYTE_ORDER_MARK), is_all, source.is_gzip, ends_in_cr)
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    return {"text": text, "is_all": is_all, "is_gzip": source.is_gzip, "ends_in_cr": ends_in_cr}
 
 
 # -- separator and decimal comma -----------------------------------------------------------------------------
@@ -298,69 +285,51 @@ class FirstRows:
     """The first rows that are not blank: the first two whole, further ones up to _HEAD_FIELDS.
 
     lines, counts: of each row its line in the file and the number of its fields; 0 where the text ends within quotes of
-    the last one.
+    the last one. rows: the fields of each.
     """
 
     def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS):
-        self._text, self.separator = text, separator
-        rows = split(text, separator, most)
+        rows, self.separator, self.rows = split(text, separator, most), separator, []
         total = np.cumsum(rows["fields"])
         rows = rows[(total <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
-        self._starts = total[: len(rows)] - rows["fields"]
-
-    @cached_property
-    def _places(self) -> np.ndarray:
+        if self.counts and self.counts[0] > MOST_COLUMNS:
+            return
         places = np.empty(sum(self.counts), _PLACE)
-        split(self._text, self.separator, len(self.counts), places)
-        return places
-
-    def row(self, index: int) -> list[Cell]:
-        """Return the fields of a row."""
-        start = self._starts[index]
-        return _cells(self._text, self._places[start : start + self.counts[index]])
+        split(text, separator, len(self.counts), places)
+        cells = iter(_cells(text, places))
+        self.rows = [list(islice(cells, count)) for count in self.counts]
 
     def columns_below(self, row: int = 0) -> list[ColumnBelow]:
         """Return the columns of a row, as the rows below it have them; these may have too few fields."""
-        starts, counts = self._starts[row + 1 :], np.array(self.counts[row + 1 :], np.int64)
-        return [ColumnBelow(self._text, self._places[starts[counts > i] + i]) for i in range(self.counts[row])]
+        below = self.rows[row + 1 :]
+        return [ColumnBelow([cells[i] for cells in below if i < len(cells)]) for i in range(self.counts[row])]
 
     def last_filled(self, names: list[str] | None, first: int) -> int:
         """Return the last column with a name or, from a row on, a value; rows that end in separators have others."""
         width = self.counts[first] if names is None else len(names)
-        if (names and names[-1]) or (self.counts[first] == width and self.row(first)[-1].text not in GAPS):
-            return width - 1
-        cells = [self.row(index) for index in range(first, len(self.counts))]
-        filled = {c for row in cells for c, cell in enumerate(row) if cell.text not in GAPS}
-        return max((c for c in range(width) if c in filled or (names and names[c])), default=width - 1)
+        for place in range(width - 1, -1, -1):
+            values = (cells[place].text for cells in self.rows[first:] if place < len(cells))
+            if (names and names[place]) or any(text not in GAPS for text in values):
+                return place
+        return width - 1
 
 
 class ColumnBelow:
-    """The fields of a column below the first row, gaps left out."""
+    """The fields of a column below the first row, gaps left out.
 
-    def __init__(self, text: bytes, places: np.ndarray):
-        self._text, self._places = text, places
+    kind: of nearly all fields, text if there is no such kind; None: there are no fields. any_quoted: whether one of all
+    stands in quotes.
+    """
 
-    @cached_property
-    def cells(self) -> list[Cell]:
-        """The fields one by one."""
-        return [cell for cell in _cells(self._text, self._places) if cell.text not in GAPS]
-
-    @cached_property
-    def kind(self) -> str | None:
-        """The kind of nearly all fields, text if there is no such kind; None: there are no fields."""
-        if len(self._places) and self._places["is_number"].all():  # then none is a gap
-            return "number"
+    def __init__(self, cells: list[Cell]):
+        self.cells, self.any_quoted = [cell for cell in cells if cell.text not in GAPS], any(c.quoted for c in cells)
         kinds = Counter(map(_kind_of, self.cells)).most_common(1)
-        return next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
-
-    def any_quoted(self) -> bool:
-        """Return whether a field stands in quotes."""
-        return bool(self._places["quoted"].any())
+        self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
 
     def has_bare_numbers(self) -> bool:
         """Return whether nearly all fields are numbers, and none stands in quotes."""
-        return self.kind == "number" and not self.any_quoted()
+        return self.kind == "number" and not self.any_quoted
 
 
 def split(text: bytes, separator: str, most: int, places: np.ndarray | None = None) -> np.ndarray:
@@ -412,7 +381,7 @@ def _are_even(counts: list[int], may_lack_a_name: bool) -> bool:
 
 def _share_typed(text: bytes, separator: str) -> float:
     rows = FirstRows(text, separator, _SPLIT_ROWS)
-    cells = [cell for index in range(len(rows.counts)) for cell in rows.row(index)]
+    cells = [cell for row in rows.rows for cell in row]
     return sum(cell.text in GAPS or _kind_of(cell) != "text" for cell in cells) / len(cells)
 
 
@@ -428,7 +397,7 @@ def header_of(
     """
     if header == "no":
         return None, 0
-    texts, has_corner = [cell.text for cell in rows.row(0)], _lacks_first_name(rows)
+    texts, has_corner = [cell.text for cell in rows.rows[0]], _lacks_first_name(rows)
     has_header = has_corner or known == texts or (header == "yes" and is_first)
     if not has_header and header != "yes":
         is_named = is_first and any(word in texts and not _is_index(word, len(texts)) for word in named)
@@ -450,10 +419,10 @@ def _lacks_first_name(rows: FirstRows) -> bool:
     counts = rows.counts if rows.counts[-1] else rows.counts[:-1]
     if len(counts) < 3 or {*counts[1:]} != {counts[0] + 1}:
         return False
-    names = rows.row(0)
+    names = rows.rows[0]
     if any(name.text in GAPS or name.is_number for name in names) or len({name.text for name in names}) < len(names):
         return False
-    below = [rows.row(index) for index in range(1, len(counts))]
+    below = rows.rows[1 : len(counts)]
     return len({cells[0].text for cells in below}) == len(below) and any(cells[-1].text for cells in below)
 
 
@@ -465,7 +434,7 @@ def _evidence(rows: FirstRows) -> float:
     (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories; 1990, 1991, ...), or where
     they alone are in quotes.
     """
-    first, columns = rows.row(0), rows.columns_below()
+    first, columns = rows.rows[0], rows.columns_below()
     if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
         first = [cell._replace(quoted=cell.quoted and not cell.is_number) for cell in first]
     filled = [cell for cell in first if cell.text]
@@ -518,7 +487,7 @@ def _of_column(cell: Cell, below: ColumnBelow) -> float:
     if cell.text in GAPS or not re.search(r"\w", cell.text) or not below.kind:
         return 0.0
     evidence = 0.0
-    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not below.any_quoted():
+    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not below.any_quoted:
         evidence = -_UNLIKELY
     if below.kind == "text":
         return evidence + _of_texts(cell, Counter(other.text for other in below.cells))
@@ -551,7 +520,7 @@ def _of_numbers(above: list[str], numbers: list[str]) -> float:
 
 def _is_second_header(rows: FirstRows) -> bool:
     """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates."""
-    second = rows.row(1) if len(rows.counts) >= 2 + _LEAST_BELOW and rows.counts[1] == rows.counts[0] else []
+    second = rows.rows[1] if len(rows.counts) >= 2 + _LEAST_BELOW and rows.counts[1] == rows.counts[0] else []
     if not second or any(cell.is_number for cell in second):
         return False
     below = rows.columns_below(1)

@@ -45,13 +45,12 @@ from .csv_head import (
     read_head,
     too_long,
 )
-from .records import fits, new_rows
 from .source import BLOCK, GROWING_BYTES, Files, GrowingRows, check_same_columns, local, read_blocks
+from .typed import joined
 
 ffi, lib = extension("seq")
 
 _LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
-_MOVED_ROWS = 1 << 12  # at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _JOINED_ROWS = 1 << 14  # that a thread moves at a time
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
@@ -129,7 +128,7 @@ class CsvSource:
             return replace(wanted, reads=reads)
         as_numbers = replace(wanted, reads=dict.fromkeys(looked, "number"), exact=frozenset(), dtype="float64")
         reader = CsvReader(self._head, as_numbers, _LOOK_ROWS)
-        reader.read(self._head.start.text, is_enough=True)
+        reader.read(self._head.text, is_enough=True)
         first = reader.taken().columns
         reads = {place: _kind_of(first[place]) if kind is None else kind for place, kind in reads.items()}
         numbers = [first[p] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
@@ -145,14 +144,8 @@ class CsvSource:
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
         if places != table.number_places or dtype != table.numbers.dtype:
-            table.numbers, table.number_places = new_rows((len(table), len(places)), dtype), places
-            with np.errstate(over="ignore"):
-                for start in range(0, len(table), _MOVED_ROWS):
-                    for slot, place in enumerate(places):
-                        some = columns[place].values[start : start + _MOVED_ROWS]
-                        table.numbers[start : start + _MOVED_ROWS, slot] = some
-            for slot, place in enumerate(places):
-                columns[place].values = table.numbers[:, slot]
+            table.numbers = joined([columns[place] for place in places], len(table), dtype)
+            table.number_places = places
         return table
 
     def _agree_on_point(self, point: str | None) -> None:
@@ -182,7 +175,7 @@ class CsvSource:
     def _rows(self, stored: Wanted) -> Rows:
         """Return all rows, of one file that is not packed by several threads."""
         head, several = self._head, len(self._heads) > 1
-        if not (several or head.start.is_gzip or head.start.ends_in_cr):
+        if not (several or head.is_gzip or head.ends_in_cr):
             with open(local(head.path), "rb", buffering=0) as file:
                 return _read_file(head, stored, file.fileno(), self.files.sizes[0])
         reader = CsvReader(head, stored, several=several)
@@ -190,7 +183,7 @@ class CsvSource:
             if number:
                 reader.begin(head)
             blocks = read_blocks(head.path)
-            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.start.ends_in_cr else blocks)
+            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks)
         return reader.taken()
 
 
@@ -343,11 +336,10 @@ class CsvReader:
         self._spans = [self._span(0)]
         self._fill_struct(wanted)
         self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        each = [len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items()]
-        at_once = rows and fits(rows * sum(each))
-        self._block_rows = rows if at_once else max(1, GROWING_BYTES // max(1, *each))
+        widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
+        self._block_rows = rows or max(1, GROWING_BYTES // max(1, widest))
         self._blocks = {
-            name: GrowingRows((len(places),), self._types[name], self._block_rows, head.path)
+            name: GrowingRows((len(places),), self._types[name], self._block_rows)
             for name, places in self._places.items()
             if places
         }
@@ -489,7 +481,7 @@ def _read_file(head: Head, wanted: Wanted, file: int, size: int) -> Rows:
     cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
     if len(cuts) > 2 and (rows := _read_pieces(head, wanted, file, cuts)):
         return rows
-    text, is_all = head.start.text, head.start.is_all
+    text, is_all = head.text, head.is_all
     reader = CsvReader(head, wanted, text.count(b"\n") + 1 if is_all else head.rows_in(size))
     reader.read_blocks([text] if is_all else _blocks(file, 0, size, []))
     return reader.taken()

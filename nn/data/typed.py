@@ -280,13 +280,7 @@ class TypedSource:
             column = numbers.pop(place)
             column.values = _decimals(column.values).astype(np.float64, copy=False)
         bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
-        dtype = "float64" if is_coarse(*bounds.T) else wanted.dtype
-        matrix = new_rows((rows, len(numbers)), dtype)
-        if numbers:
-            write = row_writer(matrix, each(lambda one: _decimals(one.values, dtype), numbers.values(), rows))
-            each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
-        for slot, column in enumerate(numbers.values()):
-            column.values = matrix[:, slot]
+        matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
         return Table(columns, matrix, list(numbers), self._spans())
 
     def _spans(self) -> list[Span]:
@@ -309,6 +303,17 @@ def each(function: Callable, items: Iterable, rows: int) -> list:
         return [function(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, items))
+
+
+def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
+    """Return the numbers of columns as a matrix (rows, columns), of which the columns' values become views."""
+    matrix = new_rows((rows, len(columns)), dtype)
+    if columns:
+        write = row_writer(matrix, each(lambda column: _decimals(column.values, dtype), columns, rows))
+        each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
+    for slot, column in enumerate(columns):
+        column.values = matrix[:, slot]
+    return matrix
 
 
 # ---------------------------------------------------------------- columns

@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from nn import __version__
-from nn.data.memory import network_bytes
+from nn.data.records import network_bytes
 from nn.nn_aux import OPTIMIZERS
 from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 

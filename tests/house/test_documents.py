@@ -220,7 +220,8 @@ def test_files_that_are_named_exist(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_flags_that_are_named_exist(path):
-    known = {flag.name for flag in FLAGS} | {"batch_size", "help", "version"} | OTHERS_FLAGS | set(GONE)
+    known = {flag.name for flag in FLAGS} | {"batch_size", "help", "all", "version", "completion"} | OTHERS_FLAGS
+    known |= set(GONE)
     for code in re.findall(r"`([^`]+)`", prose(path)):
         if not re.match(r"nn |--", code):
             continue
