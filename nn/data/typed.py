@@ -216,9 +216,9 @@ class TypedSource:
     """The TableSource of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
-        self.path, self.files, self._opened, self.names = path, files, opened, opened[0].names
-        self.names = self.names and list(map(unicode_text, self.names))
-        self.width, self._rows = len(self.names) if self.names else opened[0].width, sum(one.rows for one in opened)
+        names = opened[0].names
+        self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
+        self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         if not self.width:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
         if not self._rows:
