@@ -68,7 +68,7 @@ COMMANDS = [  # and their exit codes
     (0, ["--test", *ON_MODEL, "--intervals", "--verbose"]),
     (0, ["--test", *ON_TABLE]),
     (0, ["--test", *ON_TABLE, "--json"]),
-    (0, ["--export", *ON_MODEL, "-o", f"m{EVIL}.onnx"]),
+    (0, ["--export", *ON_MODEL, "-o", f"m{EVIL}.onnx", "--debug"]),
     (0, ["--predict", *ON_TABLE]),
     (0, ["--predict", *ON_TABLE, "-o", "-", "--quiet"]),
     (2, ["--plot", f"t{EVIL}.csv", "-o", "pictures"]),
@@ -107,5 +107,5 @@ def test_few_places_write_to_a_stream():
     printing = {
         name for name, text in own.items() if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.MULTILINE)
     }
-    known = {"utils/messages.py", "terminal/tables.py", "terminal/parser.py", "commands/common.py", "__main__.py"}
+    known = {"utils/messages.py", "terminal/tables.py", "terminal/help.py", "commands/common.py", "__main__.py"}
     assert printing == known
