@@ -22,6 +22,6 @@ from .reports import (
 )
 
 __all__ = [
-    "binary_report", "figures_of", "judged", "multiclass_report", "regression_report", "remarks", "scores_of", "test",
-    "without_remarks",
+    "binary_report", "figures_of", "judged", "multiclass_report", "regression_report", "remarks", "scores_of",
+    "test", "without_remarks",
 ]  # fmt: skip
