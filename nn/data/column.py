@@ -188,6 +188,7 @@ class TableSource(Protocol):
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
 
 
+@np.errstate(over="ignore")
 def is_coarse(low, high) -> bool:
     """Return whether float32, off by up to 2^-24, would blur a column between these bounds, or one of several."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
@@ -196,6 +197,11 @@ def is_coarse(low, high) -> bool:
 
 
 # ---------------------------------------------------------------- what a text is
+
+
+def unicode_text(text: str) -> str:
+    """Return a text as any file can hold it: half of a surrogate pair is written out, as \\udcff."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def shortened(text: str) -> str:

@@ -193,7 +193,13 @@ class Encoding:
 
     def to_dict(self) -> dict:
         """Return the encoding as a model's metadata hold it."""
-        columns = [_described(encoder) for encoder in self.encoders]
+        columns = []
+        for encoder in self.encoders:
+            written = asdict(encoder.written) if encoder.written else {}
+            values = {"kind": encoder.kind, **vars(encoder), **written}
+            later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack
+            gone = {"written", *(name for one, names in later.items() if not values.get(one) for name in names)}
+            columns.append({name: value for name, value in values.items() if name not in gone})
         return {"columns": columns, "places": list(self.places), **({"plain": True} if self.plain else {})}
 
     @classmethod
@@ -223,15 +229,6 @@ class Encoding:
 def are_places(value) -> bool:
     """Return whether a value of a model file is a list of places of columns."""
     return isinstance(value, list) and all(type(place) is int and 0 <= place < 2**31 for place in value)
-
-
-def _described(encoder: ColumnEncoder) -> dict:
-    """Return an encoder as a model has it; without the fields that came later, where they say nothing."""
-    written = asdict(encoder.written) if encoder.written else {}
-    values = {"kind": encoder.kind, **vars(encoder), **written}
-    later = {"written"} | ({"decimals"} if not values.get("decimals") else set())
-    later |= {"waves", "deviation"} if not values.get("waves") else set()
-    return {name: value for name, value in values.items() if name not in later}
 
 
 def _encoder_of(values: dict) -> ColumnEncoder:

@@ -30,6 +30,7 @@ from .column import (
     number_in,
     number_text,
     settled,
+    unicode_text,
 )
 from .records import fits, new_rows
 from .source import Files, check_same_columns, database_of
@@ -70,6 +71,7 @@ class Numbers:
 
     reads = "number"
 
+    @np.errstate(over="ignore")  # what float64 does not hold is infinite, and refused
     def __init__(self, values: np.ndarray, is_null: np.ndarray | None = None):
         self._values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
         self._is_null = is_null
@@ -168,7 +170,7 @@ def objects(values: list) -> Block:
         codes = [-1 if value is None else place.setdefault((type(value), value), len(place)) for value in values]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    return Texts(np.array(codes, np.int32), [_object_text(value) for _, value in place])
+    return Texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
 
 
 def _fit_int64(values: list) -> bool:
@@ -214,8 +216,9 @@ class TypedSource:
     """The TableSource of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
-        self.path, self.files, self._opened, self.names = path, files, opened, opened[0].names
-        self.width, self._rows = len(self.names) if self.names else opened[0].width, sum(one.rows for one in opened)
+        names = opened[0].names
+        self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
+        self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         if not self.width:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
         if not self._rows:

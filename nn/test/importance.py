@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..core.metrics import METRICS, check_metric, metric
+from ..core.metrics import check_metric, metric
 from ..data.dataset import Dataset
 from ..data.table_rows import TableRows
+from ..nn_aux import METRICS
 from ..utils import DataError
 from .columns import correlated, groups_of, names_of, words_of
 from .reports import judged

@@ -16,7 +16,7 @@ from nn.data.encoders import (
     TextStatistics,
 )
 from nn.data.encoding import Encoding, TableStatistics
-from nn.data.kinds import ONE_HOT, RARE, Choice, Decision, Kind, decide, kind_of
+from nn.data.kinds import ONE_HOT, RARE, Decision, Kind, decide, kind_of
 from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -214,7 +214,7 @@ def test_yes_no_words_are_0_and_1_in_any_case():
 
 def test_yes_no_words_that_are_called_categories_are_categories():
     rows = rows_of(a=["yes", "no"] * RARE)
-    kind = kind_of(Column("text", rows.column(0), rows.words_of(0)), Choice("category"), "column a")
+    kind = kind_of(Column("text", rows.column(0), rows.words_of(0)), Kind("category"), "column a")
     encoding = Encoding.fit(TableStatistics(rows), [kind], "none")
     assert encoding.encoders[0].kind == "category"
 
@@ -341,7 +341,7 @@ def decided(choices=None, has_names=True, **columns) -> Decision:
     """What the schema says of columns, which a person may have said the kind of (choices, by name)."""
     names = list(columns)
     source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
-    chosen = {names.index(name): Choice(kind) for name, kind in (choices or {}).items()}
+    chosen = {names.index(name): Kind(kind) for name, kind in (choices or {}).items()}
     return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)
 
 
