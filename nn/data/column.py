@@ -326,8 +326,8 @@ def as_text(column: Column) -> Column:
 
 def _date_text(seconds: float) -> str:
     """Return a date as text, at midnight without the time."""
-    text = str(np.datetime64(round(seconds * 1000), "ms")).replace("T", " ")
-    return text.removesuffix(".000").removesuffix(" 00:00:00")
+    text = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
+    return text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
 
 
 def recoded(column: Column, words: list[str]) -> Column:
