@@ -122,7 +122,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if needs_all or (decision and (is_clean or all(map(_is_clean, columns.values())))):
         x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
     else:
-        x = TableRows.of_columns(list(columns.values()))
+        x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
     facts = known | _facts(source, table, places, schema, decision, list(columns))
     if places.roles:

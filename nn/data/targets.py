@@ -378,9 +378,9 @@ def giveaways(ds: Dataset) -> list[str]:
     x, y, rows = ds.x, ds.y, len(ds.x)
     if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
         return []
-    found = range(x.shape[1])
+    columns, found = TableRows.of(x).columns, range(x.shape[1])
     for some in (slice(_LOOK_ROWS), slice(None)):
-        found = [index for index in found if _tells(x, index, y, some)]
+        found = [index for index in found if _tells(columns[index], y, some)]
     target = ds.targets[0] if ds.targets else "the target"
     places = ds.places or range(x.shape[1])
     names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
@@ -391,16 +391,15 @@ def giveaways(ds: Dataset) -> list[str]:
     ]
 
 
-def _tells(x: np.ndarray | TableRows, index: int, y: np.ndarray, rows: slice) -> bool:
+def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     """Return whether the classes of these rows follow from one column; of rows of one class they may.
 
     Numbers tell two classes if all of one lie above those of the other; texts if each stands for one class, and they
     are as few as the classes, twice that at most.
     """
-    is_array = isinstance(x, np.ndarray)
-    values, y = (x[:, index] if is_array else x.values[index])[rows], y[rows]
-    if not is_array and x.kinds[index] == "text":
-        counts = np.zeros((len(x.words[index]) + 1, int(y.max()) + 1), np.int64)
+    values, y = column.values[rows], y[rows]
+    if column.reads == "text":
+        counts = np.zeros((len(column.words) + 1, int(y.max()) + 1), np.int64)
         np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
         used = np.count_nonzero(counts.any(axis=1))
         return bool(((counts > 0).sum(axis=1) <= 1).all()) and used <= 2 * counts.shape[1]

@@ -211,7 +211,7 @@ def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory, text):
     except NnError as error:
         assert error.exit_code in (2, 65) and "\n" not in str(error) and str(path) in str(error)
     else:
-        columns = ds.x.T if isinstance(ds.x, np.ndarray) else ds.x.values  # of a file with gaps
+        columns = ds.x.T if isinstance(ds.x, np.ndarray) else [c.values for c in ds.x.columns]  # of a file with gaps
         assert not any(np.isinf(values).any() for values in columns) and len(ds.x) == len(ds.y) > 0
 
 

@@ -17,6 +17,7 @@ from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, Text
 from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
 from nn.data.formats import FORMATS
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
+from nn.data.table_rows import TableRows
 from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 
@@ -195,7 +196,7 @@ def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
 
 def test_ordered_words_become_scaled_ranks():
     encoder = ordered("low", "high", "mid", "mid")
-    (values,) = encoder.encode(np.array([0, 1, 2, 2]), ["low", "high", "mid"])
+    (values,) = encoder.encode(texts("low", "high", "mid", "mid"))
     assert values.mean() == 0 and values.std() == pytest.approx(1) and values[0] < values[2] == values[3] < values[1]
     assert [column.kind for column in encoder.inputs()] == ["number"]
     assert encoder.summary() == "low < mid < high"
@@ -204,14 +205,14 @@ def test_ordered_words_become_scaled_ranks():
 def test_another_word_among_ordered_ones_is_a_gap():
     encoder = ordered("low", "high", "other", None)
     assert [column.kind for column in encoder.inputs()] == ["gap"] and encoder.unknown_share == 0.5
-    assert np.isnan(encoder.encode(np.array([0, -1]), ["new"])[0]).all()
+    assert np.isnan(encoder.encode(texts("new", None))[0]).all()
 
 
 def test_ordered_numbers_are_the_same_however_a_format_writes_them():
     encoder = ordered("1", "2", "3", order=("1", "2.0", "3"))
-    one, other = (encoder.encode(np.arange(3), words)[0] for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"]))
+    one, other = (encoder.encode(texts(*words))[0] for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"]))
     assert (one == other).all()
-    assert encoder.unknown(np.arange(3), ["1.0", "2", "x"]) == pytest.approx(1 / 3)
+    assert encoder.unknown(texts("1.0", "2", "x")) == pytest.approx(1 / 3)
 
 
 def test_an_ordered_column_comes_back_from_its_description_and_damaged_ones_are_refused():
@@ -258,22 +259,14 @@ def test_decimals_of_one_category_are_one():
     found = TextStatistics(column.values, column.words)
     encoder = CategoryEncoder.fit(found, kind_of(column, Kind("category"), "column a"))
     assert encoder.values == ["1", "2"] and encoder.decimals
-    assert encoder.encode(np.arange(4), ["1e0", "01", "2.00", "2"])[0].tolist() == [0, 0, 1, 1]
+    assert encoder.encode(texts("1e0", "01", "2.00", "2"))[0].tolist() == [0, 0, 1, 1]
 
 
 def test_statistics_are_taken_column_by_column():
     """No copy of all rows is made."""
 
-    class Rows:
-        kinds = ("number", "text")
-
-        def column(self, index):
-            return (np.arange(6.0), np.array([0, 1, 0, -1, 0, 0]))[index]
-
-        def words_of(self, index):
-            return ["a", "b"]
-
-    numbers, words = TableStatistics(Rows(), np.array([0, 1, 3])).columns
+    rows = TableRows((Column("number", np.arange(6.0)), texts("a", "b", "a", None, "a", "a")))
+    numbers, words = TableStatistics(rows, np.array([0, 1, 3])).columns
     assert numbers.rows == 3 and numbers.median == 1 and words.counts() == {"a": 1, "b": 1} and words.gaps == 1
 
 
@@ -299,8 +292,8 @@ def seconds_of(words: list[str]) -> float:
     for word in words:
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
     encoder = ordered(*words, order=(words[0], "x"))
-    CategoryEncoder([words[0]], False, 0).unknown(np.arange(len(words)), words)
-    encoder.unknown(np.arange(len(words)), words)
+    CategoryEncoder([words[0]], False, 0).unknown(texts(*words))
+    encoder.unknown(texts(*words))
     return time.perf_counter() - started
 
 
