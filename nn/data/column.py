@@ -76,6 +76,11 @@ def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, C
     }
 
 
+def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
+    """Return the columns of an array (rows, columns) of numbers."""
+    return tuple(Column("number", values) for values in x.T)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The columns of a table that are read, and how.
