@@ -177,7 +177,7 @@ class CsvSource:
         head, several = self._head, len(self._heads) > 1
         if not (several or head.is_gzip or head.ends_in_cr):
             with open(local(head.path), "rb", buffering=0) as file:
-                return _read_file(head, stored, file.fileno(), self.files.sizes[0])
+                return _read_file(head, stored, file.fileno())
         reader = CsvReader(head, stored, several=several)
         for number, head in enumerate(self._heads):
             if number:
@@ -476,8 +476,9 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes | memoryv
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _read_file(head: Head, wanted: Wanted, file: int, size: int) -> Rows:
+def _read_file(head: Head, wanted: Wanted, file: int) -> Rows:
     """Return all rows of an open file that is not packed; of a large one in pieces."""
+    size = os.fstat(file).st_size
     cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
     if len(cuts) > 2 and (rows := _read_pieces(head, wanted, file, cuts)):
         return rows
