@@ -140,7 +140,7 @@ def _points(x, column: int) -> list[tuple[object, int]]:
     if isinstance(x, TableRows) and x.kinds[column] == "text":
         words, first, counts = np.unique(words_of(x, column), return_index=True, return_counts=True)
         return [(str(words[k]), int(first[k])) for k in np.argsort(-counts, kind="stable")[:WORDS]]
-    values = np.asarray(x.column(column) if isinstance(x, TableRows) else x.reshape(len(x), -1)[:, column])
+    values = np.asarray(x.columns[column].values if isinstance(x, TableRows) else x.reshape(len(x), -1)[:, column])
     known = np.flatnonzero(values == values)
     if not known.size:
         return []
