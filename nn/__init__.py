@@ -13,7 +13,9 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_HOME = {  # public name -> module that holds it; loaded when first asked for, so that `nn --help` stays quick
+# Public name -> module that holds it; loaded when first asked for, so that `nn --help` stays quick. __init__.pyi has
+# the same names for editors and type checkers.
+_HOME = {
     "load": "ds",
     "load_for": "data.model_data",
     "held_out": "data.model_data",
@@ -22,6 +24,7 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "Network": "nn",
     "train": "train",
     "train_many": "train",
+    "Callback": "watch.callbacks",
     "StopRequest": "train",
     "test": "test",
     "export": "files.export.formats",
@@ -29,6 +32,7 @@ _HOME = {  # public name -> module that holds it; loaded when first asked for, s
     "importance": "test.importance",
     "matmul": "matrix",
     "NnError": "utils",
+    "NnWarning": "utils",
     "UsageError": "utils",
     "DataError": "utils",
     "InputNotFound": "utils",

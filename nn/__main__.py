@@ -3,9 +3,13 @@
 import signal
 import sys
 
+from . import __version__
+
 
 def main() -> int:
     """Run the command; returns its exit code. Ctrl-C while modules are imported, or at the end, has no traceback."""
+    if sys.argv[1:] == ["--version"] and _tell_version():
+        return 0
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -19,6 +23,15 @@ def main() -> int:
         sys.stderr.write(f"nn: nn cannot be loaded: {error.strerror}; raise the limit on open files (ulimit -n)\n")
         return 1
     return cli.main()
+
+
+def _tell_version() -> bool:
+    """Print the version before anything is imported; returns False where stdout cannot be written."""
+    try:
+        print(f"nn {__version__}", flush=True)
+    except (OSError, AttributeError):
+        return False
+    return sys.stdout is not None
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from .utils import (
     is_for_want_of_memory,
     say,
     spare_addresses,
+    speaking_of_flags,
 )
 
 log = logging.getLogger("nn")
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's own threads are not used, and may not be there
-    with _signals_as_errors(), warnings.catch_warnings():
+    with speaking_of_flags(), _signals_as_errors(), warnings.catch_warnings():
         if not sys.warnoptions and "--debug" not in argv:
             warnings.simplefilter("ignore")  # what a user should know is said in words of our own
         return cluster.end(*_outcome(argv))
@@ -189,6 +190,7 @@ def _run(flags: SimpleNamespace) -> None:
     spare_addresses()
     if "numpy" not in sys.modules:  # of which OpenBLAS would end the process, in words of its own
         check_room_to_load(ROOM_FOR_NUMPY)
+    remarks = vars(flags).pop("remarks")
     mode = next(name for name in COMMANDS if getattr(flags, name))
     command = COMMANDS[mode]
     if flags.train:
@@ -200,6 +202,8 @@ def _run(flags: SimpleNamespace) -> None:
         if flags.reference:
             check_reference(given_values(flags, read_by(mode)))
         _check_config(flags)
+        for remark in remarks:
+            log.warning(remark)
         command.run(flags)
         read = read_by(mode)
         for flag in given_values(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
@@ -219,13 +223,12 @@ def _check_config(flags: SimpleNamespace) -> None:
 def _warnings_shown(quiet: bool) -> Iterator[None]:
     """Send the package's warnings to stderr while a mode runs, and nowhere with --quiet."""
     handler = logging.NullHandler() if quiet else console.WarningLines()
-    propagate, log.propagate = log.propagate, False
-    log.addHandler(handler)
+    usual = log.handlers, log.propagate
+    log.handlers, log.propagate = [handler], False
     try:
         yield
     finally:
-        log.removeHandler(handler)
-        log.propagate = propagate
+        log.handlers, log.propagate = usual
 
 
 def _join_ranks(flags) -> None:

@@ -5,7 +5,7 @@ The parts of nn/data do the work; nn/data/__init__.py has their picture.
 
 from __future__ import annotations
 
-import os
+from typing import Any
 
 from .data import loading
 from .data.dataset import Choices, Dataset, Schema, check_trainable
@@ -17,7 +17,7 @@ __all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load",
 
 
 def load(
-    path: str | os.PathLike,
+    path: Any,
     *,
     target: str | int | None = None,
     task: str = "auto",

@@ -41,6 +41,7 @@ from support.streams import write_table_files  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
 from nn.data import records  # noqa: E402
+from nn.utils import speaking_of_flags  # noqa: E402
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
@@ -104,6 +105,13 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="session", autouse=True)
+def messages_name_flags():
+    """Messages have one text in all tests, that of the command line; utils/test_messages.py has what Python reads."""
+    with speaking_of_flags():
+        yield
 
 
 @pytest.fixture

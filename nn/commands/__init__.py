@@ -14,32 +14,34 @@ Imports: everything below, from utils to study. Imported by: cli.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from types import SimpleNamespace
-
-from .explain import explain_command
-from .study import bench_command, plot_command, sweep_command
-from .train import train_command
-from .use import export_command, info_command, predict_command, test_command
 
 
 @dataclass(frozen=True)
 class Command:
-    """A mode's function, and the flags with a path that it needs."""
+    """A mode's function, by its module, which is imported when the mode runs; the flags with a path that it needs."""
 
-    run: Callable[[SimpleNamespace], None]
+    mode: str
+    module: str
     needs: tuple[str, ...] = ()
 
+    def run(self, flags: SimpleNamespace) -> None:
+        getattr(import_module(f"{__name__}.{self.module}"), f"{self.mode}_command")(flags)
 
-COMMANDS = {  # by their modes
-    "train": Command(train_command, ("dataset",)),  # and model, but for --folds
-    "test": Command(test_command, ("model",)),
-    "predict": Command(predict_command, ("model", "dataset")),
-    "explain": Command(explain_command, ("model",)),
-    "sweep": Command(sweep_command, ("output",)),
-    "plot": Command(plot_command, ("output",)),
-    "info": Command(info_command),
-    "export": Command(export_command, ("model", "output")),
-    "bench": Command(bench_command),
+
+COMMANDS = {
+    command.mode: command
+    for command in [
+        Command("train", "train", ("dataset",)),  # and model, but for --folds
+        Command("test", "use", ("model",)),
+        Command("predict", "use", ("model", "dataset")),
+        Command("explain", "explain", ("model",)),
+        Command("sweep", "study", ("output",)),
+        Command("plot", "study", ("output",)),
+        Command("info", "use"),
+        Command("export", "use", ("model", "output")),
+        Command("bench", "study"),
+    ]
 }

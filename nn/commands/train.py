@@ -91,9 +91,11 @@ def _print(flags, result: dict) -> None:
         print_json(result)
     elif not flags.quiet:
         if "trials" in result:
-            _tell_trials(result)
-        tables.training_report(result)
-    if flags.profile and not flags.json:
+            _tell_trials(result, None if flags.verbose else tables.MOST_TRIALS)
+        if flags.profile:
+            tables.profile_report(result["profile"])
+        tables.training_report(result, flags.verbose)
+    elif flags.profile:
         tables.profile_report(result["profile"])
 
 
@@ -136,10 +138,10 @@ def _write_trials(path: str, result: dict, net) -> None:
     append_trials(path, rows_of(result, net))
 
 
-def _tell_trials(result: dict) -> None:
+def _tell_trials(result: dict, most: int | None) -> None:
     from ..study.trials import best_first
 
-    tables.trials_report(best_first(result), result["monitor"])
+    tables.trials_report(best_first(result), result["monitor"], most)
 
 
 def _check_written(flags) -> None:
@@ -194,7 +196,7 @@ def _check_networks(flags) -> None:
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
     if flags.model is not None and is_text(flags.model):
         raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
-    for name in given_values(flags, ("reference", "profile", "trace", "logdir")):
+    for name in given_values(flags, ("reference", "profile", "trace")):
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 

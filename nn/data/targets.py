@@ -8,11 +8,12 @@ import shlex
 import numpy as np
 
 from ..utils import DataError, UsageError, log
-from .arrays import AUTO_CLASSES, Targets
 from .column import (
+    AUTO_CLASSES,
     Column,
     Table,
     TableSource,
+    Targets,
     as_text,
     date_in,
     is_coarse,

@@ -116,12 +116,9 @@ def load(cls, path, dtype: str | None, engine: dict):
     return _of_tensors(cls, path, *model_file.load(path), dtype, engine)
 
 
-def of_pickle(cls, packed: bytes, engine: dict, beside: dict):
-    """Return the network that Network.__reduce__ has taken apart."""
-    net = _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), None, engine)
-    for name, value in beside.items():
-        setattr(net, name, value)
-    return net
+def unpacked(cls, packed: bytes, engine: dict):
+    """Return the network that `packed` has made a model file in memory."""
+    return _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), None, engine)
 
 
 def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):

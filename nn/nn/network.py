@@ -108,10 +108,13 @@ class Network:
 
     # ---- copies: a model file in memory, and what such a file leaves out
 
-    def __reduce__(self):
+    def __getstate__(self) -> dict:
         beside = {name: getattr(self, name) for name in ("reference", "init", "random", "_written")}
         engine = {name: getattr(self, name) for name in ("threads", "gpus", "distribute", "tf32")}
-        return model.of_pickle, (type(self), model.packed(self), {"backend": self._asked_backend, **engine}, beside)
+        return {"model": model.packed(self), "engine": {"backend": self._asked_backend, **engine}, "beside": beside}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(vars(model.unpacked(type(self), state["model"], state["engine"])), **state["beside"])
 
     # ---- layers and facts
 

@@ -68,6 +68,8 @@ def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
 def _converted_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype)
+    if isinstance(x, TableRows):
+        raise DataError("the rows have gaps, texts or dates, the network was trained on numbers alone; use other rows")
     x = np.asarray(x)
     if x.size != len(x) * net.inputs:
         raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}")

@@ -139,7 +139,7 @@ _GROUPS = {
              "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
              "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these "
              "also .gz), NPZ, or a folder of class folders.", TEXT, "PATH", modes=MODEL),
-        Flag("model", "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH",
+        Flag("model", "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH", short="-m",
              modes=ENGINE | {"export"}),
         Flag("target", "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
              "NAME/INDEX", modes=MODEL, of="load"),
@@ -176,7 +176,7 @@ _GROUPS = {
         Flag("dates", "Columns that are dates; COL=%d.%m.%Y gives their format.", TEXT, "COLS", **_OF_TABLE),
         Flag("ordered", "Columns of ordered categories: size=small<medium<large.", TEXT, "COL=A<B", **_OF_TABLE),
         Flag("drop", "Columns that are not inputs.", TEXT, "COLS", **_OF_TABLE),
-        Flag("id", "Column that is not an input, written beside predictions.", TEXT, "COL", **_OF_TABLE),
+        Flag("id", "Columns that are not inputs, written beside predictions.", TEXT, "COLS", **_OF_TABLE),
         Flag("weight", "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL", **_OF_TABLE),
         Flag("group", "Column of groups, which no split divides.", TEXT, "COL", **_OF_TABLE),
         Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),
@@ -285,6 +285,13 @@ FLAGS = [
     for flag in flags
 ]
 GONE = {"window": "memory", "keep": "vary"}  # a former flag -> the one that takes its place
+SYNONYMS = {  # what other programs call a setting, or a person does
+    "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
+    "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",
+    "l2": "weight_decay", "random_state": "seed", "device": "backend", "workers": "threads", "jobs": "threads",
+    "ensemble": "networks", "cv": "folds", "tune": "vary", "log": "history", "save": "model", "ignore": "drop",
+    "normalize": "scaling",
+}  # fmt: skip
 MODES = [flag.name for flag in FLAGS if flag.group == MODE]
 
 
@@ -313,6 +320,13 @@ def keywords(given: SimpleNamespace, *of: str) -> dict:
     return given_values(given, [flag.name for flag in settings_of(*of)])
 
 
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """Return which of the known names a name that is none of them was probably meant to be."""
+    known = list(known)
+    begun = next((one for one in known if one.startswith(name)), None)
+    return SYNONYMS[name] if SYNONYMS.get(name) in known else begun or closest(name, known)
+
+
 def checked_settings(function: str, given: dict, *of: str) -> dict:
     """Return keywords of a function by the names of the flags, without those that are None.
 
@@ -324,7 +338,7 @@ def checked_settings(function: str, given: dict, *of: str) -> dict:
         if name in GONE:
             raise UsageError(f"{name}: has gone; use {GONE[name]}")
         if name not in names:
-            close = closest(name, names)
+            close = meant(name, names)
             raise UsageError(f"{name}: no such setting of {function}" + (f"; did you mean {close}?" if close else ""))
         if value is not None and found.setdefault(names[name], value) is not value:
             raise UsageError(f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out")

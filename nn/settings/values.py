@@ -24,6 +24,7 @@ class Value:
     expected: str
     type: str = "str"
     holds: Callable[[Any], bool] = lambda value: True
+    names: tuple[str, ...] = ()  # all values, where they are names
 
     def __call__(self, flag: str, given: object):
         """Return the value that a text, or a value from Python, stands for. Raises UsageError, which names the flag."""
@@ -44,7 +45,8 @@ def whole(low: int, high: int = LARGEST) -> Value:
 def one_of(names: Iterable[str]) -> Value:
     """Return the values that are one of the names."""
     names = tuple(names)
-    return Value(lambda text: SCALING_ALIASES.get(text, text), listed(names, "or"), "str", lambda name: name in names)
+    read, expected = lambda text: SCALING_ALIASES.get(text, text), listed(names, "or")
+    return Value(read, expected, "str", lambda name: name in names, names)
 
 
 def listed(names: Sequence[str], last: str) -> str:

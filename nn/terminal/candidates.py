@@ -8,7 +8,7 @@ import time
 from ..utils import say
 from ..watch.callbacks import Callback
 from .console import on_terminal, say_encoding, say_run
-from .progress import REDRAW_SECONDS, Lines
+from .progress import REDRAW_SECONDS, Lines, is_told
 
 LONG_SECONDS = 5.0  # that are left: worth telling
 
@@ -21,11 +21,12 @@ def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = Fa
 
 
 class CandidateLines(Callback):
-    """The first lines of a run, those of each candidate's training, and one when it has ended."""
+    """The first lines of a run, and one for some candidates when they have ended; if `verbose` for all, and their
+    epochs."""
 
     def __init__(self, about: str, verbose: bool = False):
         self._about, self._lines = about, Lines(about, verbose)
-        self._tells_epochs = True
+        self._verbose = self._tells_all = verbose
 
     def begin(self, shares):
         self._shares, self._number, self._began = shares, 0, time.monotonic()
@@ -36,18 +37,20 @@ class CandidateLines(Callback):
             say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
             if info["encoding"] is not None:
                 say_encoding(info["encoding"])
-        if self._tells_epochs:
+        if self._verbose:
             self._lines.training(info)
 
     def judged(self, epoch, metric, value, is_best):
         self._lines.judged(epoch, metric, value, is_best)
 
     def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
-        if self._tells_epochs:
+        if self._verbose:
             self._lines.epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
 
     def ended(self, layers, loss):
         self._number += 1
+        if not (self._tells_all or is_told(self._number, len(self._shares))):
+            return
         passed = time.monotonic() - self._began
         done = sum(self._shares[: self._number])
         left = passed * (1 - done) / done
@@ -60,7 +63,7 @@ class CandidatesBar(CandidateLines):
 
     def __init__(self, about, verbose=False):
         super().__init__(about, verbose)
-        self._tells_epochs = verbose
+        self._tells_all = True
 
     def begin(self, shares):
         from rich.console import Console

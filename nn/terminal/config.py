@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 
-from ..utils import DataError, InputNotFound, UsageError, closest, is_file_name, os_reason
+from ..settings.flags import meant
+from ..utils import DataError, InputNotFound, UsageError, is_file_name, os_reason
 
 MOST_BYTES = 1 << 20
 REFUSED = "config"  # a file that names a file: whose flags would win?
@@ -161,5 +162,5 @@ def flag_value(path: str, flag, value):
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = closest(name, known)
-    return f": did you mean {close}?" if close else "; nn --help lists all flags"
+    close = meant(name, known)
+    return f": did you mean {close}?" if close else "; nn --help --all lists all flags"

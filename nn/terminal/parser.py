@@ -1,43 +1,48 @@
-"""The parser of the command line, made from the table of flags."""
+"""The parser of the command line, made from the table of flags; words as commands stand for flags."""
 
 from __future__ import annotations
 
 import inspect
-import signal
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Annotated
 
-import typer
-
-from ..settings.flags import FLAGS, GONE, MODE, MODES, Flag
+from ..settings.flags import BY_NAME, FLAGS, GONE, MODE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
-# Wherever this typer keeps its click: a package of its own, or inside typer.
-_OptionError = typer.BadParameter.__bases__[0]
+WORDS = {  # a mode as a word -> the flags whose values follow it, in this order; `nn train DATA` is `nn --train ...`
+    "train": ("dataset",),
+    "test": ("model", "dataset"),
+    "predict": ("model", "dataset"),
+    "explain": ("model", "dataset"),
+    "info": ("model",),
+    "export": ("model",),
+    "bench": ("case",),
+    "sweep": ("sweep",),
+    "plot": ("plot",),
+}
+ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
+_KNOWN = {name: flag for flag in FLAGS for name in flag.names}
+_TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
+
+Read = tuple[Flag | None, str, list[str]]  # a flag (None: a word, or a flag that there is not), its value, its tokens
 
 
 def parse(argv: list[str]) -> SimpleNamespace | None:
-    """Return the flags as attributes, None or False where not given, values checked; None after --help, --version.
+    """Return the flags as attributes, None or False where not given, values checked; None after --help and its like.
 
-    Raises UsageError whose line names the flag.
+    The attribute `remarks` has what a person should be told of them. Raises UsageError whose line names the flag.
     """
-    try:
-        given = _command().main(args=argv, prog_name="nn", standalone_mode=False)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    except SystemExit as ended:  # what it makes of a reader that has gone away, as in `nn --help | head`
-        raise BrokenPipeError from ended
-    except _OptionError as error:
-        raise UsageError(_explanation(error)) from error
-    if given == 128 + signal.SIGINT:  # what newer typers make of Ctrl-C, with which they return
-        raise KeyboardInterrupt
-    if not isinstance(given, SimpleNamespace):
+    if not set(ASKED).isdisjoint(argv):
+        from .help import show
+
+        show(argv)
         return None
-    _check_aliases(argv)
-    for flag in FLAGS:
-        text = getattr(given, flag.name)
-        if flag.value is not None and text is not None:
-            setattr(given, flag.name, flag.value(flag.long, text))
+    read = _named(list(_read(argv)))
+    given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in FLAGS}, remarks=_remarks(read))
+    for name, text in _texts(read).items():
+        value = BY_NAME[name].value
+        setattr(given, name, value(f"--{name}", text) if value else text)
     if given.config is not None:
         from .config import apply_config
 
@@ -46,96 +51,164 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     return given
 
 
-def _command():
-    """Return the typer command made from the table."""
+# ---------------------------------------------------------------- typer
 
-    def nn(context, **values):
-        for word in context.args:
-            raise UsageError(f"unexpected argument {word}{_suggestion('--' + word)}")
-        return SimpleNamespace(**values)
 
-    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [context, *map(_parameter, FLAGS)]
-    version = typer.Option(
-        "--version",
-        help="Show the version.",
-        metavar=" ",
-        rich_help_panel=MODE,
-        is_eager=True,
-        callback=_print_version,
-    )
-    parameters.append(
-        inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, version])
-    )
+def _texts(read: list[Read]) -> dict[str, str | bool]:
+    """Return the texts of the flags of a line, the last of each. Raises UsageError."""
+    if not all(_is_complete(*one) for one in read):
+        return _by_typer(read)
+    return {flag.name: text if flag.value else True for flag, text, _ in read}
+
+
+def _is_complete(flag: Flag | None, text: str, tokens: list[str]) -> bool:
+    """Return whether a flag has all that it needs, and no more: a line of such flags says what it means. It is read
+    without typer, whose import takes as long as NumPy's."""
+    has_equals = tokens[0].startswith("--") and "=" in tokens[0]
+    if flag is None:
+        return False
+    return (text != "" or has_equals) if flag.value else not has_equals
+
+
+def _by_typer(read: list[Read]) -> dict[str, str | bool]:
+    """Return what typer makes of a line. Raises UsageError with what it says of the mistake."""
+    import typer
+
+    flags = dict.fromkeys(flag for flag, _, _ in read if flag)
+    parameters = [_parameter(flag) for flag in flags]
+
+    def nn(**values):
+        return {name: value for name, value in values.items() if value is not None and value is not False}
+
     nn.__signature__ = inspect.Signature(parameters)
     nn.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    nn.__doc__ = """Train and test neural networks, fast, with the same results everywhere.
-
-    Example: nn --train --dataset CC.csv --model m.bin && nn --test --model m.bin
-    """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(
-        context_settings={
-            "allow_extra_args": True,
-            "help_option_names": ["-h", "--help"],
-            "token_normalize_func": lambda name: name.replace("-", "_"),  # --batch-number is --batch_number
-        }
-    )(nn)
-    return typer.main.get_command(app)
+    settings = {"token_normalize_func": lambda name: name.replace("-", "_")}  # --batch-number is --batch_number
+    app.command(add_help_option=False, context_settings=settings)(nn)
+    # wherever this typer keeps its click: a package of its own, or inside typer
+    mistake = typer.BadParameter.__bases__[0]
+    try:
+        argv = [token for _, _, tokens in read for token in tokens]
+        return typer.main.get_command(app).main(args=argv, prog_name="nn", standalone_mode=False)
+    except mistake as error:
+        raise UsageError(_explanation(error)) from error
 
 
 def _parameter(flag: Flag) -> inspect.Parameter:
-    option = typer.Option(
-        *flag.names,
-        help=flag.help,
-        metavar=flag.metavar or " ",
-        rich_help_panel=flag.group,
-        show_default=False,
-    )
+    import typer
+
     kind, default = (bool, False) if flag.value is None else (str | None, None)
-    return inspect.Parameter(
-        flag.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-    )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from .. import __version__
-
-        print(f"nn {__version__}")
-        raise typer.Exit()
+    annotation = Annotated[kind, typer.Option(*flag.names)]
+    return inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _explanation(error) -> str:
     """Return one line about the parser's error."""
     message = error.message.rstrip(".")
     if hasattr(error, "possibilities"):  # no such option
-        instead = GONE.get(error.option_name.lstrip("-"))
-        if instead:
-            return f"{error.option_name}: has gone; use --{instead}"
-        return f"no such flag {error.option_name}{_suggestion(error.option_name)}"
+        name = error.option_name
+        instead = GONE.get(name.lstrip("-"))
+        return f"{name}: has gone; use --{instead}" if instead else f"no such flag {name}{_suggestion(name)}"
     return message[:1].lower() + message[1:]
 
 
 def _suggestion(name: str) -> str:
-    known = [spelling for flag in FLAGS for spelling in flag.names if spelling.startswith("--")]
-    known += ["--help", "--version"]
-    close = next((flag for flag in known if flag.startswith(name)), None) or closest(name, known)
-    return f": did you mean {close}?" if close else "; nn --help lists all flags"
+    """Return which flag a name that is none was probably meant to be."""
+    known = [spelling[2:] for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
+    close = meant(name.lstrip("-").replace("-", "_"), known)
+    return f": did you mean --{close}?" if close else "; nn --help --all lists all flags"
 
 
-def _check_aliases(argv: list[str]) -> None:
-    """Raise UsageError if a flag and its alias are given with different values."""
-    following = [*argv[1:], ""]
-    values = {}
-    for word, after in zip(argv, following, strict=False):  # no word: nothing follows
-        name, equals, value = word.partition("=")
-        values[name.replace("-", "_")] = value if equals else after
-    for flag in filter(lambda flag: flag.alias, FLAGS):
-        texts = {name: values[key] for name in flag.names if (key := name.replace("-", "_")) in values}
-        if len(set(texts.values())) > 1:
-            found = " and ".join(f"{name} {text}" for name, text in texts.items())
+# ---------------------------------------------------------------- words
+
+
+def _read(argv: list[str]) -> Iterator[Read]:
+    """Yield the flags and words of a line."""
+    tokens = iter(argv)
+    for token in tokens:
+        if token == "--":
+            yield from ((None, word, [word]) for word in tokens)
+        elif not token.startswith("-") or token == "-":
+            yield None, token, [token]
+        else:
+            *switches, (name, equals, value) = [token.partition("=")] if token.startswith("--") else _short(token)
+            yield from ((_KNOWN[switch], "", [switch]) for switch, *_ in switches)
+            flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
+            following = [] if flag is None or flag.value is None or equals or value else [*_next(tokens)]
+            yield flag, value or "".join(following), [f"{name}{equals}{value}", *following]
+
+
+def _short(token: str) -> list[tuple[str, str, str]]:
+    """Return the flags of a token of short ones, such as -v, -vf or -vmFILE: (flag, "", what follows it)."""
+    parts = []
+    for at, letter in enumerate(token[1:], start=1):
+        flag = _KNOWN.get(f"-{letter}")
+        if flag is None or flag.value is not None:
+            return [*parts, (f"-{letter}", "", token[at + 1 :])]
+        parts.append((f"-{letter}", "", ""))
+    return parts
+
+
+def _next(tokens: Iterator[str]) -> Iterator[str]:
+    token = next(tokens, None)
+    if token is not None:
+        yield token
+
+
+def _named(read: list[Read]) -> list[Read]:
+    """Return the flags of a line, the words among them as the flags that they stand for. Raises UsageError."""
+    words = [text for flag, text, tokens in read if flag is None and tokens == [text]]
+    if not words or any(flag is None and tokens != [text] for flag, text, tokens in read):
+        return read  # no such flag: typer's to refuse
+    modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
+    mode = words[0]
+    if modes or mode not in WORDS:
+        raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
+    if len(words) > 1 + len(WORDS[mode]):
+        raise UsageError(f"unexpected argument {words[1 + len(WORDS[mode])]}{_too_many(mode, words)}")
+    if mode in WORDS[mode] and len(words) == 1:
+        raise UsageError(f"--{mode} needs {_KNOWN[f'--{mode}'].metavar}; nn {mode} --help shows its flags")
+    names = iter([mode, *(name for name in WORDS[mode] if name != mode)])
+    named = []
+    for flag, text, tokens in read:
+        if flag is not None:
+            named.append((flag, text, tokens))
+        elif text is mode and mode in WORDS[mode]:
+            continue  # its value follows
+        else:
+            flag = _KNOWN[f"--{next(names)}"]
+            named.append((flag, text, [f"{flag.long}={text}" if flag.value else flag.long]))
+    return named
+
+
+def _place(modes: list[str], word: str, read: list[Read]) -> str:
+    """Return where a word that stands nowhere probably belongs."""
+    given = {flag.name for flag, _, _ in read if flag is not None}
+    name = next((name for mode in modes[:1] for name in WORDS[mode] if name not in given), None)
+    if name:
+        return f": did you mean --{name} {word}?"
+    close = closest(word, [] if modes else WORDS)
+    return f": did you mean nn {close}?" if close else "; nn --help shows what nn takes"
+
+
+def _too_many(mode: str, words: list[str]) -> str:
+    if mode == "train":
+        return f"; files have commas between them: nn train {','.join(words[1:3])}"
+    return f"; nn {mode} takes {' '.join(f'--{name}' for name in WORDS[mode])} in this order"
+
+
+def _remarks(read: list[Read]) -> list[str]:
+    """Return remarks on files that are given twice. Raises UsageError for two names of one flag with other values."""
+    remarks = []
+    for flag in {flag: None for flag, _, _ in read if flag and (flag.alias or flag.name in _TWICE)}:
+        texts = {tokens[0].partition("=")[0].replace("-", "_"): text for own, text, tokens in read if own is flag}
+        values = list(dict.fromkeys(text for own, text, _ in read if own is flag))
+        if flag.alias and len(set(texts.values())) > 1:
+            found = " and ".join(f"--{name} {texts['__' + name]}" for name in (flag.name, flag.alias))
             raise UsageError(f"{found}: two names of one flag; leave one out")
+        if flag.name in _TWICE and len(values) > 1:
+            remarks.append(f"{flag.long} is given as {' and '.join(values)}; the last one counts")
+    return remarks
 
 
 def _check_mode(given: SimpleNamespace) -> None:

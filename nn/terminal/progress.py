@@ -10,6 +10,7 @@ from ..watch.callbacks import Callback
 from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
+MOST_LINES = 6  # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
 
 
 def make_progress(about: str, quiet: bool = False, verbose: bool = False):
@@ -22,11 +23,16 @@ def make_progress(about: str, quiet: bool = False, verbose: bool = False):
     return (Bar if on_terminal(sys.stderr) else Lines)(about, verbose)
 
 
+def is_told(number: int, count: int, most: int = MOST_LINES) -> bool:
+    """Return whether this epoch or candidate (from 1) is among the `most` that get a line, or the last one."""
+    return number == count or (number - 1) % -(-count // most) == 0
+
+
 class Lines(Callback):
-    """The first lines of a run, if `verbose` with the route of each layer, then a plain line an epoch."""
+    """The first lines of a run and some epochs, a plain line each; if `verbose` all, and the route of each layer."""
 
     def __init__(self, about: str, verbose: bool = False):
-        self._about, self._verbose = about, verbose
+        self._about, self._verbose, self._most = about, verbose, MOST_LINES
 
     def start(self, info: dict) -> None:
         """See Callback.start."""
@@ -60,6 +66,8 @@ class Lines(Callback):
         us_per_batch: float,
     ) -> None:
         """See Callback.epoch."""
+        if not (self._verbose or is_told(epoch, epochs, self._most)):
+            return
         word = "validation" if self._chosen_by else "held-out"
         held_out = "" if val_loss is None else f"  {word} {val_loss:<11.6g}"
         say(
@@ -74,7 +82,7 @@ class Lines(Callback):
 
     def refit(self, epochs: int, rows: int) -> None:
         """See Callback.refit."""
-        self._judged = ""
+        self._judged, self._most = "", 1
         say(f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 
 from ..layers import describe
+from ..nn_aux import METRICS
 from ..utils import counted, listed, printable, show
 from .console import on_terminal
 from .figures import count_text, ends_text, number_text, rate_text, shape_text
@@ -63,65 +66,91 @@ def facts(pairs: dict[str, str], title: str = "") -> None:
 
 # ---------------------------------------------------------------- results
 
-RATES = {
-    "precision": "precision",
-    "recall": "recall",
-    "f1": "F1",
-    "accuracy": "accuracy",
-    "mcc": "MCC",
-    "roc_auc": "ROC-AUC",
-    "pr_auc": "PR-AUC",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-}
-NUMBERS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "r2": "R2"}
+RATES, NUMBERS = (
+    {name: metric.label for name, metric in METRICS.items() if task in metric.of and "series" not in metric.of.values()}
+    for task in ("binary", "regression")
+)
+SERIES = {name: metric.label for name, metric in METRICS.items() if "series" in metric.of.values()}
 INTERVAL = "95 % interval"
-SERIES = {"persistence_rmse": "RMSE of persistence", "skill": "skill"}
 
 
-def training_report(result: dict) -> None:
-    """Print the outcome of a training in a line."""
-    losses = f"loss {result['loss'][-1]:.6g}"
-    if result["val_loss"]:
-        losses += f", held-out loss {result['val_loss'][-1]:.6g}"
+def training_report(result: dict, verbose: bool = False) -> None:
+    """Print the outcome of a training, how good it is, and what to do next. verbose: what was chosen, too."""
     if "calibration" in result:
         calibration = result["calibration"]
         pairs = [f"{RATES[name]} {_pair(calibration[name])}" for name in ("log_loss", "brier")]
         show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
         show(f"threshold {result['threshold']:.6g}")
-    count = result.get("networks")
-    networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
     if "folds" in result:
         _folds_report(result)
-    if "effort" in result:
-        _effort_report(result)
+    for chosen in result.get("chosen", ()) if verbose else ():
+        show(f"weight {chosen['weight']}: {chosen['flags']}")
+    count = result.get("networks")
+    networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
     about = f"{result.get('model', 'no --model')}: {networks}{result['parameters']:,} parameters"
     if "effort" in result:
-        show(f"{about} in {result['seconds']:.2f} s")
-        return
-    show(
-        f"{about}, {result['epochs']} epochs in "
-        f"{result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch), {losses}"
-    )
+        chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
+        show(f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}")
+    else:
+        show(
+            f"{about}, {result['epochs']} epochs in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"
+        )
+    show(_how_good(result))
+    show(f"next: {_next_step(result)}")
 
 
-def _effort_report(result: dict) -> None:
-    for chosen in result["chosen"]:
-        show(f"weight {chosen['weight']}: {chosen['flags']}")
-    names = {**RATES, **NUMBERS}
+def _how_good(result: dict) -> str:
+    """Return the loss, or the figures of what was chosen, beside the loss of the class shares or of the mean."""
+    same = "the mean" if result["classes"] is None else "the class shares"
+    baseline = result["baseline"]
+    if "effort" not in result:
+        kind, loss, training = _judged(result)
+        line = f"{kind} loss {loss:.4g}{'' if kind == 'training' else f', training loss {training:.4g}'}"
+        return line if baseline is None else f"{line}; {same} alone would have {baseline:.4g}"
     by = "out_of_fold" if "out_of_fold" in result else "validated"
-    figures = {name: result[by][name] for name in OF_EFFORT if name in result[by]}
-    measured = [f"{names[name]} {number_text(value)}" for name, value in figures.items()]
-    chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-    show(f"effort {result['effort']}: {chosen}; {by.replace('_', ' ')}: {', '.join(measured)}")
+    measured = [f"{label} {number_text(result[by][name])}" for name, label in OF_EFFORT.items() if name in result[by]]
+    line = f"{by.replace('_', ' ')}: {', '.join(measured)}"
+    if baseline is None:
+        return line
+    beside = f"log loss {baseline:.4g}" if result["classes"] else f"RMSE {math.sqrt(baseline):.4g}"
+    return f"{line}; {same} alone would have {beside}"
 
 
-OF_EFFORT = ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")
-MOST_TRIALS = 20  # in the table
+def _judged(result: dict) -> tuple[str, float, float]:
+    """Return (which rows judge the network, their loss, the training loss): those of the best epoch, else the last."""
+    if not result["val_loss"]:
+        return "training", result["loss"][-1], result["loss"][-1]
+    kind = "validation" if "monitor" in result else "out-of-fold" if "folds" in result else "held-out"
+    at = (result.get("best_epoch") or len(result["val_loss"])) - 1
+    return kind, result["val_loss"][at], result["loss"][at]
 
 
-def trials_report(trials: Sequence[dict], metric: str) -> None:
+def _next_step(result: dict) -> str:
+    """Return what to do with a network: use it, or first train it better."""
+    model = result.get("model")
+    if result["learned"] is False:
+        return "do what the warning says, and train again"
+    kind, loss, training = _judged(result)
+    is_apart = loss > FAR_APART * training and loss - training > (result["baseline"] or math.inf) / 10
+    if is_apart and "effort" not in result:
+        cures = "" if kind == "validation" else "--validation 0.2 --patience 10, "
+        return f"the training loss is far below the {kind} loss: try {cures}a larger --weight_decay or more rows"
+    if model is None:
+        return "the same with --model MODEL keeps the networks"
+    name, is_text = shlex.quote(model), model.endswith(".m")
+    has_rows = (result["holdout"] or "folds" in result or "effort" in result) and not is_text
+    return f"nn test {name}{'' if has_rows else ' DATA'}, nn predict {name} DATA -o predictions.csv"
+
+
+OF_EFFORT = {
+    name: (RATES | NUMBERS)[name] for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")
+}
+FAR_APART = 3.0  # times the training loss, from which a network knows its training rows rather than their rule
+MOST_TRIALS = 8  # in the table, unless --verbose
+
+
+def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_TRIALS) -> None:
     """Print what was tried and what became of it. trials: those of the figures of `train`, the best first."""
     settings = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
     rows = [
@@ -132,7 +161,7 @@ def trials_report(trials: Sequence[dict], metric: str) -> None:
             str(trial["epochs"]),
             number_text(trial["score"]),
         ]
-        for trial in trials[:MOST_TRIALS]
+        for trial in trials[:most]
     ]
     title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
     table(["weight", "seed", *settings, "epochs", metric], rows, title)
@@ -238,7 +267,7 @@ def _multiclass_report(result):
             ]
         ],
     )
-    _figures(result, {name: RATES[name] for name in ("accuracy", "log_loss", "brier")}, rate_text)
+    _figures(result, {name: label for name, label in RATES.items() if name in result}, rate_text)
     if "intervals" in result:
         names, intervals = ("precision", "recall", "f1"), result["intervals"]
         ends = [[RATES[name], ends_text(intervals[f"macro_{name}"], rate_text)] for name in names]

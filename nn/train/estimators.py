@@ -25,11 +25,12 @@ from ..data.table_rows import TableRows
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import DEFAULTS, settings_of, takes
-from ..utils import DataError, UsageError, listed, needs_package
+from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
 from .effort import Effort, candidates_for, checked_effort
 
 try:
+    from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_random_state
     from sklearn.utils.multiclass import check_classification_targets
@@ -46,6 +47,8 @@ except ImportError:
     raise UsageError(needs_package("sklearn", "nn.NetworkClassifier and nn.NetworkRegressor need")) from None
 
 QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
+_DENSE_VALUES = 1 << 22  # of a sparse matrix that are predicted at a time
+_LEAST_SHARE = 1e-12  # whose logit is finite
 _MEDIAN_ROWS = 10_000  # that medians are taken of, at most
 _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
 # Settings of files and of the command line, and those that have another name here.
@@ -97,7 +100,7 @@ class _NetworkEstimator(BaseEstimator):
         names = _names(y)
         with _value_errors():
             X, y = self._checked(X, y)
-            targets = self._targets(y)
+            X, targets = self._dense(X), self._targets(y)
             ds = loading.load(X, self._schema(), y=targets)
             ds.weights = self._weights(X, sample_weight)
             seed = self._seed()
@@ -179,6 +182,7 @@ class _NetworkEstimator(BaseEstimator):
         if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
             raise ValueError("eval_set: expected (X, y) or (X, y, sample_weight)")
         X, y = self._checked(*eval_set[:2], reset=False)
+        X = self._dense(X)
         targets, weights = self._targets(y, reset=False), self._weights(X, (*eval_set, None)[2])
 
         def read(net: Network) -> Dataset:
@@ -192,14 +196,14 @@ class _NetworkEstimator(BaseEstimator):
 
     def _checked(self, X, y="no_validation", reset: bool = True):
         """Return X as a frame or an array, and y, checked as scikit-learn does, which notes or compares the columns."""
-        is_frame = not isinstance(X, (np.ndarray, dict, list)) and open_frame(X) is not None
+        is_frame = not isinstance(X, (np.ndarray, dict, list)) and not issparse(X) and open_frame(X) is not None
         if is_frame:
             validate_data(self, X, skip_check_array=True, reset=reset)
             if not isinstance(y, str):
                 y = self._checked_targets(y)
                 check_consistent_length(X, y)
         else:
-            rules = {"dtype": None, "ensure_all_finite": "allow-nan", "reset": reset}
+            rules = {"dtype": None, "ensure_all_finite": "allow-nan", "accept_sparse": "csr", "reset": reset}
             if isinstance(y, str):
                 X = validate_data(self, X, **rules)
             else:
@@ -209,10 +213,29 @@ class _NetworkEstimator(BaseEstimator):
         return X if isinstance(y, str) else (X, y)
 
     def _outputs(self, X) -> np.ndarray:
-        """Return the network's outputs (rows, outputs) for these rows."""
+        """Return the network's outputs (rows, outputs) for these rows; a sparse matrix is made dense by batches."""
         check_is_fitted(self)
         with _value_errors():
-            return self.network_.predict(self._rows(self._checked(X, reset=False)))
+            X = self._checked(X, reset=False)
+            if not issparse(X):
+                return self.network_.predict(self._rows(X))
+            count = max(1, _DENSE_VALUES // X.shape[1])
+            batches = [X[first : first + count].toarray() for first in range(0, X.shape[0], count)]
+            return np.concatenate([self.network_.predict(self._rows(batch)) for batch in batches])
+
+    def _dense(self, X):
+        """Return a sparse matrix as an array, other rows as they are. Raises UsageError if it has no room in memory."""
+        if not issparse(X):
+            return X
+        dtype, free = np.dtype(self.dtype or "float32"), available_memory()
+        size = X.shape[0] * X.shape[1] * dtype.itemsize
+        if free is not None and size > free:
+            raise UsageError(
+                f"X: {X.shape[0]} x {X.shape[1]} values of a sparse matrix take {size / 1e9:.3g} GB where they are "
+                f"trained on, of {free / 1e9:.3g} GB that are free; leave out rare columns, as by "
+                "OneHotEncoder(min_frequency=), or reduce them by TruncatedSVD"
+            )
+        return X.astype(dtype).toarray()
 
     def _rows(self, X) -> np.ndarray | TableRows:
         """Return X as the network's data are read. A gap where training had none in any column becomes the median."""
@@ -229,7 +252,7 @@ class _NetworkEstimator(BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
 
@@ -247,7 +270,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     figures_ (those of `nn --train --json`).
     """
 
-    __init__ = _constructor(*_OF_NUMBERS)
+    __init__: Callable[..., None] = _constructor(*_OF_NUMBERS)
 
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,); of two classes by the threshold."""
@@ -259,6 +282,19 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         """Return the probability of each class (rows, classes), in the order of classes_."""
         scores = self._outputs(X)
         return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """Return the logarithm of predict_proba (rows, classes)."""
+        proba = self.predict_proba(X)
+        return np.log(np.maximum(proba, np.finfo(proba.dtype).tiny))
+
+    def decision_function(self, X) -> np.ndarray:
+        """Return how far each row is towards a class, by the logit of probabilities: above 0 it is classes_[1] (rows,);
+        of several classes (rows, classes)."""
+        scores = self._outputs(X).astype(np.float64)
+        are_probabilities = self.network_.layers[-1].output_function in ("sigmoid", "softmax")
+        level = _logit if are_probabilities else np.asarray
+        return level(scores) if scores.shape[1] > 1 else level(scores[:, 0]) - level(self.network_.threshold)
 
     def _task(self) -> str:
         return "binary" if len(self.classes_) == 2 else "multiclass"
@@ -312,7 +348,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     (those of `nn --train --json`).
     """
 
-    __init__ = _constructor(*_OF_CLASSES)
+    __init__: Callable[..., None] = _constructor(*_OF_CLASSES)
 
     def predict(self, X) -> np.ndarray:
         """Return what each row is told to be, float64: (rows,), or (rows, targets) where y had two axes."""
@@ -345,6 +381,11 @@ def _names(y) -> list[str] | None:
     if names is None:
         names = [name for name in [getattr(y, "name", None)] if name is not None]
     return [str(name) for name in names] or None
+
+
+def _logit(share) -> np.ndarray:
+    share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    return np.log(share) - np.log1p(-share)
 
 
 def _fills_folds(ds: Dataset, folds: int) -> bool:

@@ -15,7 +15,18 @@ terminal, study, commands, cli.
 
 from __future__ import annotations
 
-from .errors import DataError, InputNotFound, NnError, OutputError, RowError, SideFileError, UsageError
+from .errors import (
+    DataError,
+    InputNotFound,
+    NnError,
+    NnWarning,
+    OutputError,
+    RowError,
+    SideFileError,
+    UsageError,
+    speaking_of_flags,
+    spoken,
+)
 from .limits import (
     MORE_THREADS,
     NO_ROOM_TO_LOAD,
@@ -54,6 +65,7 @@ __all__ = [
     "MORE_THREADS",
     "NO_ROOM_TO_LOAD",
     "NnError",
+    "NnWarning",
     "OutputError",
     "RowError",
     "SideFileError",
@@ -96,6 +108,8 @@ __all__ = [
     "signals_held",
     "sole_writer",
     "spare_addresses",
+    "speaking_of_flags",
+    "spoken",
     "stream_or_file",
     "told_once",
 ]

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+
+_FLAG = re.compile(r"(?<![\w-])(?<!install )(?<!nn )--([a-z]\w*)( (?=-?[.\d]))?")  # of pip and of a command: as it is
+_speaks_of_flags = False
+
+
+@contextlib.contextmanager
+def speaking_of_flags() -> Iterator[None]:
+    """Let messages name settings as the command line does, which is there meanwhile."""
+    global _speaks_of_flags
+    before, _speaks_of_flags = _speaks_of_flags, True
+    try:
+        yield
+    finally:
+        _speaks_of_flags = before
+
+
+def spoken(text: str) -> str:
+    """Return a message as its reader knows settings: --epochs 2 is epochs=2 to a program in Python."""
+    return text if _speaks_of_flags else _FLAG.sub(lambda found: found[1] + ("=" if found[2] else ""), text)
+
+
+class NnWarning(UserWarning):
+    """A remark on data, a network or its figures that a person should know; nothing failed."""
 
 
 class NnError(Exception):
     """A failure with one line to tell; `exit_code` is what the command line ends with (1: failed while running)."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return spoken(super().__str__())
 
 
 class UsageError(NnError):

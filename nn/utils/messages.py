@@ -6,11 +6,30 @@ import contextlib
 import difflib
 import logging
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-log = logging.getLogger("nn")
+from .errors import NnWarning, spoken
+
 LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
+
+
+class AsWarnings(logging.Handler):
+    """Makes a remark a warning of Python, at the line that called nn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        frame = caller = sys._getframe()
+        while frame.f_back:
+            is_ours, frame = frame.f_globals.get("__name__", "").partition(".")[0] == "nn", frame.f_back
+            caller = frame if is_ours else caller
+        registry = caller.f_globals.setdefault("__warningregistry__", {})
+        where = caller.f_code.co_filename, caller.f_lineno
+        warnings.warn_explicit(spoken(record.getMessage()), NnWarning, *where, registry=registry)
+
+
+log = logging.getLogger("nn")  # a command prints its remarks as lines
+log.addHandler(AsWarnings(logging.WARNING))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,11 @@
 """What a column is, by its fields and what a person says of it; and its words that have no value."""
 
+import importlib
 import inspect
+import pkgutil
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from nn.data import written
 from nn.data.column import Column, Odd
 from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics
 from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
+from nn.data.formats import FORMATS
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.table_rows import TableRows
 from nn.data.written import Order, WrittenDates, WrittenNumbers
@@ -300,6 +305,44 @@ def test_time_grows_as_the_length_of_a_text_does(name):
     short, long = ([SLOW[name](n) + end for end in ("", "1", "a")] for n in (10_000, 400_000))
     fast = min(seconds_of(short) for _ in range(5))
     assert min(seconds_of(long) for _ in range(2)) < 320 * max(fast, 0.0005)
+
+
+MORE_SLOW = {  # for the patterns of files' beginnings, names of columns and lists of them
+    "spaces": " ", "lines": "\n", "returns": "\r", "comments": "%\n", "semicolons": ";  ", "quotes": '"', "caps": "A",
+    "pairs": "1 1:1", "ahead": "_in_1", "braces": "{", "brackets": "[ ", "blanks": "a ", "schemes": "a+",
+    "words": "Id_",
+}  # fmt: skip
+
+
+def patterns() -> dict[str, tuple[re.Pattern, bool]]:
+    """Each pattern of nn by its name, and whether it is searched for."""
+    found, source = {}, ""
+    for module in pkgutil.walk_packages(nn.__path__, "nn."):
+        if not re.search("__main__|cuda|mpi", module.name):
+            values = vars(importlib.import_module(module.name))
+            source += Path(values["__file__"]).read_text() if values["__file__"].endswith(".py") else ""
+            found |= {name: value for name, value in values.items() if isinstance(value, re.Pattern)}
+    searched = {*re.findall(r"(\w+)\.(?:search|find|sub|split)", source)}
+    found |= {form: written.pattern_of(form) for form in (*written.FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")}
+    found |= {known.name: re.compile(known.pattern) for known in FORMATS if known.pattern}
+    return {name: (pattern, name in searched) for name, pattern in found.items()}
+
+
+def test_no_pattern_takes_the_square_of_a_texts_length():
+    """Of 20,000 characters each: some milliseconds, where the square takes seconds."""
+    texts = [make(20_000) for make in SLOW.values()] + [piece * (20_000 // len(piece)) for piece in MORE_SLOW.values()]
+    slow = []
+    for name, (pattern, is_searched) in patterns().items():
+        for text in (text + end for text in texts for end in ("", "x")):
+            text = text.encode() if isinstance(pattern.pattern, bytes) else text
+            started = time.process_time()
+            pattern.fullmatch(text)
+            pattern.match(text)
+            if is_searched:
+                pattern.findall(text)
+            if time.process_time() - started > 0.2:
+                slow.append((name, text[:10], time.process_time() - started))
+    assert not slow
 
 
 @pytest.mark.timing

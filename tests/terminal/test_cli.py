@@ -105,7 +105,7 @@ def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
     succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class", "log_loss", "brier"]
+    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class", "mcc", "log_loss", "brier"]
     assert list(figures["macro"]) == ["precision", "recall", "f1"]
     table = succeed("--test", "--model", "m.bin").out
     names = [row["class"] for row in figures["per_class"]]
@@ -131,11 +131,60 @@ def test_the_first_lines_say_what_runs_on_which_data(two):
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
 
 
-def test_a_pipe_gets_one_plain_line_an_epoch(two):
-    result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 12)
-    lines = [line for line in result.err.splitlines() if line.startswith("epoch")]
-    assert [re.match(r"epoch +(\d+)/12  loss \d", line).group(1) for line in lines] == [str(i) for i in range(1, 13)]
+def told_epochs(text: str, of: int) -> list[int]:
+    lines = [line for line in text.splitlines() if line.startswith("epoch")]
+    return [int(re.match(rf"epoch +(\d+)/{of}  loss \d", line).group(1)) for line in lines]
+
+
+def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(two):
+    given = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
+    result = succeed(*given, "--epochs", 12)
+    assert told_epochs(result.err, 12) == [1, 3, 5, 7, 9, 11, 12]
+    assert told_epochs(succeed(*given, "--epochs", 12, "--verbose").err, 12) == list(range(1, 13))
+    assert told_epochs(succeed(*given, "--epochs", 3).err, 3) == [1, 2, 3]
     assert "\x1b" not in result.err + result.out
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--epochs", 1000, "--networks", 1],
+        ["--epochs", 100, "--networks", 1, "--validation", 0.3, "--refit"],
+        ["--epochs", 50, "--networks", 20, "--vary", "learning_rate=1e-3..1e-2", "--validation", 0.3],
+        ["--epochs", 50, "--folds", 4],
+        ["--effort", "standard", "--epochs", 4],
+    ],
+    ids=lambda given: given[3],
+)
+def test_a_training_prints_at_most_thirty_lines_into_a_pipe(two, given):
+    result = succeed("train", "two.csv", "-m", "m.bin", *given)
+    assert len((result.err + result.out).splitlines()) <= 30
+    *_, how_good, then = result.out.splitlines()
+    assert re.search(r"loss [\d.e-]+.*; the class shares alone would have (log loss )?0.6\d+$", how_good)
+    assert then.startswith("next: ")
+
+
+def test_the_flags_of_candidates_are_told_to_the_verbose(two):
+    given = ["train", "two.csv", "-m", "m.bin", "--effort", "quick", "--epochs", 2]
+    assert "--layers auto" not in succeed(*given).out
+    assert "weight 1: --layers auto" in succeed(*given, "--verbose").out
+
+
+@pytest.mark.parametrize(
+    "given, step",
+    [
+        (["--epochs", 40], "nn test m.bin, nn predict m.bin DATA -o predictions.csv"),
+        (["--epochs", 40, "--holdout", 0], "nn test m.bin DATA, nn predict m.bin DATA -o predictions.csv"),
+        (["--epochs", 1, "--learning_rate", 1e-9, "--seed", 1], "do what the warning says, and train again"),
+        (
+            ["--dataset", REPOSITORY / "datasets" / "CC.csv"],
+            "far below the held-out loss: try --validation 0.2 --patience 10, a larger --weight_decay",
+        ),
+    ],
+    ids=["good", "without hold-out", "nothing learned", "by heart"],
+)
+def test_the_last_line_says_what_to_do_next(two, given, step):
+    assert step in succeed(*ONE, "--model", "m.bin", "--dataset", "two.csv", *given).out.splitlines()[-1]
 
 
 def test_quiet_training_says_nothing_at_all(two):

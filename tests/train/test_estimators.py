@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csc_array, csr_matrix, issparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -27,8 +29,9 @@ import nn
 
 ESTIMATORS = ["NetworkClassifier", "NetworkRegressor"]
 BATCHES_DIFFER = {
-    "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 counts as two in its batch; the row twice may "
-    "be in two batches, and the batches hold other rows"
+    f"check_sample_weight_equivalence_on_{kind}_data": "a row of weight 2 counts as two in its batch; the row twice "
+    "may be in two batches, and the batches hold other rows"
+    for kind in ("dense", "sparse")
 }
 
 
@@ -358,6 +361,57 @@ def test_no_rows_are_refused(fitted, frame):
     for rows in (frame[:0], pl.from_pandas(frame)[:0]):
         with pytest.raises(ValueError, match="no rows, expected at least one"):
             fitted.predict(rows)
+
+
+@pytest.fixture(scope="module")
+def sparse_rows():
+    features, labels = make_classification(300, 8, n_informative=4, n_classes=3, random_state=0)
+    return csr_matrix(features * (abs(features) > 0.5)), labels
+
+
+def test_sparse_rows_are_as_their_dense_array(sparse_rows, monkeypatch):
+    sparse, labels = sparse_rows
+    given = {"epochs": 5, "validation": None}
+    of_sparse, of_dense = (nn.NetworkClassifier(**given).fit(rows, labels) for rows in (sparse, sparse.toarray()))
+    assert np.array_equal(of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray()))
+    monkeypatch.setattr(sys.modules["nn.train.estimators"], "_DENSE_VALUES", 100)  # 12 rows at a time
+    assert np.allclose(of_sparse.predict_proba(csc_array(sparse)), of_dense.predict_proba(sparse.toarray()), 0, 1e-6)
+    several = nn.NetworkClassifier(epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
+    assert len(several.figures_["val_loss"]) == 5
+
+
+def test_the_columns_of_an_encoder_may_be_sparse(frame, labels):
+    encode = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1.0)
+    pipeline = make_pipeline(encode, nn.NetworkClassifier(epochs=2)).fit(frame, labels)
+    assert issparse(pipeline[0].transform(frame)) and pipeline.predict(frame).shape == (len(frame),)
+
+
+def test_sparse_rows_that_have_no_room_are_refused_with_what_to_do(sparse_rows, monkeypatch):
+    monkeypatch.setattr(sys.modules["nn.train.estimators"], "available_memory", lambda: 9000)
+    with pytest.raises(ValueError, match="300 x 8 values .* take 9.6e-06 GB .*; leave out rare columns, as by OneHot"):
+        nn.NetworkClassifier().fit(*sparse_rows)
+
+
+def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
+    sparse, labels = sparse_rows
+    classifier = nn.NetworkClassifier(epochs=20, threshold=0.3).fit(sparse, labels == 1)
+    score, level = classifier.predict_proba(sparse)[:, 1].astype(np.float64), classifier.decision_function(sparse)
+    assert np.allclose(level, np.log(score / (1 - score)) - np.log(0.3 / 0.7), rtol=1e-5)
+    assert np.array_equal(level >= 0, classifier.predict(sparse))
+    assert roc_auc_score(labels == 1, level) == roc_auc_score(labels == 1, score)
+    several = nn.NetworkClassifier(epochs=5).fit(sparse, labels)
+    assert np.array_equal(several.decision_function(sparse).argmax(axis=1), several.predict(sparse))
+    assert np.allclose(np.exp(several.predict_log_proba(sparse)), several.predict_proba(sparse), rtol=1e-5)
+
+
+def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
+    fitted.predict(frame)  # makes its engine
+    state = fitted.network_.__getstate__()
+    assert type(state["model"]) is bytes and "FFI" not in repr(state)
+    skops = pytest.importorskip("skops.io", reason="skops is not installed")
+    stored = skops.dumps(fitted)
+    again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))
+    assert again.network_.parameters().keys() == fitted.network_.parameters().keys()
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
