@@ -10,20 +10,19 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
-from .source import Files, check_same_columns, random_access
+from .source import random_access
 from .typed import (
     Block,
     Numbers,
+    Opened,
     Texts,
     Times,
-    TypedSource,
     Unreadable,
     array_block,
     nulls,
@@ -38,45 +37,33 @@ _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # as Arrow calls NumPy's types
 
 
-@dataclass
-class Opened:
-    """A file of columns: their names, its rows, and pieces(columns), which yields these columns of some rows each."""
+def _told(open_file: Callable) -> Callable[[str], Opened]:
+    """Return what opens a file by open_file: (path) -> (names, rows, pieces), and tells the failures of pyarrow.
 
-    names: list[str]
-    rows: int
-    pieces: Callable[[list[int]], Iterator[list]]
+    pieces(columns) yields these columns of some rows each.
+    """
 
-
-class ArrowSource(TypedSource):
-    """Files of one of pyarrow's formats. open_file: returns an Opened for a path."""
-
-    def __init__(self, open_file: Callable, paths: list[str], path: str, options=None):
-        pyarrow(_NEED)
-        self.files, self._opened, self._chosen = Files(paths), [], []
-        for file in paths:
-            with _reading(file):
-                opened = open_file(file)
-            if opened.rows < 0:
-                raise _damaged(file, f"{opened.rows} rows")
-            self._opened.append(opened)
-            self._chosen.append([i for i, name in enumerate(opened.names) if not _ROW_NUMBERS.fullmatch(name)])
-        names = [[opened.names[i] for i in chosen] for opened, chosen in zip(self._opened, self._chosen, strict=True)]
-        for file, others in zip(paths, names, strict=True):
-            check_same_columns(file, others, paths[0], names[0])
-        self._open(path, names[0], [opened.rows for opened in self._opened])
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        path, chosen = self.files.paths[number], self._chosen[number]
+    def opened(path: str) -> Opened:
+        with _reading(path):
+            names, rows, pieces = open_file(path)
+        if rows < 0:
+            raise _damaged(path, f"{rows} rows")
+        chosen = [i for i, name in enumerate(names) if not _ROW_NUMBERS.fullmatch(name)]
 
         def block(columns: dict, place: int) -> Block:
             with _reading(path):
                 return arrow_block(columns[place])
 
-        with _reading(path):
-            for columns in self._opened[number].pieces([chosen[place] for place in places]):
-                if len(set(map(len, columns))) > 1:
-                    raise _damaged(path, "columns of different lengths")
-                yield len(columns[0]), partial(block, dict(zip(places, columns, strict=True)))
+        def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+            with _reading(path):
+                for columns in pieces([chosen[place] for place in places]):
+                    if len(set(map(len, columns))) > 1:
+                        raise _damaged(path, "columns of different lengths")
+                    yield len(columns[0]), partial(block, dict(zip(places, columns, strict=True)))
+
+        return Opened([names[i] for i in chosen], rows, parts)
+
+    return opened
 
 
 @contextmanager
@@ -105,7 +92,8 @@ def _damaged(path: str, reason: str) -> DataError:
 # ---------------------------------------------------------------- the formats
 
 
-def parquet(path: str) -> Opened:
+@_told
+def parquet(path: str) -> tuple:
     """Open a Parquet file: row groups one after another, texts as indices into a dictionary."""
     from pyarrow import parquet
 
@@ -127,7 +115,7 @@ def parquet(path: str) -> Opened:
             if table.num_rows:
                 yield table.columns
 
-    return Opened(schema.names, metadata.num_rows, pieces)
+    return (schema.names, metadata.num_rows, pieces)
 
 
 def _leaves(kind) -> int:
@@ -135,7 +123,8 @@ def _leaves(kind) -> int:
     return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else 1
 
 
-def feather(path: str) -> Opened:
+@_told
+def feather(path: str) -> tuple:
     """Open a file of Arrow's file format, which is Feather's as well."""
     pa = pyarrow(_NEED)
     from pyarrow import ipc
@@ -155,10 +144,11 @@ def feather(path: str) -> Opened:
 
     names = opened().schema.names
     first = opened(*names and [0])
-    return Opened(names, sum(first.get_batch(i).num_rows for i in range(first.num_record_batches)), pieces)
+    return (names, sum(first.get_batch(i).num_rows for i in range(first.num_record_batches)), pieces)
 
 
-def orc(path: str) -> Opened:
+@_told
+def orc(path: str) -> tuple:
     """Open an ORC file."""
     pa = pyarrow(_NEED)
     from pyarrow import orc
@@ -170,7 +160,7 @@ def orc(path: str) -> Opened:
             stripe = opened.read_stripe(number)
             yield [pa.chunked_array([stripe.column(column)]) for column in columns]
 
-    return Opened(opened.schema.names, opened.nrows, pieces)
+    return (opened.schema.names, opened.nrows, pieces)
 
 
 # ---------------------------------------------------------------- columns

@@ -10,6 +10,7 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -29,9 +30,10 @@ from .column import (
     number_in,
     number_text,
     settled,
+    unicode_text,
 )
 from .records import fits, new_rows
-from .source import Files
+from .source import Files, check_same_columns, database_of
 
 _BLANKS = " \t\r"  # around a field they do not count
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
@@ -69,6 +71,7 @@ class Numbers:
 
     reads = "number"
 
+    @np.errstate(over="ignore")  # what float64 does not hold is infinite, and refused
     def __init__(self, values: np.ndarray, is_null: np.ndarray | None = None):
         self._values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
         self._is_null = is_null
@@ -167,7 +170,7 @@ def objects(values: list) -> Block:
         codes = [-1 if value is None else place.setdefault((type(value), value), len(place)) for value in values]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    return Texts(np.array(codes, np.int32), [_object_text(value) for _, value in place])
+    return Texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
 
 
 def _fit_int64(values: list) -> bool:
@@ -193,29 +196,33 @@ def _object_text(value) -> str:
 # ---------------------------------------------------------------- sources
 
 
+@dataclass
+class Opened:
+    """A file of columns, or a frame: its rows, the names of the columns, or None and how many they are.
+
+    parts(places) yields rows that follow each other: how many, and what returns the block of a column by its place;
+    several threads may call it, and it raises Unreadable. row_word, first_row: how messages call a row, and count them.
+    """
+
+    names: list[str] | None
+    rows: int
+    parts: Callable[[list[int]], Iterator[tuple[int, Callable[[int], Block]]]]
+    width: int = 0
+    row_word: str = "data row"
+    first_row: int = 1
+
+
 class TypedSource:
-    """A TableSource of typed columns. A format calls `_open`, and brings `_parts`."""
+    """The TableSource of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
 
-    row_word, first_line = "data row", 1  # how messages call a row, and how they count
-    files: Files | None = None
-
-    def _open(self, path: str, names: list[str] | None, sizes: list[int], width: int = 0) -> None:
-        """Set the attributes from the names of the columns, or their number, and the rows of each file.
-
-        Raises DataError if there are none.
-        """
-        self.path, self.names, self.width, self._sizes = path, names, len(names) if names else width, sizes
+    def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
+        names = opened[0].names
+        self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
+        self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         if not self.width:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
-        if not sum(sizes):
+        if not self._rows:
             raise DataError(f"{path}: no rows, expected at least one; add the data")
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        """Yield the rows of a file, in one part or several: how many, and what returns a column's block by its place.
-
-        Several threads may ask for blocks. They raise Unreadable.
-        """
-        raise NotImplementedError
 
     def column(self, place: int) -> str:
         """Return how messages call a column."""
@@ -231,7 +238,7 @@ class TypedSource:
         if self.names and self.names[place]:
             return True
         try:
-            texts = next(self._parts(0, [place]))[1](place).as_texts()
+            texts = next(self._opened[0].parts([place]))[1](place).as_texts()
         except Unreadable:
             return True
         return any(texts.texts[code] for code in texts.codes[:_FIRST_ROWS] if code >= 0)
@@ -243,8 +250,8 @@ class TypedSource:
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
-        fields, at = {place: _Fields(sum(self._sizes), wanted, place) for place in sorted(wanted.reads)}, 0
-        for rows, block in self._all_parts(list(fields)):
+        fields, at = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
+        for rows, block in self._parts(list(fields)):
 
             def add(place: int, at: int = at, block: Callable = block) -> None:
                 try:
@@ -259,11 +266,11 @@ class TypedSource:
             at += rows
         return fields
 
-    def _all_parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+    def _parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
         """Yield the rows of all files. Raises DataError where they are not as many as they were."""
-        for number, size in enumerate(self._sizes):
-            left = size
-            for rows, block in self._parts(number, places):
+        for number, opened in enumerate(self._opened):
+            left = opened.rows
+            for rows, block in opened.parts(places):
                 left -= rows
                 if left < 0:
                     break
@@ -273,7 +280,7 @@ class TypedSource:
 
     def _table(self, fields: dict[int, _Fields], wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
-        rows, places = sum(self._sizes), list(fields)
+        rows, places = self._rows, list(fields)
         columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
         for place in wanted.exact & numbers.keys():
@@ -285,11 +292,21 @@ class TypedSource:
 
     def _spans(self) -> list[Span]:
         """Return how messages call the rows."""
-        starts, paths = accumulate(self._sizes, initial=0), self.files.paths if self.files else [self.path]
+        starts = accumulate((one.rows for one in self._opened), initial=0)
+        paths = self.files.paths if len(self._opened) > 1 else [None]
         return [
-            Span(start, self.first_line, 1, path if len(paths) > 1 else None, word=self.row_word)
-            for start, path in zip(starts, paths, strict=False)
+            Span(start, one.first_row, 1, path, word=one.row_word)
+            for start, one, path in zip(starts, self._opened, paths, strict=False)
         ]
+
+
+def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, options=None) -> TypedSource:
+    """Open files of a format. Raises DataError where they have not the same columns."""
+    files, opened = Files([database_of(file)[0] for file in paths]), list(map(open_file, paths))
+    names = [one.names or [""] * one.width for one in opened]
+    for file, own in zip(paths, names, strict=True):
+        check_same_columns(file, own, paths[0], names[0])
+    return TypedSource(opened, path, files)
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:

@@ -366,7 +366,7 @@ class Run:
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
         first = self.members[0]
-        info = {**first.info(), **self._about, "resumed": self._resumed()}
+        info = {**first.info(), "networks": len(self.members), **self._about, "resumed": self._resumed()}
         if not self._is_apart:
             return info
         lines = [pack.describe() for pack in self.engines.packs]

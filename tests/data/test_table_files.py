@@ -8,13 +8,10 @@ import pytest
 from support.command_line import REPOSITORY
 
 import nn
-from nn.data.arrays import NpySource
-from nn.data.arrow import ArrowSource
 from nn.data.column import TableSource
 from nn.data.csv_table import CsvSource
 from nn.data.formats import FORMATS
-from nn.data.frames import FrameSource
-from nn.data.sqlite import SqliteSource
+from nn.data.typed import TypedSource
 from nn.settings.flags import FLAGS
 
 
@@ -22,7 +19,7 @@ def parameters(function) -> list[tuple]:
     return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
 
 
-@pytest.mark.parametrize("source", [CsvSource, NpySource, ArrowSource, SqliteSource, FrameSource])
+@pytest.mark.parametrize("source", [CsvSource, TypedSource])
 def test_sources_have_the_signatures_of_their_protocol(source):
     methods = [name for name, member in vars(TableSource).items() if inspect.isfunction(member) and name[0] != "_"]
     assert Protocol in TableSource.__mro__ and methods == ["column", "read"]
