@@ -192,7 +192,7 @@ def public_header():
 
 def make_seq():
     """The plain kernels: one thread, sums in index order, no fused multiply-add."""
-    others = [h for h in ["csv.h", "columns.h", "bootstrap.h"] if (CSRC / h).exists()]
+    others = [h for h in ["csv.h", "columns.h"] if (CSRC / h).exists()]
     cores = [write_if_changed(f"seq_{s}.c", core_source(real, s, 0)) for s, real in REALS.items()]
     return extension(
         "_seq",

@@ -20,7 +20,7 @@ typedef struct {
                                          * adam: learning rate / (1 - beta1^t) */
     double inv_rows;                    /* 1 / sum of the rows' weights: gradients are sums over the batch, this makes
                                          * them means */
-    double momentum, beta1, beta2, epsilon;
+    double constants[3];                /* of nn_training */
     double root_scale;                  /* adam: 1 / sqrt(1 - beta2^t) */
     double decay;                       /* learning rate times weight decay */
 } update;

@@ -66,10 +66,11 @@ typedef struct {
  * of the epoch's rows: this approximates any schedule. */
 typedef struct {
     nn_optimizer optimizer;
+    int32_t moments;                    /* vectors that the optimiser keeps beside the parameters, two at most */
+    double constants[3];                /* sgd: momentum m, v = m v + g, w -= rate v. adam: beta1, beta2, epsilon;
+                                         * bias-corrected, epsilon outside the root */
     int64_t batch;
     double rates[9];
-    double momentum;                    /* sgd: v = momentum v + g, w -= rate v */
-    double beta1, beta2, epsilon;       /* adam, bias-corrected, epsilon outside the root */
     double weight_decay;                /* w -= rate decay w beside the step; not on biases */
     uint32_t seed;                      /* of dropout masks */
 } nn_training;
@@ -143,9 +144,9 @@ void nn_free(void *pointer);
 /* Philox4x32-10 (Salmon et al. 2011): block number `counter` of the stream, four words. */
 void nn_philox(uint32_t out[4], uint32_t seed, uint64_t counter, uint32_t stream, uint32_t lane);
 /* out[n], uniform in [0, 1): 53 bits of the stream each. */
-void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream);
+void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
 /* out[n], normal with mean 0 and variance 1 (Box and Muller). */
-void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream);
+void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
 /* Fisher-Yates in place, from the given stream; `lane` tells one shuffle of the stream from the next. */
 void nn_shuffle(int64_t *order, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
 

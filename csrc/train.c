@@ -14,16 +14,6 @@ static double rate_at(const nn_training *t, double done)
     return t->rates[i] + (t->rates[i + 1] - t->rates[i]) * (done * segments - i);
 }
 
-/* The moments that the optimiser keeps of each weight. */
-static int moments_of(const nn_training *t)
-{
-    switch (t->optimizer) {
-    case NN_SGD: return t->momentum != 0;
-    case NN_ADAM: return 2;
-    }
-    NOT_REACHED;
-}
-
 /* How many rows the given ones count as. */
 static double weight_of(const nn_data *data, const int64_t *rows, int64_t n)
 {
@@ -41,14 +31,14 @@ static update update_of(const nn_training *t, int64_t step, double done)
 {
     double rate = rate_at(t, done);
     update u = {
-        .optimizer = t->optimizer, .moments = moments_of(t), .rate = rate, .momentum = t->momentum,
-        .beta1 = t->beta1, .beta2 = t->beta2, .epsilon = t->epsilon, .decay = rate * t->weight_decay,
+        .optimizer = t->optimizer, .moments = t->moments, .rate = rate, .decay = rate * t->weight_decay,
     };
+    memcpy(u.constants, t->constants, sizeof u.constants);
     switch (t->optimizer) {
     case NN_SGD: return u;
     case NN_ADAM:
-        u.rate = rate / (1 - pow(t->beta1, (double)(step + 1)));
-        u.root_scale = 1 / sqrt(1 - pow(t->beta2, (double)(step + 1)));
+        u.rate = rate / (1 - pow(t->constants[0], (double)(step + 1)));
+        u.root_scale = 1 / sqrt(1 - pow(t->constants[1], (double)(step + 1)));
         return u;
     }
     NOT_REACHED;
@@ -83,7 +73,7 @@ static int prepare_epoch(epoch *e)
     nn_net *net = e->net;
     int64_t batch = e->training->batch, rest = (e->n - e->progress->row) % batch;
     int64_t most = largest_share(net, min_i64(batch, e->n));
-    int moments = steps_here(net) ? moments_of(e->training) : 0;
+    int moments = steps_here(net) ? e->training->moments : 0;
     if (FN(net_reserve)(net, most) || loss_book_open(&e->losses, net->ranks, e->progress->loss))
         return -1;
     if (!need_moments(net, moments > 0, moments > 1) && !need_gradients(net, net->ranks ? 0 : most)

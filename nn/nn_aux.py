@@ -40,7 +40,17 @@ class Optimizer:
     learning_rate: float  # defaults, found by cross-validation (docs/measured.md)
     weight_decay: float
     moments: int = 0  # vectors kept beside the parameters
-    takes_momentum: bool = False  # --momentum above 0 adds one moment
+    constants: tuple[float, ...] = ()  # three at most
+    takes_momentum: bool = False  # --momentum is its constant; above 0 it adds one moment
+
+    def constants_with(self, momentum: float) -> tuple[float, ...]:
+        """Return the constants of its formula, as the engines take them."""
+        return (momentum,) if self.takes_momentum else self.constants
+
+    def moments_with(self, momentum: float) -> list[str]:
+        """Return the vectors that it keeps beside the parameters: moment1, moment2."""
+        count = self.moments + (1 if self.takes_momentum and momentum else 0)
+        return [f"moment{number}" for number in range(1, count + 1)]
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ LOSSES = {
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
 }
 OPTIMIZERS = {
-    "adam": Optimizer("Kingma and Ba 2014: 0.9, 0.999, epsilon 1e-8", 0.001, 0.15, moments=2),
+    "adam": Optimizer("Kingma and Ba 2014", 0.001, 0.15, moments=2, constants=(0.9, 0.999, 1e-8)),
     "sgd": Optimizer("w -= rate * gradient, with --momentum if asked", 0.01, 0.0, takes_momentum=True),
 }
 INITIALIZERS = {
@@ -157,10 +167,3 @@ DISTRIBUTIONS = {
     "mirrored": "each device holds the parameters, gradients are added up over all",
     "central": "one device holds the parameters, the others fetch them for each batch",
 }
-
-
-def moment_names(optimizer: str, momentum: float) -> list[str]:
-    """Return the vectors that an optimiser keeps beside the parameters: moment1, moment2."""
-    kept = OPTIMIZERS[optimizer]
-    count = kept.moments + (1 if kept.takes_momentum and momentum else 0)
-    return [f"moment{number}" for number in range(1, count + 1)]

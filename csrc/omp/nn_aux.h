@@ -75,32 +75,34 @@ INLINE vec derivative_from_input_v(nn_activation activation, vec z, vec d)
  * off by as much as a thousand steps can make visible. */
 typedef struct {
     nn_optimizer optimizer;
-    real rate, inv_rows, momentum, gain1, gain2, epsilon, root_scale, decay;    /* gain: 1 - beta */
+    real rate, inv_rows, root_scale, decay;
+    real constants[3], gains[2];                /* nn_training's; 1 - constant */
 } step_constants;
 
 INLINE step_constants step_of(const update *u, int decays)
 {
     return (step_constants){
-        u->optimizer, (real)u->rate, (real)u->inv_rows, (real)u->momentum, (real)(1 - u->beta1),
-        (real)(1 - u->beta2), (real)u->epsilon, (real)u->root_scale, (real)(decays ? u->decay : 0),
+        u->optimizer, (real)u->rate, (real)u->inv_rows, (real)u->root_scale, (real)(decays ? u->decay : 0),
+        {(real)u->constants[0], (real)u->constants[1], (real)u->constants[2]},
+        {(real)(1 - u->constants[0]), (real)(1 - u->constants[1])},
     };
 }
 
 INLINE vec adam_change(vec g, real *m, real *v, const step_constants *s)
 {
     vec mean = g * s->inv_rows;
-    vec first = load(m) + s->gain1 * (mean - load(m));
-    vec second = load(v) + s->gain2 * (mean * mean - load(v));
+    vec first = load(m) + s->gains[0] * (mean - load(m));
+    vec second = load(v) + s->gains[1] * (mean * mean - load(v));
     store(m, first);
     store(v, second);
-    return s->rate * first / (root(second) * s->root_scale + s->epsilon);
+    return s->rate * first / (root(second) * s->root_scale + s->constants[2]);
 }
 
 INLINE vec sgd_change(vec g, real *m, const step_constants *s)
 {
-    if (s->momentum == 0)
+    if (s->constants[0] == 0)
         return s->rate * g;
-    vec velocity = s->momentum * load(m) + g * s->inv_rows;
+    vec velocity = s->constants[0] * load(m) + g * s->inv_rows;
     store(m, velocity);
     return s->rate * velocity;
 }

@@ -192,9 +192,10 @@ static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss
 /* m is the velocity; without momentum there is none. */
 static void sgd_step(real *w, const real *g, real *m, int64_t n, double keep, const update *u)
 {
+    double momentum = u->constants[0];
     for (int64_t i = 0; i < n; i++) {
-        if (u->momentum != 0) {
-            m[i] = (real)(u->momentum * m[i] + g[i] * u->inv_rows);
+        if (momentum != 0) {
+            m[i] = (real)(momentum * m[i] + g[i] * u->inv_rows);
             w[i] = (real)(keep * w[i] - u->rate * m[i]);
         } else {
             w[i] = (real)(keep * w[i] - g[i] * u->rate);
@@ -204,11 +205,12 @@ static void sgd_step(real *w, const real *g, real *m, int64_t n, double keep, co
 
 static void adam_step(real *w, const real *g, real *m, real *v, int64_t n, double keep, const update *u)
 {
+    double beta1 = u->constants[0], beta2 = u->constants[1], epsilon = u->constants[2];
     for (int64_t i = 0; i < n; i++) {
         double mean = g[i] * u->inv_rows;
-        m[i] = (real)(u->beta1 * m[i] + (1 - u->beta1) * mean);
-        v[i] = (real)(u->beta2 * v[i] + (1 - u->beta2) * mean * mean);
-        w[i] = (real)(keep * w[i] - u->rate * m[i] / (sqrt(v[i]) * u->root_scale + u->epsilon));
+        m[i] = (real)(beta1 * m[i] + (1 - beta1) * mean);
+        v[i] = (real)(beta2 * v[i] + (1 - beta2) * mean * mean);
+        w[i] = (real)(keep * w[i] - u->rate * m[i] / (sqrt(v[i]) * u->root_scale + epsilon));
     }
 }
 

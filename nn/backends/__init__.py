@@ -9,7 +9,7 @@
     auto.py     which backend `auto` stands for
     TRAITS      facts of each backend that are known before it computes
 
-Imports: utils, nn_aux, core, cluster, layers, settings. Imported by: nn, watch, train, study, cli.
+Imports: utils, nn_aux, core, cluster, layers, settings. Imported by: nn, watch, test, train, study, cli.
 """
 
 from __future__ import annotations

@@ -334,7 +334,8 @@ class CpuEngine:
 
     def _training(self, settings: EpochSettings) -> dict:
         """Return the settings as the core reads them (nn_training in nn.h)."""
-        return {**vars(settings), "optimizer": self._constant(settings.optimizer)}
+        own = {name: getattr(settings, name) for name in ("batch", "rates", "constants", "weight_decay", "seed")}
+        return {**own, "optimizer": self._constant(settings.optimizer), "moments": len(settings.moments)}
 
     def record(self, batches: int) -> None:
         """Time the steps of the next `batches` batches of training."""

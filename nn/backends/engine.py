@@ -14,6 +14,7 @@ import numpy as np
 
 from ..cluster import RankGroup
 from ..core.random import PhiloxOrder
+from ..nn_aux import OPTIMIZERS
 
 
 class TimedStep(NamedTuple):
@@ -34,11 +35,18 @@ class EpochSettings:
     batch: int  # rows
     rates: Sequence[float]  # at 0, 1/8 .. 8/8 of the epoch's rows, straight lines between
     momentum: float = 0.0  # of sgd
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
     weight_decay: float = 0.0
     seed: int = 0  # of dropout masks
+
+    @property
+    def constants(self) -> tuple[float, ...]:
+        """The constants of the optimiser's formula."""
+        return OPTIMIZERS[self.optimizer].constants_with(self.momentum)
+
+    @property
+    def moments(self) -> list[str]:
+        """The vectors that the optimiser keeps beside the parameters: moment1, moment2."""
+        return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
 
 
 class Progress(Protocol):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..nn_aux import moment_names
 from .engine import Engine, PackJob
 
 
@@ -52,7 +51,7 @@ class Turns:
         """Train one job's member after the other; see Pack.epoch."""
         engine = self._engine
         for job in jobs:
-            changed = ["parameters", *moment_names(job.settings.optimizer, job.settings.momentum)]
+            changed = ["parameters", *job.settings.moments]
             for what in changed:
                 engine.set(what, self.get(job.member, what))
             engine.epoch(job.data, job.order(), job.settings, job.progress)

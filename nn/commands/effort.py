@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from ..settings.flags import DEFAULTS, given_values, keywords
 from ..terminal import console
-from ..utils import Stopped, StopRequest, UsageError, say
+from ..utils import SideFileError, StopRequest, UsageError, say
 
 OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
-    "layers", "networks", "folds", "vary", "keep", "trials", "validation", "refit",
-    "checkpoint", "resume", "history", "profile", "trace", "logdir", "reference", "distribute", "gpus",
-    "output",
+    "layers", "networks", "folds", "vary", "trials", "validation", "refit", "profile", "trace", "logdir", "reference",
 )  # fmt: skip
 OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
 
@@ -29,16 +27,13 @@ def effort_of(flags) -> str | None:
     return flags.effort or (None if one else DEFAULTS["effort"])
 
 
-def choose(flags, effort: str, ds, stop: StopRequest, keep):
-    """Let the effort choose; returns (network, data, figures, what stopped it or None), or None where it is not asked
-    for and the data are not for it.
+def maker_of(flags, effort: str, ds, checkpoint, callbacks):
+    """Return what chooses for the data; None where the effort is not asked for and the data are not for it.
 
-    keep: called with the network at hand when a signal ends the training; returns the error to raise.
+    callbacks: makes those of the training from a progress.
     """
     from ..nn import Network
     from ..terminal.candidates import make_candidates_progress
-    from ..train import train
-    from ..train.decision import rules_in
     from ..train.effort import Effort, rule_for, why_not
 
     reason = why_not(ds)
@@ -53,12 +48,26 @@ def choose(flags, effort: str, ds, stop: StopRequest, keep):
     if flags.threshold is None:
         given |= rule_for(ds)
     of_network = keywords(flags, "network", "engine")
-    chosen = Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), progress)
-    try:
-        net, result = chosen.run(lambda net, ds, **options: train(net, ds, **options, stop=stop))
-    except Stopped as stopped:
-        raise keep(chosen.net, stopped) from stopped
-    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(given)
+    network = lambda layers: Network.for_data(ds, layers, **of_network)  # noqa: E731
+    return Effort(ds, effort, given, network, callbacks(progress), checkpoint)
+
+
+def choose(flags, chosen, stop: StopRequest):
+    """Let an Effort choose; returns (network, figures, files that could not be written)."""
+    from ..train import train
+    from ..train.decision import rules_in
+
+    lost: dict[str, SideFileError] = {}
+
+    def trained(net, ds, **options) -> dict:
+        try:
+            return train(net, ds, **options, stop=stop)
+        except SideFileError as error:  # told again after each candidate
+            lost["files"] = error
+            return error.result
+
+    net, result = chosen.run(trained)
+    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(chosen.given)
     for one in result["chosen"]:
         one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
-    return net, ds, result, chosen.stopped
+    return net, result, list(lost.values())

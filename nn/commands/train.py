@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from functools import partial
 
 from .. import cluster
 from ..layers import begins_auto, input_shape
@@ -34,7 +33,7 @@ from ..utils import (
     sole_writer,
 )
 from .common import check_apart, print_json
-from .effort import choose, effort_of
+from .effort import choose, effort_of, maker_of
 
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
@@ -55,6 +54,8 @@ def train_command(flags) -> None:
             raise
         raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
     with _kept_in(lost):
+        if flags.output and "validated" in result:
+            raise OutputError(f"--output {flags.output}: no folds chose among networks of so many rows")
         if flags.output:
             _write_folds(flags.output, net, ds)
     with _kept_in(lost):
@@ -72,11 +73,11 @@ def _checked_effort(flags) -> str | None:
     read. Raises UsageError and OutputError."""
     if flags.model is None and flags.folds is None:
         raise UsageError("--train needs --model PATH")
-    if flags.output and flags.folds is None:
-        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     _check_written(flags)
     _check_networks(flags)
     effort = effort_of(flags)
+    if flags.output and flags.folds is None and effort is None:
+        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
     if flags.output:
@@ -138,9 +139,9 @@ def _write_trials(path: str, result: dict, net) -> None:
 
 
 def _tell_trials(result: dict, most: int | None) -> None:
-    from ..study.trials import best_first, metric_of
+    from ..study.trials import best_first
 
-    tables.trials_report(best_first(result), metric_of(result), most)
+    tables.trials_report(best_first(result), result["monitor"], most)
 
 
 def _check_written(flags) -> None:
@@ -184,8 +185,8 @@ def _check_networks(flags) -> None:
     """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
 
-    if flags.trials and not (flags.vary or flags.keep):
-        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary or --keep; add one of them")
+    if flags.trials and not flags.vary:
+        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary; add it")
     if flags.trials:
         from ..study.trials import check_trials
 
@@ -211,11 +212,18 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     began = time.perf_counter()
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
-    found = effort and choose(flags, effort, ds, stop, partial(_stopped_without_checkpoint, flags))
-    if found:
-        net, ds, result, stopped = found
-        lost = [] if stopped is None else [_best_so_far(stopped, result["tried"])]
-        return net, ds, result, Observers(flags, net, reading), lost
+    if effort:
+        observers = Observers(flags, None, reading)
+        chosen = maker_of(flags, effort, ds, checkpoint, observers.beside)
+        if chosen:
+            try:
+                net, result, lost = choose(flags, chosen, stop)
+            except Stopped as stopped:
+                raise _unfinished(flags, chosen.net, checkpoint, stopped) from stopped
+            lost += [] if chosen.stopped is None else [_best_so_far(chosen.stopped, result["tried"])]
+            return net, ds, result, observers, lost
+    if flags.output and flags.folds is None:
+        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
@@ -228,13 +236,18 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     except SideFileError as error:
         return net, ds, error.result, observers, [error]
     except Stopped as stopped:
-        kept, lost = f"the state is saved in {flags.checkpoint}, continue with --resume auto", checkpoint.failure
-        if (flags.checkpoint is None or lost) and cluster.current().rank == 0:
-            kept = "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
-        cluster.current().gather(None)  # nobody leaves while rank 0 writes
-        if lost:
-            raise OutputError(f"{stopped}: {lost}; {kept}") from stopped
-        raise _stopped(flags, stopped, kept) from stopped
+        raise _unfinished(flags, net, checkpoint, stopped) from stopped
+
+
+def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
+    """Keep the network beside the model, where the state is not in the checkpoint; returns the error to end with."""
+    kept, lost = f"the state is saved in {flags.checkpoint}, continue with --resume auto", checkpoint.failure
+    if (flags.checkpoint is None or lost) and cluster.current().rank == 0:
+        kept = "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
+    cluster.current().gather(None)  # nobody leaves while rank 0 writes
+    if lost:
+        return OutputError(f"{stopped}: {lost}; {kept}")
+    return _stopped(flags, stopped, kept)
 
 
 def _parsed_layers(flags):
@@ -315,11 +328,6 @@ def _best_so_far(stopped: Stopped, tried: int) -> NnError:
     failure = NnError(f"{stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended")
     failure.exit_code = _signal_code(stopped.signum)
     return failure
-
-
-def _stopped_without_checkpoint(flags, net, stopped: Stopped) -> NnError:
-    """Keep the unfinished network beside the model; returns the error to end with."""
-    return _stopped(flags, stopped, "nothing is kept" if flags.model is None else _keep_part(net, flags.model))
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:

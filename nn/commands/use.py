@@ -24,8 +24,8 @@ def test_command(flags) -> None:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
 
-    from ..data.memory import check_answers
     from ..data.model_data import holdout_dataset, load_for
+    from ..data.records import check_answers
     from ..test import test
 
     if not flags.dataset and "folds" in net.config and not net.holdout:

@@ -2,10 +2,8 @@
 
 1000 times as many rows as there are are drawn with replacement, truth, score and weight together, and each figure is
 formed anew; its interval runs from the 2.5th to the 97.5th percentile of the values. A resample in which a figure is
-undefined, such as the ROC-AUC without a positive row, does not count for it. Each resample has a stream of random
-numbers of its own, so that the intervals are the same for any number of threads.
-
-The C core (csrc/bootstrap.c) adds up; what the sums mean is formed here by the functions of metrics.py.
+undefined, such as the ROC-AUC without a positive row, does not count for it. Each resample has random numbers of its
+own, so that the intervals are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -17,107 +15,88 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from ..utils import default_threads
-from . import extension
 from .metrics import (
     Counts,
     are_probabilities,
     decide,
     mcc,
+    pr_area,
     precision_recall_f1,
     ratio,
+    roc_area,
     row_brier_scores,
     row_log_losses,
 )
-from .random import STREAM_BOOTSTRAP
+from .random import STREAM_BOOTSTRAP, uniform
 
 RESAMPLES = 1000
 PERCENTILES = (2.5, 97.5)
-BLOCK = 25  # resamples that a thread takes at a time
+ROW_BYTES, MOST_BYTES = 48, 1 << 28  # that a thread takes of a row, and all threads together
 
 Interval = list[float] | None
 
 
-# ---------------------------------------------------------------- resampled rows
+def times_drawn(rows: int, seed: int, resample: int) -> np.ndarray:
+    """Return how often a resample has each row, float64 (rows,)."""
+    places = (uniform(rows, seed, STREAM_BOOTSTRAP, resample) * rows).astype(np.int64)
+    return np.bincount(places, minlength=rows).astype(np.float64)
 
 
-def resampled_sums(
-    rows: int, weights=None, values=None, bins=None, bin_count: int = 0, *, seed: int = 0, resamples: int = RESAMPLES
-) -> np.ndarray:
-    """Return sums over resampled rows: float64 (resamples, columns + bin_count).
+def intervals_of(
+    figures: Callable[[np.ndarray], dict], rows: int, weights=None, *, seed: int = 0, resamples: int = RESAMPLES
+) -> dict[str, Interval]:
+    """Return the interval of each figure.
 
-    values (rows, columns): times the row's weight; bins (rows, groups): numbers of the bins to which the row adds its
-    weight, -1 for none. weights (rows,), None for 1 each.
+    figures: forms them of the weights of the rows (rows,); None or NaN where one is undefined. weights: of the rows,
+    None for 1 each: a row of weight w that was drawn t times counts t w.
     """
-    ffi, lib = extension("seq")
-    weights = np.ones(rows) if weights is None else np.ascontiguousarray(weights, np.float64)
-    values = np.zeros((rows, 0)) if values is None else np.ascontiguousarray(values, np.float64)
-    bins = np.zeros((rows, 0), np.int32) if bins is None else np.ascontiguousarray(bins, np.int32)
-    data = ffi.new("bootstrap_rows *")
-    data.rows, data.columns, data.groups, data.bin_count = rows, values.shape[1], bins.shape[1], bin_count
-    data.weights = ffi.cast("double *", weights.ctypes.data)
-    data.values = ffi.cast("double *", values.ctypes.data)
-    data.bins = ffi.cast("int32_t *", bins.ctypes.data)
-    return _resampled(lib.bootstrap_sums, data, rows, values.shape[1] + bin_count, seed, resamples)
+    each = np.ones(rows) if weights is None else np.asarray(weights, np.float64)
+
+    def drawn(resample: int) -> dict:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return figures(times_drawn(rows, seed, resample) * each)
+
+    threads = min(default_threads(), max(1, MOST_BYTES // (ROW_BYTES * rows)))
+    with ThreadPoolExecutor(threads) as workers:
+        found = list(workers.map(drawn, range(resamples)))
+    return {name: interval([values[name] for values in found]) for name in found[0]}
 
 
-def resampled_areas(
-    truth: np.ndarray, scores: np.ndarray, weights=None, *, seed: int = 0, resamples: int = RESAMPLES
-) -> np.ndarray:
-    """Return ROC-AUC and PR-AUC of resampled rows, float64 (resamples, 2), NaN where a class is missing.
-
-    truth (rows,) of 0 and 1, scores (rows,), weights (rows,); the rows drawn are those of resampled_sums.
-    """
-    ffi, lib = extension("seq")
-    order = np.argsort(-scores.astype(np.float64), kind="stable")
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    ranked = scores[order]
-    last = np.append(ranked[1:] != ranked[:-1], True).astype(np.uint8)
-    each = np.ones(len(order)) if weights is None else np.asarray(weights, np.float64)[order]
-    positive, negative = each * (truth[order] == 1), each * (truth[order] != 1)
-    ranks = ffi.new("bootstrap_ranks *")
-    ranks.rows = len(order)
-    ranks.place, ranks.last = ffi.cast("int32_t *", place.ctypes.data), ffi.cast("uint8_t *", last.ctypes.data)
-    ranks.positive = ffi.cast("double *", positive.ctypes.data)
-    ranks.negative = ffi.cast("double *", negative.ctypes.data)
-    return _resampled(lib.bootstrap_areas, ranks, len(order), 2, seed, resamples)
-
-
-def _resampled(add_up: Callable, data, rows: int, width: int, seed: int, resamples: int) -> np.ndarray:
-    """Call a function of the core for all resamples, some at a time, by as many threads as there are cores."""
-    ffi, _ = extension("seq")
-    out = np.empty((resamples, width))
-
-    def block(first: int) -> None:
-        times, part = np.empty(rows, np.uint32), out[first : first + BLOCK]
-        pointers = ffi.cast("double *", part.ctypes.data), ffi.cast("uint32_t *", times.ctypes.data)
-        add_up(pointers[0], data, first, len(part), seed, STREAM_BOOTSTRAP, pointers[1])
-
-    with ThreadPoolExecutor(default_threads()) as workers:
-        list(workers.map(block, range(0, resamples, BLOCK)))
-    return out
-
-
-# ---------------------------------------------------------------- intervals
+def interval(values: Sequence[float | None]) -> Interval:
+    """Return [low, high], the percentiles of the values that are finite; None if none is."""
+    values = np.asarray(values, np.float64)
+    values = values[np.isfinite(values)]
+    return np.percentile(values, PERCENTILES).tolist() if values.size else None
 
 
 def binary_intervals(
     truth: np.ndarray, scores: np.ndarray, threshold: float, weights=None, *, seed: int = 0
 ) -> dict[str, Interval]:
     """Return the intervals of the figures for two classes; the arguments are those of test.binary_report."""
-    cell = 2 * np.asarray(truth, np.int32) + decide(scores, threshold)
-    sums = resampled_sums(len(truth), weights, _row_losses(truth, scores), cell[:, None], 4, seed=seed)
-    drawn = [_of_counts(Counts(tp, fp, fn, tn)) for tn, fp, fn, tp in sums[:, 3:].tolist()]
-    areas = resampled_areas(truth, scores, weights, seed=seed)
-    figures = {name: [each[name] for each in drawn] for name in drawn[0]}
-    figures |= {"roc_auc": areas[:, 0], "pr_auc": areas[:, 1]} | _means(sums)
-    return {name: interval(values) for name, values in figures.items()}
+    cell, losses = 2 * np.asarray(truth, np.int64) + decide(scores, threshold), _row_losses(truth, scores)
+    order = np.argsort(-scores.astype(np.float64))
+    ranked, positive = scores[order], truth[order] == 1
+    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # of each run of equal scores
 
+    def figures(weights: np.ndarray) -> dict:
+        tn, fp, fn, tp = np.bincount(cell, weights, 4).tolist()
+        precision, recall, f1 = precision_recall_f1(tp, fp, fn)
+        all_of, of_one = (np.add.reduceat(each, first) for each in (weights[order], weights[order] * positive))
+        sides = of_one, all_of - of_one
+        log_loss, brier = weights @ losses / weights.sum()
+        return {
+            "precision": precision,
+            "recall": recall,
+            "f1": f1,
+            "accuracy": ratio(tp + tn, tn + fp + fn + tp),
+            "mcc": mcc(Counts(tp, fp, fn, tn)),
+            "roc_auc": roc_area(*sides),
+            "pr_auc": pr_area(*sides),
+            "log_loss": log_loss,
+            "brier": brier,
+        }
 
-def _of_counts(counts: Counts) -> dict[str, float]:
-    precision, recall, f1 = precision_recall_f1(counts.tp, counts.fp, counts.fn)
-    accuracy = ratio(counts.tp + counts.tn, sum(counts))
-    return {"precision": precision, "recall": recall, "f1": f1, "accuracy": accuracy, "mcc": mcc(counts)}
+    return intervals_of(figures, len(truth), weights, seed=seed)
 
 
 def multiclass_intervals(truth: np.ndarray, scores: np.ndarray, weights=None, *, seed: int = 0) -> dict[str, Interval]:
@@ -126,21 +105,21 @@ def multiclass_intervals(truth: np.ndarray, scores: np.ndarray, weights=None, *,
     truth (rows,) class indices, scores (rows, classes).
     """
     classes, predicted, truth = scores.shape[1], decide(scores), np.asarray(truth, np.int64)
-    right = np.where(predicted == truth, truth, -1)
-    bins = np.stack([right, predicted + classes, truth + 2 * classes], axis=1)
-    sums = resampled_sums(len(truth), weights, _row_losses(truth, scores), bins, 3 * classes, seed=seed)
-    drawn = [_macro_of(line.reshape(3, classes)) for line in sums[:, 3:]]
-    figures = {name: [each[name] for each in drawn] for name in drawn[0]} | _means(sums)
-    return {name: interval(values) for name, values in figures.items()}
+    is_right, losses = predicted == truth, _row_losses(truth, scores)
 
+    def figures(weights: np.ndarray) -> dict:
+        right, said, support = (
+            np.bincount(numbers, each, classes).tolist()
+            for numbers, each in ((truth, weights * is_right), (predicted, weights), (truth, weights))
+        )
+        rates = [precision_recall_f1(tp, p - tp, s - tp) for tp, p, s in zip(right, said, support, strict=True)]
+        means = (sum(column) / classes for column in zip(*rates, strict=True))
+        names = ("macro_precision", "macro_recall", "macro_f1")
+        log_loss, brier = weights @ losses / weights.sum()
+        accuracy = ratio(sum(right), sum(support))
+        return {"accuracy": accuracy, **dict(zip(names, means, strict=True)), "log_loss": log_loss, "brier": brier}
 
-def _macro_of(counts: np.ndarray) -> dict[str, float]:
-    """Return the figures of counts (3, classes): right, predicted and true rows of each class."""
-    right, predicted, support = counts.tolist()
-    rates = [precision_recall_f1(tp, p - tp, s - tp) for tp, p, s in zip(right, predicted, support, strict=True)]
-    means = (sum(column) / len(rates) for column in zip(*rates, strict=True))
-    names = ("macro_precision", "macro_recall", "macro_f1")
-    return {"accuracy": ratio(sum(right), sum(support))} | dict(zip(names, means, strict=True))
+    return intervals_of(figures, len(truth), weights, seed=seed)
 
 
 def regression_intervals(
@@ -150,39 +129,27 @@ def regression_intervals(
     truth, predicted = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
     outputs, error = truth.shape[1], predicted - truth
     centred = truth - truth.mean(axis=0)  # squares of values far from 0 would lose the variance
-    parts = [np.ones((len(truth), 1)), np.abs(error).mean(axis=1, keepdims=True), error**2, centred, centred**2]
+    parts = [error**2, centred, centred**2, np.abs(error).mean(axis=1, keepdims=True)]
     if persistence is not None:
         parts.append(((persistence - truth) ** 2).mean(axis=1, keepdims=True))
-    sums = resampled_sums(len(truth), weights, np.concatenate(parts, axis=1), seed=seed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = sums / sums[:, :1]
-        square, centre, spread = (means[:, 2 + k * outputs : 2 + (k + 1) * outputs] for k in range(3))
-        mse = square.mean(axis=1)
-        variance = spread - centre**2
-        figures = {"mse": mse, "mae": means[:, 1], "rmse": np.sqrt(mse)}
-        figures["r2"] = np.where(variance > 1e-12 * spread, 1 - square / variance, math.nan).mean(axis=1)
+    parts = np.concatenate(parts, axis=1)
+
+    def figures(weights: np.ndarray) -> dict:
+        means = weights @ parts / weights.sum()
+        square, centre, spread = means[: 3 * outputs].reshape(3, outputs)
+        variance, rmse = spread - centre**2, np.sqrt(square.mean())
+        r2 = np.where(variance > 1e-12 * spread, 1 - square / variance, math.nan).mean()
+        found = {"mse": square.mean(), "mae": means[3 * outputs], "rmse": rmse, "r2": r2}
         if persistence is not None:
-            reference = np.sqrt(means[:, -1])
-            figures |= {"persistence_rmse": reference, "skill": 1 - figures["rmse"] / reference}
-    return {name: interval(values) for name, values in figures.items()}
+            reference = np.sqrt(means[-1])
+            found |= {"persistence_rmse": reference, "skill": 1 - rmse / reference}
+        return found
 
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return [low, high], the percentiles of the values that are finite; None if none is."""
-    values = np.asarray(values, np.float64)
-    values = values[np.isfinite(values)]
-    return np.percentile(values, PERCENTILES).tolist() if values.size else None
+    return intervals_of(figures, len(truth), weights, seed=seed)
 
 
 def _row_losses(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return (1, log loss, Brier score) of each row, NaN where scores are no probabilities: (rows, 3)."""
+    """Return log loss and Brier score of each row, NaN where scores are no probabilities: (rows, 2)."""
     if not are_probabilities(scores):
-        return np.full((len(scores), 3), math.nan)
-    losses = row_log_losses(truth, scores), row_brier_scores(truth, scores)
-    return np.stack([np.ones(len(scores)), *losses], axis=1)
-
-
-def _means(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """Return log_loss and brier of the sums of _row_losses, which stand first."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return {"log_loss": sums[:, 1] / sums[:, 0], "brier": sums[:, 2] / sums[:, 0]}
+        return np.full((len(scores), 2), math.nan)
+    return np.stack([row_log_losses(truth, scores), row_brier_scores(truth, scores)], axis=1)

@@ -185,7 +185,11 @@ def roc_auc(truth: np.ndarray, scores: np.ndarray, weights=None) -> float | None
     truth (rows,) of 0 and 1, scores (rows,). This is the Mann-Whitney statistic with midranks (Hanley and
     McNeil 1982), summed in integers. None if a class is missing.
     """
-    positives, negatives = counts_by_score(truth, scores, weights)
+    return roc_area(*counts_by_score(truth, scores, weights))
+
+
+def roc_area(positives: np.ndarray, negatives: np.ndarray) -> float | None:
+    """Return `roc_auc` from the rows of either class at each score; see counts_by_score."""
     pairs = positives.sum().item() * negatives.sum().item()
     if not pairs:
         return None
@@ -199,10 +203,14 @@ def pr_auc(truth: np.ndarray, scores: np.ndarray, weights=None) -> float | None:
     truth (rows,) of 0 and 1, scores (rows,); k runs over the distinct scores from the highest, each taken as
     threshold. No interpolation: scikit-learn's `average_precision_score`. None if a class is missing.
     """
-    positives, negatives = counts_by_score(truth, scores, weights)
+    return pr_area(*counts_by_score(truth, scores, weights))
+
+
+def pr_area(positives: np.ndarray, negatives: np.ndarray) -> float | None:
+    """Return `pr_auc` from the rows of either class at each score; see counts_by_score."""
     if not positives.any() or not negatives.any():
         return None
-    precision = np.cumsum(positives) / np.cumsum(positives + negatives)
+    precision = np.cumsum(positives) / np.maximum(np.cumsum(positives + negatives), np.finfo(np.float64).tiny)
     return float((positives * precision).sum() / positives.sum())
 
 

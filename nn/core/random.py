@@ -18,7 +18,7 @@ from . import extension
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
 STREAM_SHUFFLE = 0x53000000  # of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows
-STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample in word 3
+STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample as lane, word 3
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
 STREAM_HOLDOUT = 0x48000000  # of all rows
 STREAM_VARY = 0x54000000  # + place of the setting
@@ -49,11 +49,20 @@ def shuffled_by_blocks(n: int, seed: int, lane: int):
     return order
 
 
-def uniform(n: int, seed: int, stream: int):
-    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed and stream."""
+def uniform(n: int, seed: int, stream: int, lane: int = 0):
+    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed, stream and lane."""
+    return _drawn("nn_uniform", n, seed, stream, lane)
+
+
+def normal(n: int, seed: int, stream: int):
+    """Return float64 (n,), normal, the same on every machine for a seed and stream."""
+    return _drawn("nn_normal", n, seed, stream)
+
+
+def _drawn(function: str, n: int, seed: int, stream: int, lane: int = 0):
     ffi, lib = extension("seq")
     out = np.empty(n)
-    lib.nn_uniform(ffi.cast("double *", out.ctypes.data), n, seed, stream)
+    getattr(lib, function)(ffi.cast("double *", out.ctypes.data), n, seed, stream, lane)
     return out
 
 
@@ -155,10 +164,8 @@ def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, 
     """Return float64 values drawn from the layer's own stream by the rule INITIALIZERS[init].
 
     parts: (values, fan_in, fan_out) of one part of them after the other."""
-    ffi, lib = extension("seq")
-    out = np.empty(sum(values for values, _, _ in parts))
     draw, scale = _RULES[init]
-    getattr(lib, draw)(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_WEIGHTS + layer)
+    out = draw(sum(values for values, _, _ in parts), seed, STREAM_WEIGHTS + layer)
     at = 0
     for values, fan_in, fan_out in parts:
         scale(out[at : at + values], fan_in, fan_out)
@@ -168,9 +175,7 @@ def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, 
 
 def initial_frequencies(waves: Sequence[tuple[int, float]], seed: int):
     """Return float64 frequencies, normal. waves: (count, deviation) of each column that has some."""
-    ffi, lib = extension("seq")
-    out = np.empty(sum(count for count, _ in waves))
-    lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_FREQUENCIES)
+    out = normal(sum(count for count, _ in waves), seed, STREAM_FREQUENCIES)
     return out * np.repeat([deviation for _, deviation in waves], [count for count, _ in waves])
 
 
@@ -189,8 +194,8 @@ def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
 
 
 _RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
-    "he": ("nn_normal", _scale_he),
-    "lecun": ("nn_normal", _scale_lecun),
-    "glorot": ("nn_uniform", _scale_glorot),
-    "uniform": ("nn_uniform", lambda out, fan_in, fan_out: None),
+    "he": (normal, _scale_he),
+    "lecun": (normal, _scale_lecun),
+    "glorot": (uniform, _scale_glorot),
+    "uniform": (uniform, lambda out, fan_in, fan_out: None),
 }

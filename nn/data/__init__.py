@@ -1,27 +1,29 @@
 """Data: from the bytes of files to a Dataset, one way.
 
     open ──────────► read ────────► decide ───────► make ──────────► encode
-    formats, source  lookup, a      schema, kinds,  loading, fields, encoding,
+    formats, source  lookup, a      kinds,          loading, fields, encoding,
                      TableSource    targets         dataset          encoders, records
 
     column.py        the one form of a table, Column and Table; TableSource: what a format offers, Wanted: what is read
     loading.py       goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
     source.py        the bytes of files; uris.py: those that lie elsewhere, and standard input
-    csv_table.py     CSV: csv_head.py the first lines, csv_header.py whether the first row is a header, csv_reader.py
-                     the rows, in C, those of a large file by threads
+    csv_table.py     CSV: csv_head.py the first lines, and whether the first of them is a header; the rows, in C, those
+                     of a large file by threads
     typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
                      ORC; sqlite.py; frames.py: data frames and JSON lines
     arrays.py        Arrays and Targets, what readers of images and arrays give; NPY and NPZ; image_files.py
     lookup.py        which columns of a file are meant, and what for
-    schema.py        what each column is, or why it is left out; kinds.py: its kind, by its fields or by a person's
-                     choice; written.py: numbers and dates as people write them
+    kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
+                     numbers, dates and ordered words as people write them
     fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows
     targets.py       the task, the classes and the values of the targets; which columns tell them alone
-    dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers; digest.py: of their columns
-    encoding.py      columns -> inputs of a network: encoders.py has an encoder for each kind of column
-    statistics.py    what the training rows tell an encoder; scaling.py: and a table of plain numbers
-    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; memory.py: the budget
+    dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers, and the
+                     digest of columns
+    encoding.py      columns -> inputs of a network: encoders.py has an encoder for each kind of column, and what the
+                     training rows tell it
+    scaling.py       inputs that are plain numbers, scaled
+    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the budget of --memory
     splits.py        which rows are trained on
 
 To add a kind of column or a file format: docs/developing.md, «To add».

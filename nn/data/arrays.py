@@ -15,14 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, os_reason, sha256_file
+from ..utils import DataError, sha256_file
 from .column import is_coarse
 from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Files, Source, fill
-from .typed import Block, TypedSource, array_block, check_same_columns
+from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill, readable
+from .typed import Block, TypedSource, array_block
 from .written import WrittenNumbers
 
-MAGIC = b"\x93NUMPY"
 _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
 AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 _GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
@@ -151,7 +150,7 @@ def _npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:
     start = file.read(10)
     text = file.read(int.from_bytes(start[8:], "little"))
     try:
-        if start[:8] != MAGIC + b"\1\0":  # later versions are for records of many fields
+        if start[:8] != b"\x93NUMPY\1\0":  # later versions are for records of many fields
             raise ValueError("unknown version")
         shape, in_columns, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(start[8:] + text))
         if not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):
@@ -193,7 +192,7 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     series: for each output the index (into a flattened row of x) of its value now. Nothing is unpickled.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with readable(path), zipfile.ZipFile(path) as archive:
             names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             if "x" not in names or (labelled and "y" not in names):
                 raise DataError(
@@ -206,12 +205,12 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
-    except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     x = _channels_first(path, x)
     targets = None if y is None else _npz_targets(path, y, len(x))
     now = None if now is None else _npz_now(path, now, targets.width, math.prod(x.shape[1:]))
-    return Arrays(kept_numbers(path, x, dtype), targets, sha256_file(path), now)
+    with readable(path):
+        digest = sha256_file(path)
+    return Arrays(kept_numbers(path, x, dtype), targets, digest, now)
 
 
 def _npz_now(path: str, now: np.ndarray, outputs: int, inputs: int) -> list[int]:

@@ -6,6 +6,7 @@ take longer than reading a table.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, default_threads, os_reason
-from .source import Files, random_access
+from ..utils import DataError, InputNotFound, default_threads
+from .source import Files, check_same_columns, random_access
 from .typed import (
     Block,
     Numbers,
@@ -25,7 +26,6 @@ from .typed import (
     TypedSource,
     Unreadable,
     array_block,
-    check_same_columns,
     nulls,
     recoded,
     truths,
@@ -92,7 +92,9 @@ def _reading(path: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(path, Fetched) and isinstance(error, OSError):
             raise path.failure(error) from None
-        raise _damaged(path, os_reason(error) if isinstance(error, OSError) else str(error)) from error
+        if isinstance(error, OSError) and error.errno:
+            raise InputNotFound(f"{path}: cannot read: {os.strerror(error.errno)}") from error
+        raise _damaged(path, str(error)) from error
 
 
 def _damaged(path: str, reason: str) -> DataError:

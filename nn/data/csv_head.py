@@ -1,15 +1,24 @@
-"""The first lines of a CSV file: they tell its separator, its columns and whether the first row names them
-(csv_header)."""
+"""The first lines of a CSV file: they tell its separator, its columns and whether the first row names them."""
 
 from __future__ import annotations
 
-import os
+import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice, pairwise
+from typing import NamedTuple
 
+import numpy as np
+
+from ..core import extension
 from ..utils import DataError, UsageError, log
-from .csv_header import MOST_COLUMNS, SEPARATORS, FirstRows, decoded, field_counts, header_of, separator_of
-from .source import Source, local
+from .column import GAPS, TRUTHS, date_in
+from .source import Source
+
+ffi, lib = extension("seq")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
@@ -21,6 +30,28 @@ _LEAST_BELOW = 3  # rows alike below them, or twice as many as they are
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
 _NO_COMMENT = re.compile(rb"\n(?!#)")
+MOST_COLUMNS = 1 << 17
+SEPARATORS = (",", ";", "\t", "|")
+_BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
+_PLACE = np.dtype(  # struct csv_place
+    [("start", "i8"), ("stop", "i8"), ("quoted", "i4"), ("doubled", "i4"), ("is_number", "i4")], align=True
+)
+_ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
+_UNLIKELY = math.log(0.01)
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+_YEAR = re.compile(r"(1[5-9]|20)\d\d", re.ASCII)
+_LEAST_NAMES = 3  # numbers that are taken for names where they ascend or stand in quotes
+_MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
+_HEAD_ROWS = 100  # looked at, to tell a header
+_HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
+_SPLIT_ROWS = 50  # looked at, to tell the separator
+_COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_WRITTEN = re.compile(  # numbers and dates as people write them: $1,234.50, 12.5 %, 31.12.2019 14:30, 5 Jan 2019
+    r"[-+]?(?:[A-Z]{1,3} ?)?[$€£¥₹]? ?[-.]?\d[\d.,:/ -]*(?:[^\d\s.,:/+-]\D{0,11})?"
+    rf"|(?i:(?:[a-z]{{3,9}},? )?(?:\d{{1,4}}[ ./-]?)?{_MONTH}[ ,./-]*\d.*)"
+)
+_ABSENT = GAPS | {"-", "--", "n.a.", "na", "missing", "unknown", "x"}  # words that no unit is
 
 
 @dataclass(frozen=True)
@@ -41,20 +72,6 @@ class ReadOptions:
 AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
 
 
-@dataclass(frozen=True)
-class FileStart:
-    """How a file begins: some whole lines, or all of it, without a byte order mark.
-
-    state: its bytes, and when it was changed.
-    """
-
-    text: bytes = b""
-    is_all: bool = False
-    is_gzip: bool = False
-    ends_in_cr: bool = False  # the lines of the file do; here they end in LF
-    state: tuple[int, int] = (0, 0)
-
-
 @dataclass
 class Head:
     """Facts of a CSV file that its first lines tell."""
@@ -68,7 +85,10 @@ class Head:
     has_point: bool = False  # or comma, within one of the first numbers
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
-    start: FileStart = FileStart()
+    text: bytes = b""  # the file's first lines, or all of it, without a byte order mark
+    is_all: bool = False
+    is_gzip: bool = False
+    ends_in_cr: bool = False  # the lines of the file do; in text they end in LF
 
     @property
     def width(self) -> int:
@@ -90,26 +110,28 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
     start = _start(path)
-    begins = start.text
+    begins = start["text"]
     if said := _SEPARATOR_LINE.match(begins):
         begins = b"\n" + begins[said.end() :]
         options = replace(options, separator=options.separator or decoded(said[1]))
     text = _without_comments(begins)
     if not text.strip():
-        raise _no_rows(path, begins)
+        found = f"its first {len(begins)} bytes are blank lines or comments, which begin with #"
+        found = found if begins.strip() or len(begins) > LONGEST_LINE else "the file is empty"
+        raise DataError(f"{path}: {found}, expected rows of numbers separated by commas")
     rows = _first_rows(path, text, options)
     if len({*rows.counts}) > 1 and (table := _without_titles(path, text, options)):
         text, rows = table, _first_rows(path, table, options)
     if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
-    is_model_s = first is None and options.of_model and options.of_model <= {cell.text for cell in rows.row(0)}
+    is_model_s = first is None and options.of_model and options.of_model <= {cell.text for cell in rows.rows[0]}
     header = "yes" if is_model_s and options.header == "auto" else options.header
     names, row = header_of(rows, header, options.named, first is None, first.names if first else None)
     if row >= len(rows.counts):
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     if row == 2:
         log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
-    head = Head(path, names, [cell.text for cell in rows.row(row)], rows.lines[row], rows.separator, start=start)
+    head = Head(path, names, [cell.text for cell in rows.rows[row]], rows.lines[row], rows.separator, **start)
     if rows.separator == ";" and (found := _FRACTION.search(text)):
         head.point, head.has_point = found[1].decode(), True
     head.row_bytes = len(text) / max(1, text.count(b"\n"))
@@ -117,15 +139,6 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
     if head.width == 1 and options.separator is None:
         _check_one_column(path, text)
     return head
-
-
-def _no_rows(path: str, text: bytes) -> DataError:
-    """Return the error for a file that begins with such a text, in which there is no row."""
-    found = "the file is empty" if len(text) <= LONGEST_LINE else f"the first {len(text)} bytes are blank lines"
-    if text.strip():
-        lines = text.count(b"\n") + (not text.endswith(b"\n"))
-        found = f"the first {lines} lines are blank or comments, which begin with #"
-    return DataError(f"{path}: {found}, expected rows of numbers separated by commas")
 
 
 def _without_comments(text: bytes) -> bytes:
@@ -161,7 +174,7 @@ def _without_titles(path: str, text: bytes, options: ReadOptions) -> bytes | Non
         width = counts[-2:][0]  # the last row may be wrong
         titles = next((row for row, count in enumerate(counts) if 2 * count > width), 0)
         is_table = {*counts[titles:-1]} == {width} and len(counts) - titles >= max(_LEAST_BELOW, 2 * titles)
-        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see csv_header
+        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see _lacks_first_name
         if 0 < titles <= _MOST_TITLES and is_table and not is_corner:
             line = lines[titles]
             log.warning("%s: the table begins in line %d; what stands above it is left out", path, line)
@@ -189,11 +202,10 @@ def open_quote(path: str, line: int) -> DataError:
     )
 
 
-def _start(path: str) -> FileStart:
-    """Return lines from the front, at least two that are neither blank nor comments above the table."""
+def _start(path: str) -> dict:
+    """Return what Head has of the first lines, at least two that are neither blank nor comments above the table."""
     text, is_all, ends_in_cr = b"", False, False
     with Source(path) as source:
-        facts = os.stat(local(path))
         while not is_all:
             size = max(_HEAD_BYTES, len(text))
             block = source.read(size)
@@ -207,8 +219,8 @@ def _start(path: str) -> FileStart:
             if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
                 break
     text = text if is_all else text[: text.rfind(b"\n") + 1]
-    state = facts.st_size, facts.st_mtime_ns
-    return FileStart(text.removeprefix(BYTE_ORDER_MARK), is_all, source.is_gzip, ends_in_cr, state)
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    return {"text": text, "is_all": is_all, "is_gzip": source.is_gzip, "ends_in_cr": ends_in_cr}
 
 
 # -- separator and decimal comma -----------------------------------------------------------------------------
@@ -248,3 +260,288 @@ def too_long(path: str) -> DataError:
         f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers; write the table with a line for "
         f"each row"
     )
+
+
+class Cell(NamedTuple):
+    """A field of the first rows: its text without quotes and blanks, whether it stood in quotes and is a number."""
+
+    text: str
+    quoted: bool
+    is_number: bool
+
+
+def decoded(text: bytes) -> str:
+    """Decode text of a CSV file: as UTF-8 or, where it is not UTF-8, as Latin-1, which knows every byte."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+# -- rows ----------------------------------------------------------------------------------------------------
+
+
+class FirstRows:
+    """The first rows that are not blank: the first two whole, further ones up to _HEAD_FIELDS.
+
+    lines, counts: of each row its line in the file and the number of its fields; 0 where the text ends within quotes of
+    the last one. rows: the fields of each.
+    """
+
+    def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS):
+        rows, self.separator, self.rows = split(text, separator, most), separator, []
+        total = np.cumsum(rows["fields"])
+        rows = rows[(total <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
+        self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
+        if self.counts and self.counts[0] > MOST_COLUMNS:
+            return
+        places = np.empty(sum(self.counts), _PLACE)
+        split(text, separator, len(self.counts), places)
+        cells = iter(_cells(text, places))
+        self.rows = [list(islice(cells, count)) for count in self.counts]
+
+    def columns_below(self, row: int = 0) -> list[ColumnBelow]:
+        """Return the columns of a row, as the rows below it have them; these may have too few fields."""
+        below = self.rows[row + 1 :]
+        return [ColumnBelow([cells[i] for cells in below if i < len(cells)]) for i in range(self.counts[row])]
+
+    def last_filled(self, names: list[str] | None, first: int) -> int:
+        """Return the last column with a name or, from a row on, a value; rows that end in separators have others."""
+        width = self.counts[first] if names is None else len(names)
+        for place in range(width - 1, -1, -1):
+            values = (cells[place].text for cells in self.rows[first:] if place < len(cells))
+            if (names and names[place]) or any(text not in GAPS for text in values):
+                return place
+        return width - 1
+
+
+class ColumnBelow:
+    """The fields of a column below the first row, gaps left out.
+
+    kind: of nearly all fields, text if there is no such kind; None: there are no fields. any_quoted: whether one of all
+    stands in quotes.
+    """
+
+    def __init__(self, cells: list[Cell]):
+        self.cells, self.any_quoted = [cell for cell in cells if cell.text not in GAPS], any(c.quoted for c in cells)
+        kinds = Counter(map(_kind_of, self.cells)).most_common(1)
+        self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
+
+    def has_bare_numbers(self) -> bool:
+        """Return whether nearly all fields are numbers, and none stands in quotes."""
+        return self.kind == "number" and not self.any_quoted
+
+
+def split(text: bytes, separator: str, most: int, places: np.ndarray | None = None) -> np.ndarray:
+    """Return at most `most` rows (_ROW) that are not blank; the first of their fields go to places (_PLACE)."""
+    csv, rows = ffi.new("struct csv *"), np.empty(most, _ROW)
+    csv.separator, csv.point = separator.encode(), b"."
+    places = np.empty(0, _PLACE) if places is None else places
+    c_rows, c_places = ffi.from_buffer("struct csv_row[]", rows), ffi.from_buffer("struct csv_place[]", places)
+    count = lib.csv_split(csv, c_rows, most, c_places, len(places), ffi.from_buffer(text), len(text))
+    return rows[:count]
+
+
+def field_counts(text: bytes, separator: str) -> tuple[list[int], list[int]]:
+    """Return the lines of the first rows, and their numbers of fields."""
+    rows = split(text, separator, _SPLIT_ROWS)
+    return rows["line"].tolist(), rows["fields"].tolist()
+
+
+def _cells(text: bytes, places: np.ndarray) -> list[Cell]:
+    found = []
+    for start, stop, quoted, doubled, is_number in places.tolist():
+        field = decoded(text[start:stop])
+        found.append(Cell(field.replace('""', '"') if doubled else field, bool(quoted), bool(is_number)))
+    return found
+
+
+# -- separator -----------------------------------------------------------------------------------------------
+
+
+def separator_of(text: bytes) -> str:
+    """Return the separator that cuts the first rows into equally many fields."""
+    counts = {separator: field_counts(text, separator)[1] for separator in SEPARATORS}
+    if all({*counts[separator]} == {1} for separator in SEPARATORS if separator != "\t"):
+        counts[_BLANK] = field_counts(text, _BLANK)[1]
+    for may_lack_a_name in (False, True):  # see _lacks_first_name
+        even = [one for one, found in counts.items() if _are_even(found, may_lack_a_name)]
+        if len(even) == 1:
+            return even[0]
+        if even:
+            return max(even, key=lambda one: (_share_typed(text, one), one != _BLANK, counts[one][0]))
+    return max(SEPARATORS, key=lambda one: max((counts[one].count(n) for n in {*counts[one]} - {1}), default=0))
+
+
+def _are_even(counts: list[int], may_lack_a_name: bool) -> bool:
+    """Return whether all rows have equally many fields, two or more, but the first one perhaps one less."""
+    rows = [counts[0] + (may_lack_a_name and {*counts[1:]} == {counts[0] + 1}), *counts[1:]]
+    return MOST_COLUMNS >= min(rows) == max(rows) > 1
+
+
+def _share_typed(text: bytes, separator: str) -> float:
+    rows = FirstRows(text, separator, _SPLIT_ROWS)
+    cells = [cell for row in rows.rows for cell in row]
+    return sum(cell.text in GAPS or _kind_of(cell) != "text" for cell in cells) / len(cells)
+
+
+# -- header --------------------------------------------------------------------------------------------------
+
+
+def header_of(
+    rows: FirstRows, header: str, named: Iterable[str], is_first: bool, known: list[str] | None
+) -> tuple[list[str] | None, int]:
+    """Return the names of the columns, None if the first row does not name them, and the number of rows above the data.
+
+    header, named: csv_head.ReadOptions. is_first, known: whether it is the first of several files, and else its names.
+    """
+    if header == "no":
+        return None, 0
+    texts, has_corner = [cell.text for cell in rows.rows[0]], _lacks_first_name(rows)
+    has_header = has_corner or known == texts or (header == "yes" and is_first)
+    if not has_header and header != "yes":
+        is_named = is_first and any(word in texts and not _is_index(word, len(texts)) for word in named)
+        has_header = is_named or _evidence(rows) > 0
+    return ([""] * has_corner + texts, 1 + _is_second_header(rows)) if has_header else (None, 0)
+
+
+def _is_index(word: str, columns: int) -> bool:
+    """Return whether a word by which a column is asked for may be its place."""
+    return bool(_WHOLE.fullmatch(word.removeprefix("-"))) and -columns <= int(word) < columns
+
+
+def _lacks_first_name(rows: FirstRows) -> bool:
+    """Return whether the first row names all columns but the first one, that of the names of the rows, as R writes it.
+
+    Every other row, of two or more, has exactly one field more, and they begin with fields that differ; an empty
+    field at the end of each is another matter.
+    """
+    counts = rows.counts if rows.counts[-1] else rows.counts[:-1]
+    if len(counts) < 3 or {*counts[1:]} != {counts[0] + 1}:
+        return False
+    names = rows.rows[0]
+    if any(name.text in GAPS or name.is_number for name in names) or len({name.text for name in names}) < len(names):
+        return False
+    below = rows.rows[1 : len(counts)]
+    return len({cells[0].text for cells in below}) == len(below) and any(cells[-1].text for cells in below)
+
+
+def _evidence(rows: FirstRows) -> float:
+    """Return how much the rows speak for a header: the log of how much likelier the first row is as one, by columns.
+
+    A row of data begins like the rows below it; names are texts above numbers, dates or yes/no words, words that do
+    not come again below where others do, or in quotes where no data are. Numbers are names where they ascend
+    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories; 1990, 1991, ...), or where
+    they alone are in quotes.
+    """
+    first, columns = rows.rows[0], rows.columns_below()
+    if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
+        first = [cell._replace(quoted=cell.quoted and not cell.is_number) for cell in first]
+    filled = [cell for cell in first if cell.text]
+    numbers = [cell.text for cell in filled if cell.is_number]
+    names = [cell.text for cell in filled if not cell.is_number]
+    if _are_numbered(first, columns):
+        return 1.0
+    evidence = 1.0 if filled and not numbers else 0.0
+    evidence += _UNLIKELY * (len(names) - len({*names}))
+    evidence += sum(_of_column(cell, column) for cell, column in zip(first, columns, strict=True))
+    above = [
+        cell.text for cell, column in zip(first, columns, strict=True) if _kind_of(cell) == column.kind == "number"
+    ]
+    return evidence + _of_numbers(above, numbers)
+
+
+def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
+    """Return whether numbers name the columns: they alone stand in quotes, but for the names of the rows in front; they
+    count the columns and the rows below do not; or they ascend as other numbers do not.
+
+    Rows do not count columns if not all are numbers, a column is all fractions, or none of many goes up by one from
+    column to column. What ascends are years above other numbers, or whole numbers, by one step, above fractions alone.
+    """
+    texts, is_long = [cell.text for cell in first], len(first) >= _LEAST_NAMES
+    if is_long and all(cell.quoted for cell in first) and all(map(ColumnBelow.has_bare_numbers, columns[1:])):
+        return True
+    if is_long and any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1)):
+        filled = [below for below in columns if below.kind]
+        if any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
+            return True
+        if len(filled) >= _MANY_COLUMNS and _steps([below.cells[0].text for below in filled]) != {1}:
+            return True
+    above = [(cell.text, below) for cell, below in zip(first, columns, strict=True) if cell.is_number]
+    steps = _steps([text for text, _ in above]) if len(above) >= _LEAST_NAMES else set()
+    fields = [cell.text for _, below in above for cell in below.cells] if min(steps, default=0) > 0 else []
+    if not fields:
+        return False
+    if all(_YEAR.fullmatch(text) for text, _ in above):
+        return 2 * sum(bool(_YEAR.fullmatch(field)) for field in fields) < len(fields)
+    return len(steps) == 1 and all("." in field for field in fields)
+
+
+def _steps(texts: list[str]) -> set[int]:
+    """Return the steps from one whole number to the next; none if there is another text."""
+    return {int(b) - int(a) for a, b in pairwise(texts)} if all(map(_WHOLE.fullmatch, texts)) else set()
+
+
+def _of_column(cell: Cell, below: ColumnBelow) -> float:
+    """Return how much one column speaks for a header; a number above numbers is judged with the others."""
+    if cell.text in GAPS or not re.search(r"\w", cell.text) or not below.kind:
+        return 0.0
+    evidence = 0.0
+    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not below.any_quoted:
+        evidence = -_UNLIKELY
+    if below.kind == "text":
+        return evidence + _of_texts(cell, Counter(other.text for other in below.cells))
+    own = _kind_of(cell)
+    if own == below.kind:
+        return evidence + (0.0 if own == "number" else _UNLIKELY)
+    return evidence if own == "number" else evidence - _UNLIKELY
+
+
+def _of_texts(cell: Cell, counts: Counter[str]) -> float:
+    """Return how much a word above words speaks for a header: as much as a new word is rare among them."""
+    if cell.text in counts:
+        return _UNLIKELY
+    if cell.is_number and not cell.text.isdecimal():
+        return 0.0
+    once = sum(count == 1 for count in counts.values())
+    return min(3.0, math.log((counts.total() + 1) / (once + 1)))
+
+
+def _of_numbers(above: list[str], numbers: list[str]) -> float:
+    """Return how much numbers above numbers speak against a header: names ascend, and count best of all."""
+    if not above:
+        return 0.0
+    plain = [int(text) for text in numbers if _WHOLE.fullmatch(text)]
+    if not plain or [str(number) for number in plain] != numbers or plain != sorted({*plain}):
+        return _UNLIKELY * len(above)
+    is_count = plain[0] in (0, 1) and plain == [*range(plain[0], plain[0] + len(plain))]
+    return 0.98 * _UNLIKELY if is_count else _UNLIKELY
+
+
+def _is_second_header(rows: FirstRows) -> bool:
+    """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates."""
+    second = rows.rows[1] if len(rows.counts) >= 2 + _LEAST_BELOW and rows.counts[1] == rows.counts[0] else []
+    if not second or any(cell.is_number for cell in second):
+        return False
+    below = rows.columns_below(1)
+    typed = [place for place, column in enumerate(below) if column.kind in ("number", "date")]
+    units = {second[place].text for place in typed if second[place].text}
+    again = {cell.text for place in typed for cell in below[place].cells}
+    are_texts = all(_kind_of_text(unit) in ("text", "written") for unit in units)
+    return are_texts and sum(second[place].text != "" for place in typed) > 1 and not units & (again | _ABSENT)
+
+
+def _kind_of(cell: Cell) -> str:
+    """Return number, truth, date, written (as people write numbers and dates) or text."""
+    return "number" if cell.is_number else _kind_of_text(cell.text)
+
+
+@lru_cache(1 << 12)
+def _kind_of_text(text: str) -> str:
+    if _COMMA.fullmatch(text):
+        return "number"
+    if text.lower() in TRUTHS:
+        return "truth"
+    if text[:4].isdecimal() and date_in(text) is not None:
+        return "date"
+    return "written" if _WRITTEN.fullmatch(text) else "text"

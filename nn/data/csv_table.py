@@ -1,24 +1,70 @@
-"""CSV files: the first lines tell the columns (csv_head), the first rows how each is stored, and C reads the fields
-(csv_reader)."""
+"""CSV files: the first lines tell the columns (csv_head), the first rows how each is stored, and C reads the fields.
+
+A large file is cut behind line ends into pieces, which several threads read at once. A cut may lie within quotes. That
+shows at the end of the piece before it, whose quotes are open then: the pieces are thrown away, as they are after any
+failure, and the file is read from front to back, which knows all rows by lines.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
-from ..utils import DataError
-from .column import MOSTLY, Column, Span, Table, Wanted, date_in, is_coarse, number_in, settled
-from .csv_head import AS_FOUND, Head, ReadOptions, read_head
-from .csv_reader import CsvReader, Rows, read_file
-from .records import new_rows
-from .source import FileDigest, digest_of, joint_digest, local, read_blocks
+from ..core import extension
+from ..utils import DataError, default_threads
+from .column import (
+    MAX_WORDS,
+    MOST_ODD,
+    MOSTLY,
+    OTHERS,
+    Column,
+    Odd,
+    Span,
+    Table,
+    Wanted,
+    columns_of,
+    date_in,
+    is_coarse,
+    number_in,
+    settled,
+    shortened,
+)
+from .csv_head import (
+    AS_FOUND,
+    BYTE_ORDER_MARK,
+    LONGEST_LINE,
+    Head,
+    ReadOptions,
+    decoded,
+    open_quote,
+    read_head,
+    too_long,
+)
+from .source import BLOCK, GROWING_BYTES, Files, GrowingRows, check_same_columns, local, read_blocks
+from .typed import joined
+
+ffi, lib = extension("seq")
 
 _LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
-_MOVED_ROWS = 1 << 12  # at a time
+_PIECE_BYTES = 1 << 22  # fewer are not worth a thread
+_JOINED_ROWS = 1 << 14  # that a thread moves at a time
+_LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
+_ROLES = {  # what a column reads, and whether it is exact or raw -> its role in C, and its array
+    ("number", False): (lib.CSV_NUMBER, "matrix"),
+    ("number", True): (lib.CSV_EXACT, "doubles"),
+    ("date", False): (lib.CSV_DATE, "doubles"),
+    ("date", True): (lib.CSV_DATE, "doubles"),
+    ("text", False): (lib.CSV_WORD, "codes"),
+    ("text", True): (lib.CSV_RAW, "codes"),
+}
+
+
+# -- a table -------------------------------------------------------------------------------------------------
 
 
 class CsvSource:
@@ -29,50 +75,44 @@ class CsvSource:
     """
 
     def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
+        self.path, self.files = path, Files(paths)
         self._head = first = read_head(paths[0], options)
-        self.path, self._heads = path, [first, *(read_head(file, options, first) for file in paths[1:])]
+        self._heads = [first, *(read_head(file, options, first) for file in paths[1:])]
         self.names, self.width, self.default_target = first.names, first.width, first.last_filled
         self.column = first.column
         for head in self._heads[1:]:
-            self._join(head)
-        self._agree_on_point(next((head.point for head in self._heads if head.has_point), None))
-
-    def _join(self, head: Head) -> None:
-        first = self._head
-        if head.width != first.width:
-            raise DataError(
-                f"{head.path}: {head.width} columns, expected {first.width} as in {first.path}; leave the "
-                f"file out, or give all files the same columns"
-            )
-        if head.names is None:
-            head.names = first.names
-        if head.names != first.names:
-            if first.names is None:
+            head.names = head.names or first.names
+            if head.names and not first.names:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
-            at = next(i for i, names in enumerate(zip(head.names, first.names, strict=True)) if len({*names}) > 1)
-            raise DataError(
-                f"{head.path}: column {at + 1} is {shown(head.names[at])}, expected {shown(first.names[at])} as in "
-                f"{first.path}; put the columns into the same order"
-            )
+            check_same_columns(head.path, head.names or head.first_row, first.path, first.names or head.first_row)
+        self._agree_on_point(next((head.point for head in self._heads if head.has_point), None))
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table."""
-        stored = self._stored(wanted)
-        rows, digest = self._rows(stored)
+        return self.files.read_with(lambda: self._table(wanted))
+
+    def _table(self, wanted: Wanted) -> Table:
+        stored, head = self._stored(wanted), self._head
+        rows = self._rows(stored)
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
-        if texts := [place for place in guessed if not _is_kept(columns[place], place in wanted.pure)]:
-            columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text")))[0].columns
-        if self._head.separator == ";" and self._has_other_point(columns, guessed, rows.spans):
-            return self.read(wanted)
-        for place in guessed:
+        texts = {place for place in guessed if not _is_kept(columns[place], place in wanted.pure)}
+        if head.separator == ";" and not head.has_point:  # the first decimal comma comes late
+            texts |= {
+                place for place, column in columns.items() if any(_is_other_number(word, ".") for word in column.odd)
+            }
+        if texts:
+            columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
+        if head.separator == ";":
+            self._check_point(columns, texts.union(guessed), rows.spans)
+        for place in texts.union(guessed):
             if columns[place].reads == "text":
                 least = 1.0 if place in wanted.pure else MOSTLY
-                columns[place] = settled(columns[place], None, self._head.point, least)
+                columns[place] = settled(columns[place], wanted.reads[place], head.point, least)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
-        return self._filled(Table(columns, rows.arrays["matrix"], rows.places["matrix"], rows.spans, digest), wanted)
+        return self._filled(Table(columns, rows.arrays["matrix"], rows.places["matrix"], rows.spans), wanted)
 
     # -- storage ---------------------------------------------------------------------------------------------
 
@@ -88,7 +128,7 @@ class CsvSource:
             return replace(wanted, reads=reads)
         as_numbers = replace(wanted, reads=dict.fromkeys(looked, "number"), exact=frozenset(), dtype="float64")
         reader = CsvReader(self._head, as_numbers, _LOOK_ROWS)
-        reader.read(self._head.start.text, is_enough=True)
+        reader.read(self._head.text, is_enough=True)
         first = reader.taken().columns
         reads = {place: _kind_of(first[place]) if kind is None else kind for place, kind in reads.items()}
         numbers = [first[p] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
@@ -102,16 +142,10 @@ class CsvSource:
         dtype = "float64" if wanted.dtype == "float64" or _are_coarse(columns[p] for p in places) else "float32"
         again = [place for place in table.number_places if columns[place].reads == "number"]
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
-            columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype))[0].columns
+            columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
         if places != table.number_places or dtype != table.numbers.dtype:
-            table.numbers, table.number_places = new_rows((len(table), len(places)), dtype), places
-            with np.errstate(over="ignore"):
-                for start in range(0, len(table), _MOVED_ROWS):
-                    for slot, place in enumerate(places):
-                        some = columns[place].values[start : start + _MOVED_ROWS]
-                        table.numbers[start : start + _MOVED_ROWS, slot] = some
-            for slot, place in enumerate(places):
-                columns[place].values = table.numbers[:, slot]
+            table.numbers = joined([columns[place] for place in places], len(table), dtype)
+            table.number_places = places
         return table
 
     def _agree_on_point(self, point: str | None) -> None:
@@ -120,59 +154,37 @@ class CsvSource:
             if point and not head.has_point:
                 head.point, head.has_point = point, True
 
-    def _has_other_point(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> bool:
-        """Return whether numbers have a decimal comma though the first rows have none, nor a decimal point.
-
-        Raises DataError for a comma among points, or the other way round.
-        """
+    def _check_point(self, columns: dict[int, Column], guessed: set[int], spans: list[Span]) -> None:
+        """Raise DataError for a decimal comma among decimal points, or the other way round."""
         head = self._head
         for place, column in columns.items():
             for code, word in enumerate(column.odd or (column.words if place in guessed else [])):
+                if not head.has_point and _is_other_number(word, "."):
+                    self._agree_on_point(",")
                 if not _is_other_number(word, head.point):
                     continue
-                if not head.has_point:
-                    self._agree_on_point(",")
-                    return True
                 first = column.odd[word].first if column.odd else int(np.argmax(column.values == code))
-                row = Table({}, column.values, [], spans).row(first)
-                name = {",": "comma", ".": "point"}[head.point]
+                row, name = Table({}, column.values, [], spans).row(first), {",": "comma", ".": "point"}[head.point]
                 raise DataError(
-                    f"{self.path}, {row}, {head.column(place)}: found {shown(word)}, expected a decimal {name} as in "
-                    f"the other numbers; write all numbers one way"
+                    f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
+                    f"as in the other numbers; write all numbers one way"
                 )
-        return False
 
     # -- rows ------------------------------------------------------------------------------------------------
 
-    def _rows(self, stored: Wanted) -> tuple[Rows, str | FileDigest]:
-        """Return (all rows, the SHA-256 of the files or what takes it)."""
-        head, start = self._head, self._head.start
-        if len(self._heads) > 1 or start.is_gzip or start.ends_in_cr:
-            rows, digest = self._read_through(CsvReader(head, stored, several=len(self._heads) > 1))
-        else:
-            digest = digest_of(head.path, start.state)
+    def _rows(self, stored: Wanted) -> Rows:
+        """Return all rows, of one file that is not packed by several threads."""
+        head, several = self._head, len(self._heads) > 1
+        if not (several or head.is_gzip or head.ends_in_cr):
             with open(local(head.path), "rb", buffering=0) as file:
-                rows = read_file(head, stored, file.fileno())
-        for one in self._heads:
-            facts = os.stat(local(one.path))
-            if (facts.st_size, facts.st_mtime_ns) != one.start.state:
-                raise DataError(
-                    f"{one.path}: changed while it was read, expected the same rows throughout; start again"
-                )
-        return rows, digest
-
-    def _read_through(self, reader: CsvReader) -> tuple[Rows, str]:
-        """Read several files, or one that is read from front to back alone."""
-        digests = []
+                return _read_file(head, stored, file.fileno(), self.files.sizes[0])
+        reader = CsvReader(head, stored, several=several)
         for number, head in enumerate(self._heads):
-            digests.append(hashlib.sha256())
             if number:
                 reader.begin(head)
-            blocks = read_blocks(head.path, digests[-1])
-            if head.start.ends_in_cr:
-                blocks = (block.replace(b"\r", b"\n") for block in blocks)
-            reader.read_blocks(blocks)
-        return reader.taken(), joint_digest([digest.digest() for digest in digests])
+            blocks = read_blocks(head.path)
+            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks)
+        return reader.taken()
 
 
 def _are_coarse(columns: Iterable[Column]) -> bool:
@@ -207,7 +219,355 @@ def _is_other_number(text: str, point: str) -> bool:
     return other in text and point not in text and number_in(text, other) is not None
 
 
-def shown(text: str) -> str:
-    """Return a text as messages quote it: short, and on one line."""
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    return f'"{text}"' if len(text) <= 40 else f'"{text[:40]}..."'
+# -- rows in C -----------------------------------------------------------------------------------------------
+
+
+def _point(c, memory: dict, **members) -> None:
+    """Let members of a C struct point to arrays or bytes, which stay in `memory`."""
+    for member, array in members.items():
+        memory[member] = buffer = ffi.from_buffer(array)
+        setattr(c, member, ffi.cast(ffi.typeof(getattr(c, member)), buffer))
+
+
+def _gaps(missing: frozenset[str], memory: dict):
+    """Return the words for a gap as C takes them, in every encoding that a file may have."""
+    latin = (word.encode("latin-1") for word in missing if max(word, default="") < "\u0100")
+    words = sorted({word.encode() for word in missing if word} | {word for word in latin if word})
+    lengths = np.zeros(256, np.uint64)
+    for word in words:
+        lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
+    gaps, ends = ffi.new("struct csv_gaps *"), np.cumsum([len(word) for word in words], dtype=np.intc)
+    gaps.count, gaps.empty = len(words), "" in missing
+    _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths)
+    return gaps
+
+
+class _Words:
+    """The different words of a column, or its odd ones: memory for C's struct csv_words, and the words as text."""
+
+    def __init__(self, c, are_odd: bool):
+        self._c, self._memory, c.limit = c, {}, MOST_ODD if are_odd else MAX_WORDS
+        self._text, self._ends = np.empty(0, np.uint8), np.empty(0, np.int64)
+        self._odd = np.zeros((1, 3), np.int64) if are_odd else None
+
+    def make_room(self, length: int) -> bool:
+        """Make room for more words, the next one of `length` bytes. Return whether there may be more words."""
+        c = self._c
+        if c.count == c.limit:
+            return False
+        used = int(self._ends[c.count - 1]) if c.count else 0
+        if c.size - used < length or not c.size:
+            c.size = 2 * used + max(length, 4096)
+            self._text = _longer(self._text, c.size)
+            _point(c, self._memory, text=self._text)
+        if c.count == c.most:
+            c.most = min(c.limit, max(256, 4 * c.count))
+            c.mask = (1 << (2 * c.most).bit_length()) - 1
+            self._ends = _longer(self._ends, c.most)
+            _point(c, self._memory, ends=self._ends, table=np.zeros(c.mask + 1, np.uint64))
+            lib.csv_index(c)
+            if self._odd is not None:
+                self._odd = _longer(self._odd, c.most + 1)
+                _point(c, self._memory, odd=self._odd)
+        return True
+
+    def texts(self) -> list[str]:
+        """Return the words."""
+        ends = self._ends[: self._c.count].tolist()
+        data = bytes(self._text[: ends[-1] if ends else 0])
+        return [decoded(data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+
+    def odd(self) -> dict[str, Odd]:
+        """Return the odd words and their rows, in the order of their first ones."""
+        count, most, found = self._c.count, self._c.most, {}
+        for word, facts in zip([*self.texts(), OTHERS], self._odd[[*range(count), most]].tolist(), strict=True):
+            _add_odd(found, word, Odd(facts[0], facts[1] - 1))
+        return found
+
+
+def _longer(array: np.ndarray, size: int) -> np.ndarray:
+    longer = np.zeros((size, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
+    """Count an odd word's further rows, which begin at `start`."""
+    if more.rows:
+        known = odd.setdefault(word, Odd(0, start + more.first))
+        known.rows += more.rows
+
+
+@dataclass
+class Rows:
+    """Rows of a table, the columns as C stores them.
+
+    arrays: matrix (rows, columns) has numbers, doubles the exact ones and dates, codes the indices of words. places: of
+    their columns. lines, last_line: of the text, and that of the last row.
+    """
+
+    count: int
+    arrays: dict[str, np.ndarray]
+    places: dict[str, list[int]]
+    columns: dict[int, Column]
+    spans: list[Span]
+    lines: int
+    last_line: int
+
+    def point_columns(self) -> None:
+        """Let the columns have their parts of the arrays."""
+        for name, places in self.places.items():
+            for slot, place in enumerate(places):
+                self.columns[place].values = self.arrays[name][: self.count, slot]
+
+
+class CsvReader:
+    """Reads rows of some columns from the lines of file after file.
+
+    wanted: what is read of each column: number, text or date. rows: of a block of memory.
+    """
+
+    def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
+        self._csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
+        self._csv.columns, self._gap_memory = head.width, {}
+        self._csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
+        self._full_rows, self._rest = 0, b""  # rest: of a row whose quotes were open at the end of the text
+        self._begin_file(head)
+        self._spans = [self._span(0)]
+        self._fill_struct(wanted)
+        self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
+        widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
+        self._block_rows = rows or max(1, GROWING_BYTES // max(1, widest))
+        self._blocks = {
+            name: GrowingRows((len(places),), self._types[name], self._block_rows)
+            for name, places in self._places.items()
+            if places
+        }
+
+    def _fill_struct(self, wanted: Wanted) -> None:
+        """Fill in the C reader's struct for these columns, without memory for rows."""
+        csv, self._places = self._csv, {"matrix": [], "doubles": [], "codes": []}
+        roles = np.zeros((csv.columns, 2), np.intc)
+        for place, reads in sorted(wanted.reads.items()):
+            role, name = _ROLES[reads, place in (wanted.raw if reads == "text" else wanted.exact)]
+            roles[place] = role, len(self._places[name])
+            self._places[name].append(place)
+        csv.numbers, csv.apart, csv.texts = map(len, self._places.values())
+        roles[self._places["doubles"], 1] += csv.numbers
+        csv.is_double = wanted.dtype == "float64"
+        self._low, self._high = (np.full(csv.numbers + csv.apart, bound) for bound in (np.inf, -np.inf))
+        _point(csv, self._memory, roles=roles, low=self._low, high=self._high, row=np.empty(csv.numbers + csv.apart))
+        csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
+        self._words: dict[int, _Words] = {}
+
+    def _begin_file(self, head: Head) -> None:
+        self._head, csv = head, self._csv
+        csv.separator, csv.point = head.separator.encode(), head.point.encode()
+        csv.first_line, csv.line = head.first_line, 0
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows that were read."""
+        return self._full_rows + self._csv.rows
+
+    def _span(self, at: int) -> Span:
+        return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
+
+    def begin(self, head: Head) -> None:
+        """Continue with the rows of another file."""
+        self._end_span()
+        self._begin_file(head)
+        self._spans.append(self._span(self.rows))
+
+    def _end_span(self) -> None:
+        span = self._spans[-1]
+        rows = self.rows - span.at
+        span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
+
+    def read_blocks(self, blocks: Iterable[bytes]) -> None:
+        """Take in a file, or a piece of it. Raises DataError."""
+        for text in _whole_lines(blocks, self._head.path):
+            self.read(text)
+        self._end_file()
+
+    def read(self, text: bytes | memoryview, is_enough: bool = False) -> None:
+        """Take in the next lines of the file; is_enough: no more rows than one block of memory takes."""
+        csv = self._csv
+        text = self._rest + bytes(text) if self._rest else text
+        at = 3 if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
+        buffer = ffi.from_buffer(text)
+        while (result := lib.csv_read(csv, buffer + at, len(text) - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
+            if result == lib.CSV_FULL:
+                if is_enough and csv.rows:
+                    return
+                self._make_room()
+            elif result == lib.CSV_RAGGED or not self._make_room_for_words():
+                raise self._failure(result)
+            at += csv.used
+        self._rest = bytes(text[at + csv.used :])
+        if len(self._rest) > _LONGEST_ROW:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        """Check that the last row was whole. Raises DataError."""
+        if self._rest:
+            raise open_quote(self._head.path, self._csv.row_line)
+
+    def _make_room(self) -> None:
+        csv = self._csv
+        self._full_rows += csv.rows
+        for member, blocks in self._blocks.items():
+            _point(csv, self._memory, **{member: blocks.new_block()})
+        csv.rows, csv.capacity = 0, self._block_rows
+
+    def _make_room_for_words(self) -> bool:
+        place = self._csv.column
+        if place not in self._words:
+            self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
+        return self._words[place].make_room(self._csv.length)
+
+    def taken(self, more: int = 0) -> Rows:
+        """Return the rows; the memory of their blocks is given back. more: rows for which there is room behind them."""
+        self._end_span()
+        count, csv = self.rows, self._csv
+        self._memory.clear()  # the blocks among it
+        arrays = {
+            name: self._blocks[name].joined(count, more) if places else np.empty((count + more, 0), self._types[name])
+            for name, places in self._places.items()
+        }
+        numbers = [*self._places["matrix"], *self._places["doubles"]]
+        words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
+        odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
+        bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        columns = columns_of(self._reads, words, odd, dict(zip(numbers, bounds, strict=True)))
+        rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
+        rows.point_columns()
+        return rows
+
+    def _failure(self, result: int) -> DataError:
+        csv, head = self._csv, self._head
+        row = f"{head.path}, row {csv.row_line}"
+        if result == lib.CSV_RAGGED:
+            like = "the header" if head.names else f"row {head.first_line}"
+            return DataError(
+                f"{row}: {csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
+            )
+        return DataError(
+            f"{row}, {head.column(csv.column)}: found one text more, expected not more than {MAX_WORDS} different "
+            f"texts in a column; leave the column out with --drop"
+        )
+
+
+def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes | memoryview]:
+    """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
+    rest = b""
+    for block in blocks:
+        first, last = block.find(b"\n") + 1 if rest else 0, block.rfind(b"\n") + 1
+        if rest and len(rest) + (first or len(block)) > LONGEST_LINE:
+            raise too_long(path)
+        if rest and last:
+            yield rest + block[:first]
+        yield memoryview(block)[first:last]
+        rest = block[last:] if last else rest + block
+    if rest:
+        yield rest
+
+
+# -- one file ------------------------------------------------------------------------------------------------
+
+
+def _read_file(head: Head, wanted: Wanted, file: int, size: int) -> Rows:
+    """Return all rows of an open file that is not packed; of a large one in pieces."""
+    cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
+    if len(cuts) > 2 and (rows := _read_pieces(head, wanted, file, cuts)):
+        return rows
+    text, is_all = head.text, head.is_all
+    reader = CsvReader(head, wanted, text.count(b"\n") + 1 if is_all else head.rows_in(size))
+    reader.read_blocks([text] if is_all else _blocks(file, 0, size, []))
+    return reader.taken()
+
+
+def _cuts(file: int, size: int, pieces: int) -> list[int]:
+    """Return where the pieces begin, and the end; each begins behind the end of a line."""
+    starts = [piece * size // pieces for piece in range(1, pieces)]
+    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
+    return sorted({0, size, *(at + behind for at, behind in ends if behind)})
+
+
+def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[bytes]:
+    """Yield the bytes [start, stop) of an open file, fewer where it has become shorter or another piece has failed."""
+    while start < stop and not failures and (block := os.pread(file, min(BLOCK, stop - start), start)):
+        start += len(block)
+        yield block
+
+
+def _read_pieces(head: Head, wanted: Wanted, file: int, cuts: list[int]) -> Rows | None:
+    """Return all rows, read by a thread a piece; None if that cannot be done."""
+    failures: list[bool] = []
+
+    def read(start: int, stop: int) -> CsvReader:
+        room = stop - start if start else cuts[-1]  # the rows of all pieces will stand behind those of the first
+        reader = CsvReader(replace(head, first_line=0) if start else head, wanted, head.rows_in(room))
+        try:
+            reader.read_blocks(_blocks(file, start, stop, failures))
+        except DataError:
+            failures.append(True)  # not the error, whose frames would hold the reader
+        return reader
+
+    with ThreadPoolExecutor(len(cuts) - 1) as pool:
+        readers = list(pool.map(read, cuts[:-1], cuts[1:]))
+        counts = [reader.rows for reader in readers]
+        if failures or not counts[0]:
+            return None
+        return _joined([reader.taken(0 if n else sum(counts[1:])) for n, reader in enumerate(readers)], pool)
+
+
+def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
+    """Return the rows of all pieces, moved behind those of the first one; None if they have too many words."""
+    first, lines, last_line = pieces[0], pieces[0].lines, pieces[0].last_line
+    for rows in pieces[1:]:
+        start, first.count = first.count, first.count + rows.count
+        lines, last_line = lines + rows.lines, lines + rows.last_line if rows.count else last_line
+        recoding = _recoding(first, rows)
+        if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
+            return None
+        for name, array in rows.arrays.items():
+            _move(pool, first.arrays[name][start : first.count], array, recoding if name == "codes" else None)
+        for place, column in rows.columns.items():
+            known = first.columns[place]
+            known.low, known.high = min(known.low, column.low), max(known.high, column.high)
+            for word, found in column.odd.items():
+                _add_odd(known.odd, word, found, start)
+        rows.arrays.clear()
+        rows.columns.clear()  # and the memory of both
+    line = first.spans[0].line
+    first.spans = [Span(0, line, 1, has_blank_lines=last_line != line + first.count - 1)]
+    first.point_columns()
+    return first
+
+
+def _move(pool: ThreadPoolExecutor, to: np.ndarray, rows: np.ndarray, changed: Callable | None) -> None:
+    """Move rows to their place among all; changed: what becomes of some of them there."""
+
+    def move(start: int) -> None:
+        part = slice(start, start + _JOINED_ROWS)
+        to[part] = rows[part] if changed is None else changed(rows[part])
+
+    if rows.shape[1]:
+        list(pool.map(move, range(0, len(rows), _JOINED_ROWS)))
+
+
+def _recoding(first: Rows, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
+    """Add the words of further rows to the first ones; return what makes codes places among these. -1, a gap, stays."""
+    known = []
+    for place in first.places["codes"]:
+        words, own = first.columns[place].words, rows.columns[place].words
+        of_word = {word: index for index, word in enumerate(words)}
+        for word in own:
+            if word not in of_word:
+                of_word[word] = len(words)
+                words.append(word)
+        known.append([-1, *map(of_word.__getitem__, own)])
+    begins = np.array([0, *accumulate(map(len, known))][:-1], np.int32) + np.int32(1)
+    of_codes = np.array([index for column in known for index in column], np.int32)
+    return lambda codes: of_codes[codes + begins]

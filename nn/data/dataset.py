@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -220,12 +219,14 @@ class Dataset:
     def check(self) -> None:
         """Check weights, groups and times, which may have been set since. Raises DataError."""
         if self.weights is not None:
-            self.weights = _numbers_each(self, "weights", lambda values: np.isfinite(values) & (values >= 0))
+            self.weights = np.asarray(self.weights, np.float64)
+            _check_each(self, "weights", np.isfinite(self.weights) & (self.weights >= 0), ", 0 or above")
         if self.times is not None:
-            self.times = _numbers_each(self, "times", np.isfinite)
+            self.times = np.asarray(self.times, np.float64)
+            _check_each(self, "times", np.isfinite(self.times), "; remove the row")
         if self.groups is not None:
             self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
-            _check_one_each(self, "groups")
+            _check_each(self, "groups", np.ones(len(self.groups), bool))
 
     @property
     def rows(self) -> int:
@@ -282,23 +283,15 @@ class Dataset:
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
-def _check_one_each(ds: Dataset, name: str) -> None:
+def _check_each(ds: Dataset, name: str, is_right: np.ndarray, expected: str = "") -> None:
+    """Raise DataError unless there is one value by this name for each row, and each is right."""
     values = getattr(ds, name)
     if values.shape != (ds.rows,):
         raise DataError(f"{name_of(ds)}: {values.size} {name} for {ds.rows} rows, expected one for each")
-
-
-def _numbers_each(ds: Dataset, name: str, holds: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return these numbers of the rows as float64, if every one is as it must be."""
-    _check_one_each(ds, name)
-    values = np.asarray(getattr(ds, name), np.float64)
-    bad = np.flatnonzero(~holds(values))
+    bad = np.flatnonzero(~is_right)
     if bad.size:
-        expected = "a finite number" + (", 0 or above" if name == "weights" else "; remove the row")
-        raise DataError(
-            f"{name_of(ds)}: --{name.removesuffix('s')}: row {bad[0]}: found {values[bad[0]]:g}, expected {expected}"
-        )
-    return values
+        found = f"row {bad[0]}: found {values[bad[0]]:g}, expected a finite number{expected}"
+        raise DataError(f"{name_of(ds)}: --{name.removesuffix('s')}: {found}")
 
 
 def name_of(ds) -> str:

@@ -1,6 +1,6 @@
 """The encoders of single columns: how the values of a feature column become inputs of a network.
 
-A new kind of column is a class here and a row in ENCODERS.
+Statistics of the training rows decide the constants of an encoder. A new kind of column is a row in ENCODERS.
 """
 
 from __future__ import annotations
@@ -8,43 +8,139 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..layers import InputColumn
-from ..nn_aux import MOST_WAVES, SCALING_ALIASES
+from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
-from .column import TRUTHS, Column, Odd, decimal_text, odd_words, settled
-from .kinds import ONE_HOT, Kind, least_rows
-from .scaling import constants
-from .statistics import CYCLES, DateStatistics, NumberStatistics, TextStatistics, phase
-from .written import NUMBERS, WrittenNumbers, date_of, pattern_of, takes_iso, values_of
+from .column import Column, Odd, decimal_text, odd_words, settled
+from .kinds import NUMBER, ONE_HOT, Kind, least_rows
+from .scaling import Moments, constants
+from .written import Order, Written, WrittenDates, WrittenNumbers, YesNo
 
 MOST_WIDTH = 8  # of an embedding
-YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
+SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
+PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and the fewest rows of each
+LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
+DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
+CYCLES = ("year", "week", "day")  # of dates
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 
-class ColumnEncoder:
-    """How the values of one feature column become inputs. Its fields are kept in the model, `kind` among them.
+# ---------------------------------------------------------------- what the training rows tell
 
-    kind: a name of ENCODERS. reads: number, text or date, what the column is read as. of_kind: the fields that it has
-    of its Kind. value_in: of texts with values, what gives a word's value, or None, by these fields; expected: what
-    messages call such words; telling: what a word has that may be a value written in another way.
+
+class NumberStatistics:
+    """Moments, gaps and median of numbers; gaps are nan. Of more than SAMPLE values the median is that of every second
+    one, every fourth one, ..."""
+
+    def __init__(self, values: np.ndarray):
+        known = values[~np.isnan(values)]
+        self.rows, self.gaps = len(values), len(values) - len(known)
+        self.moments = Moments.of(known[:, None]) if len(known) else None
+        step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
+        self._sample = known[::step].astype(np.float64)
+
+    @property
+    def gap_share(self) -> float:
+        """Return the share of the rows that are gaps."""
+        return self.gaps / max(1, self.rows)
+
+    @property
+    def median(self) -> float:
+        """Return the median, 0 where there are gaps only."""
+        return float(np.median(self._sample)) if len(self._sample) else 0.0
+
+    @property
+    def distinct(self) -> int:
+        """Different values of the sample."""
+        return len(np.unique(self._sample))
+
+    def edges(self, pieces: int | None = None) -> list[float]:
+        """Return the ends of pieces, which hold as many of the values beside the usual one each.
+
+        The usual value is more than half of all, as 0 is among gains: scaled by their deviation the others would lie
+        too close together. None: PIECES or, of few rows, fewer; none of a column without a usual value. Empty for two
+        values and fewer.
+        """
+        values, counts = np.unique(self._sample, return_counts=True)
+        usual = values[2 * counts > counts.sum()]
+        others = self._sample[~np.isin(self._sample, usual)]
+        if pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS):
+            return []
+        if len(values) < 3:
+            return []
+        pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
+        quantiles = np.quantile(others, np.linspace(0, 1, pieces + 1), method="inverted_cdf")
+        return np.unique([*usual, *quantiles]).tolist()
+
+
+class DateStatistics(NumberStatistics):
+    """The same of dates, in seconds, and the cycles in which they differ: the year's, if they span a quarter of one."""
+
+    def __init__(self, seconds: np.ndarray):
+        super().__init__(seconds)
+        known = seconds[~np.isnan(seconds)]
+        self.cycles = [cycle for cycle in CYCLES if len(known) and np.ptp(phase(known, cycle)) > 0]
+        if self.cycles and np.ptp(known) < YEAR / 4:
+            self.cycles = [cycle for cycle in self.cycles if cycle != "year"]
+
+
+class TextStatistics:
+    """How many rows have each text; gaps are -1."""
+
+    def __init__(self, codes: np.ndarray, words: list[str]):
+        self._words, self._counts = words, np.bincount(codes[codes >= 0], minlength=len(words))
+        self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
+
+    def counts(self, spelling: Callable[[str], str] = str) -> dict[str, int]:
+        """Return the rows of each text that occurs, in the order of the texts. spelling: of a text, for all that are
+        one."""
+        found: dict[str, int] = {}
+        for word, count in zip(map(spelling, self._words), self._counts.tolist(), strict=False):
+            found[word] = found.get(word, 0) + count
+        return {word: found[word] for word in sorted(found) if found[word]}
+
+    def values(self, written: Written) -> np.ndarray:
+        """Return the values of all rows, in the order of the texts."""
+        counts = self.counts()
+        return np.repeat(written.values_of(counts), [*counts.values(), self.gaps])
+
+
+def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
+    """Return where in its year, week or day a date is, from 0 to below 1. A week has its days only, from Thursday."""
+    if cycle == "week":
+        return np.floor(seconds / DAY) % 7 / 7
+    return seconds % YEAR / YEAR if cycle == "year" else seconds % DAY / DAY
+
+
+# ---------------------------------------------------------------- encoders
+
+
+class ColumnEncoder:
+    """How the values of one feature column become inputs. Its fields, and those of `written`, are kept in the model.
+
+    kind: a name of ENCODERS. written: how words stand for its values; None: it has none, or they are categories.
+    reads: number, text or date, what the column is read as. unknown_share: of gaps, and rare values, in training.
     """
 
-    kind: str
-    reads: str
-    of_kind: tuple[str, ...] = ()
-    telling = r"\w"
-    value_in: Callable[[Kind | ColumnEncoder], Callable[[str], float | None]] | None = None
+    plain_kind: str
+    written: Written | None = None
+    unknown_share = 0.0
+
+    @property
+    def kind(self) -> str:
+        return self.written.kind if self.written else self.plain_kind
+
+    @property
+    def reads(self) -> str:
+        return Kind(self.kind, self.written).reads
 
     @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> ColumnEncoder:
-        """Return the encoder of a column with these statistics of its training rows. kind: its Kind, which may be None
-        where of_kind has no fields.
+    def fit(cls, found, kind: Kind, scaling="standardization", embedding=None, name="a column") -> ColumnEncoder:
+        """Return the encoder of a column with these statistics of its training rows.
 
         scaling: a name of SCALINGS; embedding: a NumberEmbedding, what else numbers become; name: of the column in
         messages.
@@ -63,24 +159,17 @@ class ColumnEncoder:
         """Return the share of values that are gaps or that training has not seen."""
         return float(np.isnan(self._numbers(values, words)).mean())
 
-    def summary(self) -> str:
-        """Return what people are told beside the column's name; may be empty."""
-        return ""
+    def facts(self) -> list[str]:
+        """Return what people are told beside the column's name."""
+        return []
 
-    def check(self) -> None:
-        """Raise ValueError for fields, as a model file may have them, that cannot be; numbers are known as finite."""
+    def summary(self) -> str:
+        """Return these in one text, behind the way in which the column is written; may be empty."""
+        return ", ".join([*filter(None, [str(self.written) if self.written else ""]), *self.facts()])
 
     def _numbers(self, values: np.ndarray, words: list[str] | None) -> np.ndarray:
         """Return numbers, dates, or the values of words, in float64; a gap, and a word without a value, is nan."""
-        return np.array(values_of(words, self.value_in(self)))[values] if self.value_in else values.astype(np.float64)
-
-    @classmethod
-    def _statistics(cls, found, kind: Kind | None, of_values: type):
-        """Return the statistics of the values, which those of texts become, and the fields that the kind has."""
-        if isinstance(found, TextStatistics):
-            counts = found.counts()
-            found = of_values(np.repeat(values_of(counts, cls.value_in(kind)), [*counts.values(), found.gaps]))
-        return found, {name: getattr(kind, name) for name in cls.of_kind}
+        return self.written.values_of(words)[values] if self.written else values.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -98,21 +187,23 @@ class NumberEncoder(ColumnEncoder):
     edges: list[float] = field(default_factory=list)  # of pieces, see NumberStatistics.edges
     waves: int = 0
     deviation: float = 1.0  # of the waves' first frequencies
-    kind = reads = "number"
+    written: Written | None = None
+    plain_kind = "number"
 
     @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> NumberEncoder:
-        """Return the encoder of a column. Two values are no axis: they get no waves."""
-        found, more = cls._statistics(found, kind, NumberStatistics)
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> NumberEncoder:
+        """Return the encoder of a column. Two values are no axis: they get no waves. Ranks are scaled, and no more."""
+        if kind.written:
+            found = NumberStatistics(found.values(kind.written))
+        if isinstance(kind.written, Order):
+            scaling, embedding = "standardization", NumberEmbedding("linear")
         shift, scale = scaling_constants(scaling, found, name)
-        known = shift, scale, found.median, found.gaps / max(1, found.rows)
-        if not scale or (embedding and embedding.kind == "linear"):
-            return cls(*known, **more)
-        if embedding and embedding.kind == "pieces":
-            return cls(*known, found.edges(embedding.count), **more)
-        if embedding and found.distinct > 2:
-            return cls(*known, found.edges(), embedding.count, embedding.deviation, **more)
-        return cls(*known, found.edges(), **more)
+        asked, more = embedding.kind if embedding else None, {}
+        if scale and asked != "linear":
+            more["edges"] = found.edges(embedding.count if asked == "pieces" else None)
+            if asked == "waves" and found.distinct > 2:
+                more |= {"waves": embedding.count, "deviation": embedding.deviation}
+        return cls(shift, scale, found.median, found.gap_share, written=kind.written, **more)
 
     def inputs(self) -> list[InputColumn]:
         more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} if self.edges else {}
@@ -126,19 +217,10 @@ class NumberEncoder(ColumnEncoder):
         numbers = self._numbers(values, words)
         return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
 
-    def summary(self) -> str:
-        gaps = f"{self.unknown_share:.0%} gaps" if self.unknown_share else ""
-        pieces = f"{len(self.edges) - 1} pieces" if self.edges else ""
-        waves = f"{self.waves} waves" if self.waves else ""
-        return ", ".join(filter(None, (gaps, pieces, waves)))
-
-    def check(self) -> None:
-        numbers = [edge for edge in self.edges if isinstance(edge, (int, float)) and math.isfinite(edge)]
-        ascend = all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False))
-        if not len(numbers) == len(self.edges) != 1 or not ascend:
-            raise ValueError("edges")
-        if type(self.waves) is not int or not 0 <= self.waves <= MOST_WAVES or self.deviation <= 0:
-            raise ValueError("waves")
+    def facts(self) -> list[str]:
+        gaps = [f"{self.unknown_share:.0%} gaps"] if self.unknown_share else []
+        pieces = [f"{len(self.edges) - 1} pieces"] if self.edges else []
+        return [*gaps, *pieces, *([f"{self.waves} waves"] if self.waves else [])]
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         return (values - self.shift) / self.scale if self.scale else np.where(np.isnan(values), np.nan, 0.0)
@@ -149,18 +231,11 @@ class TruthEncoder(ColumnEncoder):
     """A column of yes/no words without gaps: 0 or 1. `share`: of yes in training, which stands for a gap later."""
 
     share: float
-    kind, reads = "yes/no", "text"
-    expected = "yes or no, true or false, 1 or 0"
-
-    @staticmethod
-    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
-        return lambda word: YES_NO.get(word.lower())
+    plain_kind, written = "yes/no", YesNo()
 
     @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> TruthEncoder:
-        """Return the encoder of a column."""
-        yes = sum(count for word, count in found.counts().items() if YES_NO.get(word.lower()))
-        return cls(yes / max(1, found.rows))
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> TruthEncoder:
+        return cls(float(np.nansum(found.values(cls.written))) / max(1, found.rows))
 
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
@@ -183,25 +258,22 @@ class CategoryEncoder(ColumnEncoder):
     width: int  # of the embedding, 0: one input each
     unknown_share: float = 0.0
     decimals: bool = False  # 1, 1.0 and 1e0 are one value
-    kind, reads = "category", "text"
+    plain_kind = "category"
 
     @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
-        """Return the encoder of a column."""
-        decimals = kind is not None and kind.decimals
-        of_words = found.counts(decimal_text if decimals else str)
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
+        of_words = found.counts(decimal_text if kind.decimals else str)
         counts: dict[str | None, int] = {**of_words, None: found.gaps}
         least = least_rows(of_words.values())
         values = [value for value, count in counts.items() if count >= least]
-        rare = any(0 < count < least for count in counts.values())
-        slots = len(values) + rare
         of_rare = sum(count for value, count in counts.items() if count < least and value is not None)
-        unknown = (found.gaps + of_rare) / max(1, found.rows)
+        rare = of_rare > 0 or 0 < found.gaps < least
+        slots, unknown = len(values) + rare, (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
-            return cls(values, rare, 0, unknown, decimals)
+            return cls(values, rare, 0, unknown, kind.decimals)
         if not rare:  # the slot of unseen values is trained by the rarest value
-            values.remove(min(values, key=lambda value: counts[value]))
-        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, decimals)
+            values.remove(min(values, key=counts.__getitem__))
+        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, kind.decimals)
 
     @property
     def slots(self) -> int:
@@ -223,17 +295,8 @@ class CategoryEncoder(ColumnEncoder):
         is_unknown = np.array([*(place is None for place in self._places_of(words)), True])
         return float(is_unknown[values].mean()) if len(values) else 0.0
 
-    def summary(self) -> str:
-        return f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")
-
-    def check(self) -> None:
-        texts = all(value is None or isinstance(value, str) for value in self.values)
-        if not texts or len(set(self.values)) < len(self.values) or not self.slots:
-            raise ValueError("values")
-        if self.decimals not in (True, False):
-            raise ValueError("decimals")
-        if not (isinstance(self.width, int) and 0 <= self.width <= MOST_WIDTH and self.shared in (0, 1)):
-            raise ValueError("width")
+    def facts(self) -> list[str]:
+        return [f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")]
 
     def spellings(self) -> list[str]:
         """Return the words that are found among the values; other decimals are found by their shortest form."""
@@ -263,14 +326,21 @@ class DateEncoder(ColumnEncoder):
     scale: float
     cycles: list[str] = field(default_factory=list)
     unknown_share: float = 0.0
-    kind = reads = "date"
+    written: Written | None = None
+    plain_kind = "date"
+
+    def __post_init__(self):
+        if not set(self.cycles) <= set(CYCLES):
+            raise ValueError("cycles")
 
     @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
-        """Return the encoder of a column."""
-        found, more = cls._statistics(found, kind, DateStatistics)
-        shift, scale = scaling_constants("standardization", found, "a column of dates")
-        return cls(shift, scale, found.cycles, found.gaps / max(1, found.rows), **more)
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
+        """Return the encoder of a column. Months have no week."""
+        if kind.written:
+            found = DateStatistics(found.values(kind.written))
+        has_days = kind.written is None or kind.written.has_days
+        cycles = [cycle for cycle in found.cycles if has_days or cycle == "year"]
+        return cls(*scaling_constants("standardization", found, name), cycles, found.gap_share, kind.written)
 
     def inputs(self) -> list[InputColumn]:
         trend = InputColumn("gap") if self.unknown_share else InputColumn("number")
@@ -286,112 +356,19 @@ class DateEncoder(ColumnEncoder):
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
         return [trend, *(np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos))]
 
-    def summary(self) -> str:
-        return ", ".join(["trend", *self.cycles])
-
-    def check(self) -> None:
-        if not set(self.cycles) <= set(CYCLES):
-            raise ValueError("cycles")
+    def facts(self) -> list[str]:
+        return ["trend", *self.cycles]
 
 
-# ---------------------------------------------------------------- texts that have values
-
-
-@dataclass(frozen=True)
-class WrittenNumberEncoder(NumberEncoder):
-    """A column of words that are numbers as people write them, $1,234.50 or 12 %; see WrittenNumbers."""
-
-    way: str = NUMBERS[0]
-    before: str = ""
-    behind: str = ""
-    kind, reads, of_kind = "written number", "text", ("way", "before", "behind")
-    telling = r"\d"
-
-    @property
-    def expected(self) -> str:
-        return f"a number such as {self.before}{self.way}{self.behind}, as in training"
-
-    @staticmethod
-    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
-        return WrittenNumbers(how.way, how.before, how.behind).number_of
-
-    def check(self) -> None:
-        super().check()
-        if self.way not in NUMBERS or not isinstance(self.before, str) or not isinstance(self.behind, str):
-            raise ValueError("way")
-
-    def summary(self) -> str:
-        return ", ".join(filter(None, (f"{self.before}{self.way}{self.behind}", super().summary())))
-
-
-@dataclass(frozen=True)
-class WrittenDateEncoder(DateEncoder):
-    """A column of words that are dates as people write them, 12/31/2019; later as ISO 8601 has them too, which is what
-    dates of typed columns become. way: see pattern_of."""
-
-    way: str = ""
-    kind, reads, of_kind = "written date", "text", ("way",)
-    telling = r"\d"
-
-    @property
-    def expected(self) -> str:
-        return f"a date written as {self.way}, as in training" + ", or as 2019-12-31" * takes_iso(self.way)
-
-    @staticmethod
-    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
-        return partial(date_of, form=how.way, or_iso=True)
-
-    @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> WrittenDateEncoder:
-        """Return the encoder of a column."""
-        encoder = super().fit(found, kind)
-        if {"d", "j", "H"} & {*pattern_of(kind.way).groupindex}:
-            return encoder
-        return replace(encoder, cycles=[cycle for cycle in encoder.cycles if cycle == "year"])  # months have no week
-
-    def check(self) -> None:
-        super().check()
-        pattern_of(self.way)
-
-    def summary(self) -> str:
-        return f"{self.way}, {super().summary()}"
-
-
-@dataclass(frozen=True)
-class OrderedEncoder(NumberEncoder):
-    """A column of ordered words, of which `order` has the least first: their ranks, scaled to mean 0, deviation 1."""
-
-    order: list[str] = field(default_factory=list)
-    kind, reads, of_kind = "ordered", "text", ("order",)
-
-    @property
-    def expected(self) -> str:
-        return f"one of {' < '.join(self.order)}, as in training"
-
-    @staticmethod
-    def value_in(how: Kind | ColumnEncoder) -> Callable[[str], float | None]:
-        ranks = {decimal_text(word): rank for rank, word in enumerate(how.order)}
-        return lambda word: ranks.get(decimal_text(word))
-
-    @classmethod
-    def fit(cls, found, kind=None, scaling="standardization", embedding=None, name="a column") -> OrderedEncoder:
-        """Return the encoder of a column."""
-        return super().fit(found, kind, "standardization", NumberEmbedding("linear"))
-
-    def check(self) -> None:
-        super().check()
-        if not isinstance(self.order, list) or len({*map(str.strip, self.order)}) < max(2, len(self.order)):
-            raise ValueError("order")
-
-    def summary(self) -> str:
-        return ", ".join(filter(None, (" < ".join(self.order), super().summary())))
-
-
-_ENCODERS = (
-    NumberEncoder, TruthEncoder, CategoryEncoder, DateEncoder, WrittenNumberEncoder, WrittenDateEncoder,
-    OrderedEncoder,
-)  # fmt: skip
-ENCODERS = {encoder.kind: encoder for encoder in _ENCODERS}
+ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {  # kind -> and how words stand for values
+    "number": (NumberEncoder, None),
+    "yes/no": (TruthEncoder, None),
+    "category": (CategoryEncoder, None),
+    "date": (DateEncoder, None),
+    "written number": (NumberEncoder, WrittenNumbers),
+    "written date": (DateEncoder, WrittenDates),
+    "ordered": (NumberEncoder, Order),
+}
 
 
 def odd_of(kind: Kind | ColumnEncoder, column: Column) -> dict[str, Odd]:
@@ -403,11 +380,10 @@ def odd_of(kind: Kind | ColumnEncoder, column: Column) -> dict[str, Odd]:
         return column.odd
     if kind.reads != "text":
         return settled(column, kind.reads).odd
-    value_in = ENCODERS[kind.kind].value_in
-    if value_in is None:
+    if kind.written is None:
         return {}
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    has_none = np.isnan(values_of(column.words, value_in(kind))[:-1])
+    has_none = np.isnan(kind.written.values_of(column.words)[:-1])
     return odd_words(column, np.flatnonzero(has_none & (counts > 0)).tolist(), counts)
 
 
@@ -416,13 +392,12 @@ def smallest_code(values: int) -> type:
     return np.uint8 if values <= 1 << 8 else np.uint16 if values <= 1 << 16 else np.uint32
 
 
-def scaling_constants(kind: str, found: NumberStatistics | DateStatistics, name: str) -> tuple[float, float]:
+def scaling_constants(kind: str, found: NumberStatistics, name: str) -> tuple[float, float]:
     """Return (shift, scale) of a column, scale 0 for one of a single value. name: of the column in messages."""
-    kind = SCALING_ALIASES.get(kind, kind)
-    moments = found.moments
+    kind, moments = SCALING_ALIASES.get(kind, kind), found.moments
     if kind in ("none", "pixel"):
         return 0.0, 1.0
-    if not moments.count or moments.low[0] == moments.high[0]:
-        return float(moments.low[0]) if moments.count else 0.0, 0.0
+    if not moments or moments.low[0] == moments.high[0]:
+        return float(moments.low[0]) if moments else 0.0, 0.0
     shift, scale = constants(kind, moments, lambda _: name)
     return float(shift[0]), float(scale[0])

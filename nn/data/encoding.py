@@ -1,6 +1,6 @@
 """Encoding: how the columns of a table become a network's inputs, decided on the training rows and kept in the model.
 
-    TableRows ─► statistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
+    TableRows ─► TableStatistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
 
 A record holds a row's numbers and codes (core/records.py). The network's first layer, of kind embedding, makes its
 inputs of them (InputColumn in layers.py): codes stay codes until a batch is computed.
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
@@ -20,15 +20,24 @@ from ..layers import InputColumn
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
 from .column import Column, shortened
-from .encoders import ENCODERS, CategoryEncoder, ColumnEncoder, odd_of, smallest_code
+from .encoders import (
+    ENCODERS,
+    CategoryEncoder,
+    ColumnEncoder,
+    DateStatistics,
+    NumberStatistics,
+    TextStatistics,
+    odd_of,
+    smallest_code,
+)
 from .kinds import Kind
 from .records import new_rows
-from .statistics import DateStatistics, NumberStatistics, TextStatistics
 from .table_rows import TableRows
 from .written import UnknownForm
 
 BLOCK_ROWS = 1 << 16  # encoded at a time
 CALL_ROWS = 100  # from which a prediction in Python tells of gaps and unseen values; a program may ask row by row
+_SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: numbers
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
 
@@ -37,7 +46,7 @@ class TableStatistics:
 
     def __init__(self, x: TableRows, rows=None):
         rows = slice(None) if rows is None else rows
-        self.columns: list[NumberStatistics | TextStatistics | DateStatistics] = []
+        self.columns: list[NumberStatistics | TextStatistics] = []
         for index, kind in enumerate(x.kinds):
             words = [x.words_of(index)] if kind == "text" else []
             self.columns.append(_STATISTICS[kind](x.column(index)[rows], *words))
@@ -78,7 +87,7 @@ class Encoding:
         """
         called = names or range(len(kinds))
         encoders = (
-            ENCODERS[kind.kind].fit(column, kind, scaling, embedding, f"column {name}")
+            ENCODERS[kind.kind][0].fit(column, kind, scaling, embedding, f"column {name}")
             for column, kind, name in zip(found.columns, kinds, called, strict=True)
         )
         return cls(tuple(encoders), names, places, plain)
@@ -91,32 +100,23 @@ class Encoding:
     @property
     def columns(self) -> tuple[InputColumn, ...]:
         """Return what the network's first layer gets: numbers, then codes of 4, 2 and 1 bytes."""
-        return tuple(column for _, column in self._placed())
-
-    @property
-    def record(self) -> np.dtype:
-        """Return the type of a row as the engine takes it, with float32 numbers; see record_of."""
-        return self.record_of("float32")
+        each = [encoder.inputs() for encoder in self.encoders]
+        return tuple(each[index][which] for index, which in self.order)
 
     def record_of(self, dtype: str) -> np.dtype:
         """Return the type of a row as the engine takes it."""
-        sizes = [size for size, _ in self._placed()]
-        return record_type(dtype, *(sizes.count(size) for size in (0, 4, 2, 1)))
+        sizes = list(map(_code_bytes, self.columns))
+        return record_type(dtype, *map(sizes.count, _SIZES))
 
     @property
     def order(self) -> list[tuple[int, int]]:
         """Return the values of a record in their order: (feature column, which of its encoder's inputs)."""
-        inputs = [
-            (_code_bytes(column), index, which)
+        places = [
+            (_SIZES.index(_code_bytes(column)), index, which)
             for index, encoder in enumerate(self.encoders)
             for which, column in enumerate(encoder.inputs())
         ]
-        return [(index, which) for size in (0, 4, 2, 1) for own, index, which in inputs if own == size]
-
-    def _placed(self) -> list[tuple[int, InputColumn]]:
-        """Return (bytes of a code, 0: a number; input column), in a record's order."""
-        each = [encoder.inputs() for encoder in self.encoders]
-        return [(_code_bytes(each[index][which]), each[index][which]) for index, which in self.order]
+        return [(index, which) for _, index, which in sorted(places)]
 
     def apply(self, x: TableRows, dtype: str) -> np.ndarray:
         """Return rows as records for the engine. Raises DataError for rows of other columns."""
@@ -130,7 +130,7 @@ class Encoding:
         return records
 
     def _fill(self, records: np.ndarray, x: TableRows) -> None:
-        at = {0: 0, 4: 0, 2: 0, 1: 0}
+        at = dict.fromkeys(_SIZES, 0)
         for index, encoder in enumerate(self.encoders):
             words = x.words_of(index) if encoder.reads == "text" else None
             for column, values in zip(encoder.inputs(), encoder.encode(x.column(index), words), strict=True):
@@ -146,15 +146,15 @@ class Encoding:
         """
         obstacles = []
         for index, encoder in enumerate(self.encoders):
-            if encoder.value_in is None:
+            if encoder.written is None:
                 continue
             column = Column("text", x.column(index), x.words_of(index))
             odd = odd_of(encoder, column)
             if sum(one.rows for one in odd.values()) < np.count_nonzero(column.values >= 0):
                 continue
-            for word in [word for word in odd if re.search(encoder.telling, word)][:1]:
+            for word in [word for word in odd if re.search(encoder.written.telling, word)][:1]:
                 found = f'data row {odd[word].first + 1}, column {self.name(index)}: found "{shortened(word)}"'
-                obstacles.append(f"{found}, expected {encoder.expected}; write the column so")
+                obstacles.append(f"{found}, expected {encoder.written.expected}; write the column so")
         if obstacles:
             raise DataError(f"{given}, {'; '.join(obstacles)}")
 
@@ -164,7 +164,7 @@ class Encoding:
         for index, encoder in enumerate(self.encoders):
             words = x.words_of(index) if encoder.reads == "text" else None
             share = encoder.unknown(x.column(index), words) if len(x) else 0.0
-            usual = getattr(encoder, "unknown_share", 0.0)
+            usual = encoder.unknown_share
             if share > usual + _FREQUENT and share > 2 * usual:
                 lines.append(
                     f"column {self.name(index)}: {share:.0%} of the values are gaps or were not seen in training, "
@@ -193,7 +193,13 @@ class Encoding:
 
     def to_dict(self) -> dict:
         """Return the encoding as a model's metadata hold it."""
-        columns = [{"kind": encoder.kind, **_fields_of(encoder)} for encoder in self.encoders]
+        columns = []
+        for encoder in self.encoders:
+            written = asdict(encoder.written) if encoder.written else {}
+            values = {"kind": encoder.kind, **vars(encoder), **written}
+            later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack
+            gone = {"written", *(name for one, names in later.items() if not values.get(one) for name in names)}
+            columns.append({name: value for name, value in values.items() if name not in gone})
         return {"columns": columns, "places": list(self.places), **({"plain": True} if self.plain else {})}
 
     @classmethod
@@ -201,48 +207,62 @@ class Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
         encoders: list[ColumnEncoder] = []
         try:
-            places = tuple(int(place) for place in values["places"])
+            places = values["places"]
+            if not are_places(places):
+                raise ValueError("places")
             for column in values["columns"]:
                 encoders.append(_encoder_of(dict(column)))
-            plain = _plain_of(values, encoders)
+            plain = values.get("plain", False)
+            if not isinstance(plain, bool) or (plain and any(encoder.kind != "number" for encoder in encoders)):
+                raise ValueError("plain")
         except UnknownForm as form:
             column = dict(enumerate(names or places)).get(len(encoders), len(encoders))
             raise DataError(
                 f'column {column}: dates written as "{shortened(str(form))}", which this version cannot read; '
                 "write them as 2024-12-31 and train again"
             ) from None
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise DataError("damaged encoding of columns, expected a known kind with its constants") from error
-        return cls(tuple(encoders), names, places, plain)
+        return cls(tuple(encoders), names, tuple(places), plain)
 
 
-def _plain_of(values: dict, encoders: list[ColumnEncoder]) -> bool:
-    """Return whether the columns are plain numbers. Raises ValueError where they cannot be."""
-    plain = values.get("plain", False)
-    if plain not in (True, False) or (plain and any(encoder.kind != "number" for encoder in encoders)):
-        raise ValueError("plain")
-    return bool(plain)
-
-
-_OF_WAVES = ("waves", "deviation")  # fields that came later: files without waves stay as they were
-
-
-def _fields_of(encoder: ColumnEncoder) -> dict:
-    values = vars(encoder)
-    later = {"decimals"} if not values.get("decimals") else set()
-    later |= set(_OF_WAVES) if not values.get("waves") else set()
-    return {name: value for name, value in values.items() if name not in later}
+def are_places(value) -> bool:
+    """Return whether a value of a model file is a list of places of columns."""
+    return isinstance(value, list) and all(type(place) is int and 0 <= place < 2**31 for place in value)
 
 
 def _encoder_of(values: dict) -> ColumnEncoder:
-    """Return an encoder of its kind and fields. Raises KeyError, TypeError or ValueError for others."""
-    encoder = ENCODERS[values.pop("kind")](**values)
-    for constant in (field.name for field in fields(encoder) if field.type == "float"):
-        number = getattr(encoder, constant)
-        if not (isinstance(number, (int, float)) and math.isfinite(number)):
-            raise ValueError(constant)
-    encoder.check()
-    return encoder
+    """Return an encoder of its kind and fields; what its inputs may be, layers.py checks. Raises KeyError, TypeError or
+    ValueError for others."""
+    encoder_class, written_class = ENCODERS[values.pop("kind")]
+    if written_class:
+        own = {one.name: values.pop(one.name) for one in fields(written_class) if one.name in values}
+        values["written"] = _checked(written_class(**own))
+    return _checked(encoder_class(**values))
+
+
+def _checked(one):
+    """Return an encoder, or how its words are written, if its fields are of their types. Raises ValueError."""
+    for known in fields(one):
+        if known.name != "written" and not _IS[known.type](getattr(one, known.name)):
+            raise ValueError(known.name)
+    return one
+
+
+def _is_finite(value) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+_IS: dict[str, Callable] = {  # type of a field -> whether a value is of it
+    "float": _is_finite,
+    "int": lambda value: type(value) is int,
+    "bool": lambda value: isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "list[float]": lambda value: isinstance(value, list) and all(map(_is_finite, value)),
+    "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    "list[str | None]": lambda value: isinstance(value, list)
+    and all(one is None or isinstance(one, str) for one in value),
+}
 
 
 def _code_bytes(column: InputColumn) -> int:

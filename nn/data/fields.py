@@ -6,9 +6,8 @@ Rows without a target are left out first; what else they hold does not matter.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -29,8 +28,7 @@ from .column import (
 )  # fmt: skip
 from .dataset import Places, Schema
 from .encoders import odd_of
-from .kinds import NUMBER, Choice, in_a_list, kind_of
-from .written import date_of, values_of
+from .kinds import Choice, in_a_list, kind_of
 
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
@@ -64,23 +62,17 @@ def taken(table: Table, rows: np.ndarray) -> Table:
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
         odd = {word: one for word, one in column.odd.items() if one.rows > 1 or is_taken[one.first]}
-        if place in slots:
-            values = numbers[:, slots[place]]
-            columns[place] = replace(column, values=values, odd=odd, **_bounds(values))
-        elif column.reads == "text":
-            columns[place] = _recounted(column, rows)
-        else:
-            columns[place] = replace(column, values=column.values[rows], odd=odd)
+        values = numbers[:, slots[place]] if place in slots else column.values[rows]
+        if column.reads == "text":
+            columns[place] = _recounted(column, values)
+            continue
+        columns[place] = replace(column, values=values, odd=odd)
+        if place in slots and not np.isnan(values).all():
+            columns[place].low, columns[place].high = float(np.nanmin(values)), float(np.nanmax(values))
     return replace(table, columns=columns, numbers=numbers, kept=rows)
 
 
-def _bounds(values: np.ndarray) -> dict[str, float]:
-    known = values[~np.isnan(values)]
-    return {"low": float(known.min()), "high": float(known.max())} if len(known) else {}
-
-
-def _recounted(column: Column, rows: np.ndarray) -> Column:
-    codes = column.values[rows]
+def _recounted(column: Column, codes: np.ndarray) -> Column:
     different, first = np.unique(codes, return_index=True)
     order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
     places = np.full(len(column.words) + 1, -1, np.int32)
@@ -92,28 +84,22 @@ def _recounted(column: Column, rows: np.ndarray) -> Column:
 
 
 def odd_remarks(
-    source: TableSource,
-    table: Table,
-    columns: dict[int, Column],
-    places: Places,
-    schema: Schema,
-    kinds: Sequence | None,
+    source: TableSource, table: Table, columns: dict[int, Column], places: Places, schema: Schema, kinds: Sequence
 ) -> list[str]:
     """Return a line for each column with odd words, which are taken for gaps. Raises DataError for what cannot be.
 
-    kinds: of the columns, or a model's encoders of them; None: all are plain numbers.
+    kinds: of the columns, or a model's encoders of them.
     """
     remarks, refused, of_model = [], [], schema.of_model
-    is_strict, needs_all = schema.choices.strict, schema.needs_all
-    for (place, column), kind in zip(columns.items(), kinds or [NUMBER] * len(columns), strict=True):
-        odd = odd_of(kind, column) if column.reads == "text" else column.odd
+    for (place, column), kind in zip(columns.items(), kinds, strict=True):
+        odd = odd_of(kind, column)
         _check_finite(source, table, place, column, odd)
-        if needs_all:
-            _check_whole(source, table, place, column)
+        if schema.needs_all:
+            check_numbers(source, table, place)
         elif odd:
-            if is_strict or ((of_model or place in places.choices) and _are_too_many(column, odd, of_model)):
-                word = min(odd, key=lambda one: odd[one].first)
-                refused.append(_refusal(source, table, place, kind, word, odd[word], of_model))
+            asked = of_model or place in places.choices
+            if schema.choices.strict or (asked and _are_too_many(column, odd, of_model)):
+                refused.append(_refusal(source, table, place, kind, odd, of_model))
             else:
                 remarks.append(_remark(source, place, kind, odd, of_model))
     if refused:
@@ -126,32 +112,34 @@ def _are_too_many(column: Column, odd: dict[str, Odd], of_model: bool) -> bool:
     """Return whether too many fields are odd for the column to be what it was taken for."""
     rows = sum(one.rows for one in odd.values())
     known = rows + int(np.count_nonzero(~column.is_gap)) if column.reads != "text" else len(column.values)
-    if of_model:
-        return known == rows >= _ENOUGH
-    return rows > (1 - MOSTLY) * known
+    return known == rows >= _ENOUGH if of_model else rows > (1 - MOSTLY) * known
 
 
-def _refusal(source: TableSource, table: Table, place: int, kind, word: str, odd: Odd, of_model: bool) -> str:
+def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
-    text, column = shortened(word), source.column(place)
-    where = f'{read_row(table, odd.first)}, {column}: found "{text}", expected {_words_of(kind)[0]}'
+    word, first = min(((word, one.first) for word, one in odd.items()), key=lambda one: one[1])
+    text = shortened(word)
+    where = f'{read_row(table, first)}, {source.column(place)}: found "{text}", expected {_words_of(kind)[0]}'
     if of_model:
         return f"{where} as in training; correct it, or remove the row"
-    flag = shlex.quote(in_a_list(source.names[place])) if source.names and source.names[place] else place
     return (
         f"{where} as in most rows; correct it, take it for a gap (--missing {shlex.quote(text)}) or the column for "
-        f"categories (--categories {flag})"
+        f"categories (--categories {_flag(source, place)})"
     )
+
+
+def _flag(source: TableSource, place: int) -> str:
+    """Return a column as a flag names it in a shell."""
+    has_name = source.names and source.names[place]
+    return shlex.quote(in_a_list(source.names[place])) if has_name else str(place)
 
 
 def _remark(source: TableSource, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     rows = sum(one.rows for one in odd.values())
     words = [word for word in odd if word != OTHERS][:_EXAMPLES]
     examples = ", ".join(f'"{shortened(word)}"' + f" ({odd[word].rows})" * (odd[word].rows > 1) for word in words)
-    more = ", ..." if len(odd) > len(words) else ""
-    flag = shlex.quote(in_a_list(source.names[place])) if source.names and source.names[place] else place
-    it = "them" if rows > 1 else "it"
-    other = f"add {it} to --ordered" if kind.kind == "ordered" else f"use --categories {flag}"
+    more, it = ", ..." if len(odd) > len(words) else "", "them" if rows > 1 else "it"
+    other = f"add {it} to --ordered" if kind.kind == "ordered" else f"use --categories {_flag(source, place)}"
     cure = "" if of_model else f"; correct {it}, or {other}; --strict refuses {it}"
     _, one, several = _words_of(kind)
     values = f"values that are {several} are" if rows > 1 else f"value that is {one} is"
@@ -161,8 +149,7 @@ def _remark(source: TableSource, place: int, kind, odd: dict[str, Odd], of_model
 def _words_of(kind) -> tuple[str, str, str]:
     """Return what messages call a value of a column of this kind, another word in it, and several of these."""
     if kind.kind == "ordered":
-        order = " < ".join(kind.order)
-        return f"one of {order}", f"none of {order}", f"none of {order}"
+        return f"one of {kind.written}", f"none of {kind.written}", f"none of {kind.written}"
     if kind.kind == "yes/no":
         return "yes or no", "neither yes nor no", "neither yes nor no"
     noun = kind.kind.removeprefix("written ")
@@ -188,23 +175,22 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column,
         )
 
 
-def _check_whole(source: TableSource, table: Table, place: int, column: Column) -> None:
-    """Raise DataError for the first field that is no number where every field must be one."""
-    bad = np.flatnonzero(np.isnan(column.values))
-    if len(bad):
-        raise no_number(source, table, place, column, int(bad[0]))
-
-
-def no_number(source: TableSource, table: Table, place: int, column: Column, row: int) -> DataError:
-    """Return the error for a field that is a gap or an odd word where a number must be."""
-    original = row if table.kept is None else int(table.kept[row])
-    word = next((word for word, odd in column.odd.items() if odd.first == original), "")
-    where = place_of(source, table, row, place)
+def check_numbers(source: TableSource, table: Table, place: int) -> None:
+    """Raise DataError for the first odd word, or else the first gap, of a column where every field must be a number."""
+    column = table.columns[place]
+    gaps = np.isnan(column.values)
+    if not gaps.any():
+        return
+    where, word = place_of(source, table, int(np.argmax(gaps)), place), ""
+    if column.odd:
+        word, odd = min(column.odd.items(), key=lambda one: one[1].first)
+        where = f"{source.path}, {read_row(table, odd.first)}, {source.column(place)}"
     if not word:
-        return DataError(f"{where}: found an empty field, expected a number; fill it in or remove the row")
-    expected = "a finite number; correct it or remove the row" if is_not_finite(word) else "a number; correct it, or "
-    expected += "" if is_not_finite(word) else "remove the row or the column"
-    return DataError(f'{where}: found "{shortened(word)}", expected {expected}')
+        raise DataError(f"{where}: found an empty field, expected a number; fill it in or remove the row")
+    expected = "a number; correct it, or remove the row or the column"
+    if is_not_finite(word):
+        expected = "a finite number; correct it or remove the row"
+    raise DataError(f'{where}: found "{shortened(word)}", expected {expected}')
 
 
 def place_of(source: TableSource, table: Table, row: int, place: int) -> str:
@@ -233,51 +219,33 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
     found = {}
     for role, place in places.roles.items():
         column = table.columns[place]
-        values = _OF_ROLE[role](source, table, place, column)
-        if role != "group":
-            _check_role(source, table, role, place, values)
+        if role == "group":
+            found["groups"] = as_text(column).values.astype(np.int64)
+            continue
+        if column.reads != "text" and column.odd:
+            check_numbers(source, table, place)
+        values = _times(source, table, place, column) if column.reads == "text" else column.values.astype(np.float64)
+        bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
+        if bad.size:
+            where = f"{source.path}, {source.column(place)}, {table.row(bad[0])}"
+            shown = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+            expected = "a finite number, 0 or above" if role == "weight" else "a time"
+            raise DataError(f"{where}: --{role}: found {shown}, expected {expected}; correct it or remove the row")
         found[f"{role}s"] = values
     return found
 
 
-def _weights(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
-    if column.odd:
-        _check_whole(source, table, place, column)
-    return column.values.astype(np.float64)
-
-
 def _times(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
-    """Return numbers, or seconds since 1970-01-01, of dates as people write them too."""
-    if column.reads == "text":
-        kind = kind_of(column, Choice("date"), source.column(place))
-        seconds = settled(column, "date").values
-        if kind.way:
-            seconds = np.array(values_of(column.words, partial(date_of, form=kind.way)))[column.values]
-        bad = np.flatnonzero(np.isnan(seconds) & ~column.is_gap)
-        if len(bad):
-            found = shortened(column.words[column.values[bad[0]]])
-            raise DataError(
-                f'{place_of(source, table, int(bad[0]), place)}: --time: found "{found}", expected a number or a date; '
-                f"correct it or remove the row"
-            )
-        return seconds
-    if column.odd:
-        _check_whole(source, table, place, column)
-    return column.values.astype(np.float64)
-
-
-def _groups(_source: TableSource, _table: Table, _place: int, column: Column) -> np.ndarray:
-    return as_text(column).values.astype(np.int64)
-
-
-_OF_ROLE: dict[str, Callable] = {"weight": _weights, "group": _groups, "time": _times}
-
-
-def _check_role(source: TableSource, table: Table, role: str, place: int, values: np.ndarray) -> None:
-    """Raise DataError that names the first row whose weight or time cannot be."""
-    bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
-    if bad.size:
-        where = f"{source.path}, {source.column(place)}, {table.row(bad[0])}"
-        found = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
-        expected = "a finite number, 0 or above" if role == "weight" else "a time"
-        raise DataError(f"{where}: --{role}: found {found}, expected {expected}; correct it or remove the row")
+    """Return the seconds since 1970-01-01 of dates as people write them."""
+    kind = kind_of(column, Choice("date"), source.column(place))
+    seconds = settled(column, "date").values
+    if kind.written:
+        seconds = kind.written.values_of(column.words)[column.values]
+    bad = np.flatnonzero(np.isnan(seconds) & ~column.is_gap)
+    if len(bad):
+        found = shortened(column.words[column.values[bad[0]]])
+        raise DataError(
+            f'{place_of(source, table, int(bad[0]), place)}: --time: found "{found}", expected a number or a date; '
+            f"correct it or remove the row"
+        )
+    return seconds

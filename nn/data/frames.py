@@ -13,8 +13,8 @@ import numpy as np
 from ..utils import DataError
 from .arrow import arrow_block
 from .records import fits
-from .source import Files, read_blocks
-from .typed import Block, Times, TypedSource, array_block, check_same_columns, objects, recoded
+from .source import Files, check_same_columns, read_blocks
+from .typed import Block, Times, TypedSource, array_block, objects, recoded
 from .uris import pyarrow
 
 TARGET = "target"  # the name of targets that have none

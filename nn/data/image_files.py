@@ -14,17 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log, needs_package
+from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason
 from .arrays import Arrays, Targets, kept_numbers
 from .records import new_rows
-from .source import GrowingRows, Source, fill, readable
+from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
 CIFAR_NAMES = "batches.meta.txt"
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
 
 
 # -- IDX -----------------------------------------------------------------------------------------------------
@@ -44,16 +43,21 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
     if x.ndim == 3:
         x = x[:, None]
     labels_path = _labels_file(path)
-    if labels_path is None and labelled:
-        raise InputNotFound(
-            f"{path}: no labels file beside it, expected {_labels_names(path)[0]}; put it there or rename it"
-        )
     targets = None
     if labels_path is not None:
         labels = _idx_array(labels_path, digest)
         if labels.ndim != 1 or labels.dtype.kind == "f":
             raise DataError(f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)")
-        targets = _label_targets(labels_path, path, labels, len(x))
+        if len(labels) != len(x):
+            raise DataError(
+                f"{labels_path}: {len(labels)} labels, expected {len(x)}, one for each row of {path}; use files "
+                f"that belong together"
+            )
+        targets = _label_targets(labels_path, labels)
+    elif labelled:
+        raise InputNotFound(
+            f"{path}: no labels file beside it, expected {_labels_names(path)[0]}; put it there or rename it"
+        )
     return Arrays(kept_numbers(path, x, dtype), targets, digest.hexdigest())
 
 
@@ -90,21 +94,13 @@ def _labels_names(path: str) -> list[str]:
 
 def _labels_file(path: str) -> str | None:
     folder, own_name = os.path.split(path)
-    for name in _labels_names(path):
-        if name != own_name and os.path.exists(os.path.join(folder, name)):
-            return os.path.join(folder, name)
-    return None
+    places = [os.path.join(folder, name) for name in _labels_names(path) if name != own_name]
+    return next(filter(os.path.exists, places), None)
 
 
-def _label_targets(labels_path: str, path: str, labels: np.ndarray, rows: int, **more) -> Targets:
-    if len(labels) != rows:
-        raise DataError(
-            f"{labels_path}: {len(labels)} labels, expected {rows}, one for each row of {path}; use files "
-            f"that belong together"
-        )
-    values = labels.astype(np.float64).reshape(rows, -1)
-    more.setdefault("are_indices", True)
-    return Targets(values, labels_path, lambda row: f"label {row + 1}", **more)
+def _label_targets(place: str, labels: np.ndarray, **more) -> Targets:
+    values = labels.astype(np.float64).reshape(-1, 1)
+    return Targets(values, place, lambda row: f"label {row + 1}", are_indices=True, **more)
 
 
 # -- CIFAR-10 ------------------------------------------------------------------------------------------------
@@ -113,7 +109,7 @@ def _label_targets(labels_path: str, path: str, labels: np.ndarray, rows: int, *
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
     digest = hashlib.sha256()
-    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8, path=path), []
+    pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
     rows = 0
     with Source(path, digest) as source:
         if not source.is_gzip:
@@ -132,7 +128,7 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
             f"is damaged or not a CIFAR-10 binary"
         )
     names = _cifar_names(path, digest)
-    targets = _label_targets(path, path, labels, rows, names=names, are_classes=names is not None)
+    targets = _label_targets(path, labels, names=names, are_classes=names is not None)
     return Arrays(pixels.joined(rows).reshape(rows, *CIFAR_SHAPE), targets, digest.hexdigest())
 
 
@@ -171,7 +167,8 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     x = new_rows((len(files), *shape), np.uint8)
     digest = hashlib.sha256()
     for row, file in enumerate(files):
-        data = file.read_bytes()
+        with readable(file):
+            data = file.read_bytes()
         digest.update(os.fsencode(f"{file.parent.name}/{file.name}\0{len(data)}\0"))
         digest.update(data)
         x[row] = _pixels(file, data, shape)
@@ -190,19 +187,13 @@ def _image_files(path: str) -> tuple[list[Path], list[str]]:
         )
     by_number = all(folder.name.isdecimal() for folder in folders)
     folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
-    files, others = [], 0
-    for folder in folders:
-        for file in sorted(folder.iterdir(), key=lambda file: file.name):
-            if file.name.startswith("."):
-                continue
-            if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file():
-                files.append(file)
-            else:
-                others += 1
+    found = [file for folder in folders for file in sorted(folder.iterdir(), key=lambda file: file.name)]
+    found = [file for file in found if not file.name.startswith(".")]
+    files = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()]
     if not files:
         raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
-    if others:
-        log.warning("%s: ignored files that are not images: %d", path, others)
+    if len(found) > len(files):
+        log.warning("%s: ignored files that are not images: %d", path, len(found) - len(files))
     return files, [folder.name for folder in folders]
 
 
@@ -246,7 +237,9 @@ def _pixels(file: Path, data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     return pixels[None] if shape[0] == 1 else pixels.transpose(2, 0, 1)
 
 
-def _unreadable(file: Path, error: Exception) -> DataError:
+def _unreadable(file: Path, error: Exception) -> NnError:
+    if isinstance(error, OSError) and error.errno:
+        return InputNotFound(f"{file}: cannot read: {os_reason(error)}")
     reason = " ".join(str(error).split())
     if "cannot identify" in reason:
         reason = "not PNG, JPEG or PGM"

@@ -1,23 +1,27 @@
-"""Kinds of feature columns: what each is to a network, by its fields and by what a person says of it."""
+"""Kinds of feature columns: what each is to a network, or why it is none of its inputs: a pure function of its fields,
+a person's choices and a few rules."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .column import TRUTHS, Column, number_in, settled
-from .written import DIRECTIVES, EITHER, FORMS, EitherFirst, UnknownForm, form_of, way_of_dates, way_of_numbers
+from . import written
+from .column import TRUTHS, Column, TableSource, number_in, settled, shortened
 
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
 _WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
-_LONGEST = 40  # characters of a field in a message
+COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
+GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
+_NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 
 
@@ -25,21 +29,25 @@ _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has few
 class Kind:
     """Kind of a feature column: a name of ENCODERS, and what the encoder has to know.
 
-    reads: number, text or date, what it is read as; a column of texts may become that by `settled`. way, before,
-    behind: of written numbers, see WrittenNumbers; way: of written dates, see pattern_of. order: of ordered texts, from
-    the least. decimals: 1, 1.0 and 1e0 are one category.
+    written: how words stand for the values, if they do. decimals: 1, 1.0 and 1e0 are one category.
     """
 
     kind: str
-    reads: str
-    way: str = ""
-    before: str = ""
-    behind: str = ""
-    order: list[str] = field(default_factory=list)
+    written: written.Written | None = None
     decimals: bool = False
 
+    @classmethod
+    def of(cls, words: written.Written) -> Kind:
+        """Return the kind of a column of such words."""
+        return cls(words.kind, words)
 
-NUMBER = Kind("number", "number")
+    @property
+    def reads(self) -> str:
+        """Return what the column is read as; a column of texts may become a number or a date by `settled`."""
+        return "text" if self.written or self.kind == "category" else self.kind
+
+
+NUMBER = Kind("number")
 
 
 @dataclass(frozen=True)
@@ -63,37 +71,37 @@ def kind_of(column: Column, choice: Choice | None, name: str) -> Kind:
     """Return what a column is. name: how messages call it. Raises DataError for dates whose form must be asked for."""
     asked = choice.kind if choice else None
     if column.reads != "text":
-        return Kind(column.reads, column.reads)
+        return Kind(column.reads)
     if asked == "ordered":
-        return Kind("ordered", "text", order=list(choice.order))
+        return Kind.of(written.Order(list(choice.order)))
     words, rows = _words_and_rows(column)
     if asked == "category":
-        return Kind("category", "text", decimals=bool(words) and all(number_in(word) is not None for word in words))
+        return Kind("category", decimals=bool(words) and all(number_in(word) is not None for word in words))
     if asked == "date" and choice.form:
-        return Kind("written date", "text", way=choice.form)
+        return Kind.of(written.WrittenDates(choice.form))
     if asked and settled(column, None).reads == asked:
-        return Kind(asked, asked)
+        return Kind(asked)
     if not asked and words and sum(rows) == len(column) and all(word.lower() in TRUTHS for word in words):
-        return Kind("yes/no", "text")
-    if asked != "date" and (numbers := way_of_numbers(words, rows, asked=bool(asked))):
-        return Kind("written number", "text", **vars(numbers))
+        return Kind.of(written.YesNo())
+    if asked != "date" and (numbers := written.way_of_numbers(words, rows, asked=bool(asked))):
+        return Kind.of(numbers)
     if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name)):
-        return Kind("written date", "text", way=form)
-    return Kind(asked, asked) if asked else Kind("category", "text")
+        return Kind.of(written.WrittenDates(form))
+    return Kind(asked or "category")
 
 
 def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) -> str | None:
     """Return way_of_dates. Raises DataError with both cures, as a shell takes them, where that raises EitherFirst."""
     try:
-        return way_of_dates(words, rows, asked)
-    except EitherFirst as error:
+        return written.way_of_dates(words, rows, asked)
+    except written.EitherFirst as error:
         without_header = re.fullmatch(r"column (\d+) of \d+", name)
         column = str(int(without_header[1]) - 1) if without_header else name.removeprefix("column ")
-        choices = [in_a_list(f"{column}={FORMS[form][0]}") for form in reversed(EITHER)]
+        choices = [in_a_list(f"{column}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
         cures = " or ".join(f"--dates {shlex.quote(choice)}" for choice in choices)
-        word = str(error)[:_LONGEST]
         raise DataError(
-            f'{name}: found "{word}", and no date tells which is the day and which the month; add {cures}'
+            f'{name}: found "{shortened(str(error))}", and no date tells which is the day and which the month; '
+            f"add {cures}"
         ) from None
 
 
@@ -102,9 +110,9 @@ def reason_to_leave_out(column: Column, kind: Kind) -> str | None:
     rows = np.array(_words_and_rows(column)[1], np.int64)
     known = rows.sum()
     if not known:
-        return "gaps only"
+        return GAPS_ONLY
     if len(rows) == 1 and known == len(column):
-        return "one value only"
+        return ONE_VALUE
     is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
     if len(rows) <= 2 or is_shared or kind.kind != "category":
         return None
@@ -126,6 +134,72 @@ def _words_and_rows(column: Column) -> tuple[list[str], list[int]]:
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words)).tolist()
     found = [(word, count) for word, count in zip(column.words, counts, strict=True) if count]
     return [word for word, _ in found], [count for _, count in found]
+
+
+# ---------------------------------------------------------------- what all columns are
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The kinds of a table's feature columns, by their places. left_out: those that are no inputs, with the reason."""
+
+    kinds: dict[int, Kind]
+    left_out: dict[int, str]
+
+
+def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Choice], is_plain: bool) -> Decision:
+    """Return what each feature column is. is_plain: all are numbers without gaps, of which nobody has said anything."""
+    kinds, left_out = {}, {}
+    names = {place: source.names[place] if source.names else None for place in columns}
+    for place, column in columns.items():
+        is_number = is_plain or column.reads == "number"
+        kind = kinds[place] = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
+        reason = _reason(column, kind, names[place], is_plain)
+        if reason and (place not in choices or reason == GAPS_ONLY):
+            left_out[place] = reason
+    if len(left_out) == len(columns):  # nothing else is there
+        stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
+        left_out = {place: reason for place, reason in left_out.items() if reason != stay}
+    return Decision({place: kind for place, kind in kinds.items() if place not in left_out}, left_out)
+
+
+def _reason(column: Column, kind: Kind, name: str | None, is_plain: bool) -> str | None:
+    """Return why a column tells a network nothing; None where it may tell something."""
+    values = column.values
+    if column.reads == "text":
+        return reason_to_leave_out(column, kind)
+    if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
+        return GAPS_ONLY
+    if column.reads == "number":
+        for reason, holds in RULES.items():
+            if holds(values, name):
+                return reason
+    if not is_plain and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
+        return ONE_VALUE  # of plain numbers the scaling says how many
+    return None
+
+
+def _count_rows(values: np.ndarray, _name: str | None) -> bool:
+    """Row numbers: whole numbers that go up by one step through all of at least 100 rows."""
+    first = values[:COUNTED_ROWS].astype(np.float64)
+    if len(first) < COUNTED_ROWS or first[0] not in (0, 1) or (np.diff(first) != 1).any():
+        return False
+    return bool((np.diff(values.astype(np.float64)) == 1).all())
+
+
+def _are_ids(values: np.ndarray, name: str | None) -> bool:
+    """Ids: whole numbers from 0 that never repeat, in a column that is called so, or nothing beside others' names."""
+    words = _WORD.findall(name or "")
+    if name is None or not _NAME_OF_IDS.fullmatch(words[-1].lower() if words else ""):
+        return False
+    for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
+        some = np.sort(values[:rows].astype(np.float64))
+        if len(some) < 2 or not ((some == np.floor(some)) & (some >= 0)).all() or (np.diff(some) == 0).any():
+            return False
+    return True
+
+
+RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}  # reason -> which columns of numbers a network should not see
 
 
 # ---------------------------------------------------------------- what a person says
@@ -170,9 +244,9 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Choice]:
     if not is_given or word in names:
         return word, Choice("date")
     try:
-        return column.strip(), Choice("date", form_of(form.strip()))
-    except UnknownForm:
-        parts = " ".join(f"%{letter}" for letter in DIRECTIVES)
+        return column.strip(), Choice("date", written.form_of(form.strip()))
+    except written.UnknownForm:
+        parts = " ".join(f"%{letter}" for letter in written.DIRECTIVES)
         raise UsageError(f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once") from None
 
 

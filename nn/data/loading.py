@@ -18,16 +18,14 @@ from .arrays import Arrays
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
 from .csv_head import ReadOptions
 from .dataset import Dataset, Places, Schema, name_of
-from .digest import columns_digest
 from .encoders import ColumnEncoder
 from .fields import odd_remarks, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
-from .kinds import Choice, Kind, kind_of, split_names
+from .kinds import NUMBER, Choice, Decision, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, find_places, named_columns
-from .schema import Decision, decide
 from .source import absolute, without_secrets
-from .table_rows import TableRows
+from .table_rows import TableRows, columns_digest
 from .targets import dataset_of, giveaways, now_among, targets_of
 
 _MOST_TOLD = 20  # columns in a message
@@ -119,7 +117,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if not is_clean and kinds:
         pairs = zip(columns.items(), kinds, strict=True)
         columns = {place: canonical(column, kind) for (place, column), kind in pairs}
-    remarks = [] if is_clean else odd_remarks(source, table, columns, places, schema, kinds)
+    remarks = [] if is_clean else odd_remarks(source, table, columns, places, schema, kinds or [NUMBER] * len(columns))
     _check_width(source, list(columns), decision, schema)
     if needs_all or (decision and (is_clean or all(map(_is_clean, columns.values())))):
         x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
@@ -130,7 +128,8 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
-        facts["sha256"] = columns_digest(table, columns, places)
+        beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
+        facts["sha256"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decision else (), **facts)
     if schema.of_model:
         _tell(schema, ds, remarks)
@@ -193,7 +192,8 @@ def _matrix(table: Table, places: list[int], pixels: tuple[int, int, int] | None
         x = table.numbers
     else:
         kept = np.searchsorted(table.number_places, places).tolist()
-        x = records.in_rows(records.some_columns(table.numbers, kept))
+        x = records.new_rows((len(table), len(kept)), table.numbers.dtype)
+        np.take(table.numbers, kept, axis=1, out=x, mode="clip")
     return _pixels(x, pixels) if pixels else x
 
 

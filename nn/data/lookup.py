@@ -6,13 +6,14 @@ The features and targets of a file that a model is used on are found here, in wh
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from ..utils import DataError, UsageError, closest, listed
 from .column import TableSource
 from .dataset import ROLES, Choices, Places, Schema
 from .kinds import Choice, in_a_list, parse_choices, split_names
 
-KIND_FLAGS = ("categories", "numbers", "dates", "ordered")  # that say what columns are
+_FLAGS = {"category": "categories", "number": "numbers", "date": "dates", "ordered": "ordered"}  # say what columns are
 
 
 def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
@@ -23,31 +24,35 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     ids = tuple(columns_asked_for(source, "id", choices.id))
     roles = _role_columns(source, schema)
     out = [("drop", column) for column in targets if column in dropped]
-    uses = [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles.items()]
-    _check_one_use(source, uses)
+    _check_one_use(source, [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles.items()])
     features = feature_columns(source, targets, schema, dropped | set(ids) | set(roles.values()))
     known = schema.of_model or schema.pixels
     if known and schema.width is not None and len(features) != schema.width:
         raise DataError(column_mismatch(source, len(features), schema))
     if not features:
+        found, cure = "only target columns, expected features as well", "check --target"
         if dropped:
-            raise DataError(f"{source.path}: no input columns left, expected one or more; drop fewer with --drop")
-        raise DataError(f"{source.path}: only target columns, expected features as well; check --target")
+            found, cure = "no input columns left, expected one or more", "drop fewer with --drop"
+        raise DataError(f"{source.path}: {found}; {cure}")
     roles = roles if labelled or not schema.of_model else {}  # a prediction does not ask for them
     return Places(features, targets, ids, roles, _chosen(source, choices))
+
+
+def _said(choices: Choices, names: Collection[str] = ()) -> list[tuple[str, Choice]]:
+    """Return each column of which a person says what it is, by its name or index, with that."""
+    return parse_choices(choices.categories, choices.numbers, choices.dates, choices.ordered, names)
 
 
 def _chosen(source: TableSource, choices: Choices) -> dict[int, Choice]:
     """Return what a person says of the kinds of columns."""
     chosen: dict[int, Choice] = {}
-    asked = {flag: text for flag in KIND_FLAGS if (text := getattr(choices, flag)) is not None}
-    for flag, text in asked.items():
-        for word, choice in parse_choices(**{flag: text}, names=source.names or ()):
-            (column,) = columns_asked_for(source, flag, in_a_list(word))
-            if column in chosen:
-                again = "is given two kinds" if chosen[column] != choice else "is listed twice"
-                raise UsageError(f"--{flag}: {source.column(column)} {again}; name it once")
-            chosen[column] = choice
+    for word, choice in _said(choices, source.names or ()):
+        flag = _FLAGS[choice.kind]
+        (column,) = columns_asked_for(source, flag, in_a_list(word))
+        if column in chosen:
+            again = "is given two kinds" if chosen[column] != choice else "is listed twice"
+            raise UsageError(f"--{flag}: {source.column(column)} {again}; name it once")
+        chosen[column] = choice
     return chosen
 
 
@@ -55,9 +60,8 @@ def named_columns(target: str | int | None, choices: Choices) -> frozenset[str]:
     """Return the words by which a person asks for columns: names, or indices."""
     flags = ("drop", "id", *ROLES)
     asked = [str(text) for text in (target, *(getattr(choices, flag) for flag in flags)) if text is not None]
-    kinds = {flag: text for flag in KIND_FLAGS if (text := getattr(choices, flag)) is not None}
     named = [word for text in asked for word in (text, *split_names(text))]
-    return frozenset([*named, *(word for word, _ in (parse_choices(**kinds) if kinds else ()))])
+    return frozenset([*named, *(word for word, _ in _said(choices))])
 
 
 def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
@@ -98,10 +102,8 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
         if not labelled:
             return []
         beside = " besides the inputs" if any(name in found for name in absent) else ""
-        raise DataError(
-            f"{source.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on, "
-            f"{listed(schema.targets)} as the target; add {_it(absent)}, or choose the target with --target"
-        )
+        cure = ", or choose the target with --target"
+        raise _columns_lack(source, absent, beside, f", {listed(schema.targets)} as the target", cure)
     doubled = next((name for name in schema.targets if found[name] > 1), None)
     if doubled is None:
         return [source.names.index(name) for name in schema.targets]
@@ -113,6 +115,12 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
             "choose it with --target INDEX, or rename the others"
         )
     return places
+
+
+def _columns_lack(source: TableSource, absent: list[str], beside: str, more: str, cure: str) -> DataError:
+    names, it = f"column{'s' * (len(absent) > 1)} {listed(absent)}", "it" if len(absent) == 1 else "them"
+    expected = f"expected every column that the model was trained on{more}"
+    return DataError(f"{source.path}: no {names}{beside}, {expected}; add {it}{cure}")
 
 
 def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None:
@@ -211,32 +219,20 @@ def feature_columns(source: TableSource, targets: list[int], schema: Schema, dro
     for column in reversed(rest):
         places.setdefault(source.names[column], []).append(column)
     found = [places[name].pop() if places.get(name) else None for name in names]
-    beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
     absent = [name for name, column in zip(names, found, strict=True) if column is None]
     if absent:
-        raise DataError(
-            f"{source.path}: {_no_columns(absent)}{beside}, expected every column that the model was trained on; "
-            f"add {_it(absent)}{cure}"
-        )
+        beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
+        raise _columns_lack(source, absent, beside, "", cure)
     return found
 
 
-def _no_columns(names: list[str]) -> str:
-    return f"no column{'s' * (len(names) > 1)} {listed(names)}"
-
-
-def _it(names: list[str]) -> str:
-    return "it" if len(names) == 1 else "them"
-
-
 def column_mismatch(source: TableSource, found: int, schema: Schema) -> str:
+    """Return what is wrong with the columns of a file, or with those besides the targets, if these were chosen."""
     inputs, outputs = schema.width, schema.outputs
-    expected = f"{inputs + 1} ({inputs} inputs and a target)"
-    if outputs is not None and outputs > 1:
-        expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
-    if found != source.width:  # the targets were chosen apart
-        return (
-            f"{source.path}: {found} columns besides the target, expected {inputs}, one per input of the "
-            f"network; check --layers, the model and --target"
-        )
-    return f"{source.path}: {found} columns, expected {expected}; check --layers, the model and --target"
+    if found != source.width:
+        found, expected = f"{found} columns besides the target", f"{inputs}, one per input of the network"
+    else:
+        found, expected = f"{found} columns", f"{inputs + 1} ({inputs} inputs and a target)"
+        if outputs is not None and outputs > 1:
+            expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
+    return f"{source.path}: {found}, expected {expected}; check --layers, the model and --target"

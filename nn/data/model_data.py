@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..utils import DataError, InputNotFound, UsageError, log
 from . import loading
-from .dataset import Dataset, Schema, name_of
-from .memory import PREDICTED_ROWS, check_memory, program_bytes
+from .dataset import Dataset, name_of
+from .records import PREDICTED_ROWS, check_memory, program_bytes
 from .source import are_there
 from .splits import split_holdout
 from .table_rows import TableRows
@@ -31,23 +31,13 @@ def load_for(
     Raises UsageError where `memory` is too little for the network.
     """
     check_memory(memory, program_bytes(net, PREDICTED_ROWS), "this network")
-    ds = loading.load(path, _schema(net, target, separator, header), labelled=labelled, memory=memory, y=y)
-    _tell_strangers(net, ds)
-    return ds
-
-
-def _tell_strangers(net, ds: Dataset) -> None:
-    """Warn of columns whose gaps and unseen values are much more frequent than in training."""
+    schema = net.schema if target is None else dataclasses.replace(net.schema, target=target)
+    given = {name: value for name, value in (("separator", separator), ("header", header)) if value}
+    schema = dataclasses.replace(schema, choices=dataclasses.replace(schema.choices, **given))
+    ds = loading.load(path, schema, labelled=labelled, memory=memory, y=y)
     if net.encoding is not None:
         net.encoding.tell(TableRows.of(ds.x))
-
-
-def _schema(net, target=None, separator=None, header=None) -> Schema:
-    """Return the column choices that `net` keeps, with those given for the file at hand."""
-    schema = net.schema if target is None else dataclasses.replace(net.schema, target=target)
-    given = {"separator": separator, "header": header}
-    choices = dataclasses.replace(schema.choices, **{name: value for name, value in given.items() if value})
-    return dataclasses.replace(schema, choices=choices)
+    return ds
 
 
 def holdout_dataset(
@@ -60,13 +50,18 @@ def holdout_dataset(
     since. Raises UsageError if nothing was held out or the model does not say what it was trained on,
     InputNotFound if the data is gone, DataError if it has changed.
     """
-    _check_any_held_out(net, model, whole)
+    holdout = net.config.get("holdout", net.holdout)
+    if net.config.get("window"):
+        raise UsageError(f"{model} was trained on windows of rows, of which this nn holds none out; give --dataset")
+    if not (holdout or whole or net.config.get("reference")):
+        raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
     ds = training_dataset(net, model, force=force, memory=memory)
     rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
-    if not len(rows):
-        _warn_all_rows(net, ds, model)
-        return ds
-    return ds.of_rows(rows)
+    if len(rows):
+        return ds.of_rows(rows)
+    if holdout:
+        log.warning("%s held out no rows: testing on all %d rows, which it was trained on", model, ds.rows)
+    return ds
 
 
 held_out = holdout_dataset  # its public name, nn.held_out
@@ -75,36 +70,17 @@ held_out = holdout_dataset  # its public name, nn.held_out
 def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
     """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset."""
     ds = load_for(net, training_file(net, model), memory=memory)
-    _check_same(net, ds, model, force)
+    if ds.sha256 != net.dataset["sha256"]:
+        changed = f"{name_of(ds)} has changed since {model} was trained on it"
+        if not force:
+            raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
+        log.warning("%s; used anyway because of --force", changed)
     return ds
 
 
 def split_seed_of(net) -> int:
     """Return the seed that drew the rows that a network's training held out."""
     return net.config.get("split_seed", net.seed)
-
-
-def _check_any_held_out(net, model, whole: bool) -> None:
-    """Raise UsageError where no rows were held out, or which they were is not known any more."""
-    if net.config.get("window"):
-        raise UsageError(f"{model} was trained on windows of rows, of which this nn holds none out; give --dataset")
-    if not (net.config.get("holdout", net.holdout) or whole or net.config.get("reference")):
-        raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
-
-
-def _check_same(net, ds: Dataset, model, force: bool) -> None:
-    if ds.sha256 == net.dataset["sha256"]:
-        return
-    changed = f"{name_of(ds)} has changed since {model} was trained on it"
-    if not force:
-        raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
-    log.warning("%s; used anyway because of --force", changed)
-
-
-def _warn_all_rows(net, ds: Dataset, model) -> None:
-    """Warn that the test uses all rows, where the data was too small for the hold-out that was asked for."""
-    if net.config.get("holdout", net.holdout):
-        log.warning("%s held out no rows: testing on all %d rows, which it was trained on", model, ds.rows)
 
 
 def training_file(net, model: str | os.PathLike) -> str:

@@ -47,17 +47,7 @@ class Scaling:
         if not SCALINGS[kind].is_fitted:
             return cls(kind)
         moments = Moments.of(x, rows, deviation=kind == "standardization")
-        return cls.of_moments(kind, moments, columns=columns, strict=strict)
-
-    @classmethod
-    def of_moments(
-        cls, kind: str, moments: Moments | StreamedMoments, *, columns: list[str] | None = None, strict: bool = False
-    ) -> Scaling:
-        """Like `fit`, from moments; with streamed moments equal up to rounding."""
-        if not SCALINGS[kind].is_fitted:
-            return cls(kind)
-        low, high = moments.low, moments.high
-        constant = low == high
+        low, constant = moments.low, moments.low == moments.high
 
         def name(feature: int) -> str:
             return f"column {columns[feature] if columns else f'{feature + 1} of {len(low)}'}"
@@ -69,11 +59,8 @@ class Scaling:
                 f"remove the column or use --scaling none"
             )
         if constant.any():
-            log.warning(
-                "%d of %d features hold one value only in the training rows and are scaled to 0",
-                np.count_nonzero(constant),
-                len(constant),
-            )
+            told = "%d of %d features hold one value only in the training rows and are scaled to 0"
+            log.warning(told, np.count_nonzero(constant), len(constant))
         shift, scale = constants(kind, moments, name)
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
@@ -126,26 +113,11 @@ class Scaling:
 
     @classmethod
     def from_dict(cls, values: dict) -> Scaling:
-        """Return the constants that to_dict has written. Raises DataError for other values."""
-        try:
-            kind = values["kind"]
-            shift, scale = (np.array(values[key], np.float64) for key in ("shift", "scale"))
-            low, high = (np.array(values.get(key, []), np.float64) for key in ("low", "high"))
-            is_whole = (
-                kind in SCALINGS
-                and shift.ndim == 1
-                and shift.shape == scale.shape
-                and low.shape == high.shape
-                and low.shape in ((0,), shift.shape)
-                and bool((np.isfinite(low) & np.isfinite(high) & (low <= high)).all())
-                and (len(shift) == 0) == (kind in ("none", "pixel"))
-                and bool((np.isfinite(shift) & np.isfinite(scale) & (scale >= 0)).all())
-            )
-        except (KeyError, TypeError, ValueError, OverflowError):
-            is_whole = False
-        if not is_whole:
-            raise DataError("damaged scaling constants, expected a known kind and finite shift and scale")
-        return cls(kind, shift, np.where(scale == 0, np.inf, scale), low, high)
+        """Return the constants that to_dict has written, and files/model_file.py checks."""
+        shift, scale, low, high = (
+            np.array(values.get(name, []), np.float64) for name in ("shift", "scale", "low", "high")
+        )
+        return cls(values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high)
 
     def _shaped(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not len(self.shift):
@@ -153,22 +125,14 @@ class Scaling:
         return _beside(self.shift, x), _beside(self.scale, x)
 
 
-_CONSTANTS = {  # a fitted kind -> (shift, scale) of moments
-    "normalization": lambda moments: (moments.low, moments.high - moments.low),
-    "standardization": lambda moments: (moments.mean, moments.deviation),
-}
-
-
-def constants(
-    kind: str, moments: Moments | StreamedMoments, name: Callable[[int], str]
-) -> tuple[np.ndarray, np.ndarray]:
+def constants(kind: str, moments: Moments, name: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
     """Return (shift, scale) of a fitted kind; a feature of one value has that one as its shift.
 
     name: of a feature in messages. Raises DataError for numbers that are too large, or differ by too little, for them.
     """
     low, high = moments.low, moments.high
     with np.errstate(over="ignore"):
-        shift, scale = _CONSTANTS[kind](moments)
+        shift, scale = (low, high - low) if kind == "normalization" else (moments.mean, moments.deviation)
     check_spread(low, high, shift, scale, name)
     return np.where(np.isfinite(shift), shift, low), scale
 
@@ -200,60 +164,26 @@ class Moments:
         deviation: False leaves it out, and with it a second pass. block_values: added up at a time, which decides
         how sums are rounded. Raises UsageError if there are no rows.
         """
+        axes, total, count = (0,) if x.ndim == 2 else (0, 2, 3), 0.0, 0
+        low, high = np.inf, -np.inf
         with np.errstate(over="ignore", invalid="ignore"):  # constants() refuses what is no number then
-            return cls._of(x, rows, deviation, block_values)
-
-    @classmethod
-    def _of(cls, x: np.ndarray, rows, deviation: bool, block_values: int) -> Moments:
-        axes = _feature_axes(x)
-        low, high, total, count = np.inf, -np.inf, 0.0, 0
-        for block in _row_blocks(x, rows, block_values):
-            block = block.astype(np.float64)
-            low = np.minimum(low, block.min(axis=axes))
-            high = np.maximum(high, block.max(axis=axes))
-            total = total + block.sum(axis=axes)
-            count += block.size // block.shape[1]
-        if not count:
-            raise UsageError("no rows to find the scaling constants in; use --scaling none")
-        mean = total / count
-        if not deviation:
-            return cls(low, high, mean, None)
-        squares, shift = 0.0, _beside(mean, x)
-        for block in _row_blocks(x, rows, block_values):  # differences to the mean: no cancellation
-            block = block.astype(np.float64)
-            block -= shift
-            squares = squares + np.square(block, out=block).sum(axis=axes)
-        return cls(low, high, mean, np.sqrt(squares / count))
-
-
-class StreamedMoments:
-    """The same moments from one block of rows after another, equal up to rounding: the moments of two sets of rows
-    make those of both (Chan, Golub and LeVeque 1983)."""
-
-    def __init__(self):
-        self.count, self.low, self.high = 0, np.inf, -np.inf
-        self.mean = self._squares = 0.0
-
-    def add(self, x: np.ndarray) -> None:
-        """Take in rows, (rows, features) or (rows, channels, height, width)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # constants() refuses what is no number then
-            for block in _row_blocks(x):
-                self._add(block.astype(np.float64), _feature_axes(x))
-
-    def _add(self, block: np.ndarray, axes: tuple[int, ...]) -> None:
-        self.low = np.minimum(self.low, block.min(axis=axes))
-        self.high = np.maximum(self.high, block.max(axis=axes))
-        count, mean = block.size // block.shape[1], block.mean(axis=axes)
-        block -= _beside(mean, block)
-        step, total = mean - self.mean, self.count + count
-        self._squares += np.square(block, out=block).sum(axis=axes) + step * step * (self.count * count / total)
-        self.mean = self.mean + step * (count / total)
-        self.count = total
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """Return the standard deviation of each feature."""
-        return np.sqrt(self._squares / self.count)
+            for block in _row_blocks(x, rows, block_values):
+                block = block.astype(np.float64)
+                low = np.minimum(low, block.min(axis=axes))
+                high = np.maximum(high, block.max(axis=axes))
+                total = total + block.sum(axis=axes)
+                count += block.size // block.shape[1]
+            if not count:
+                raise UsageError("no rows to find the scaling constants in; use --scaling none")
+            mean = total / count
+            if not deviation:
+                return cls(low, high, mean, None)
+            squares, shift = 0.0, _beside(mean, x)
+            for block in _row_blocks(x, rows, block_values):  # differences to the mean: no cancellation
+                block = block.astype(np.float64)
+                block -= shift
+                squares = squares + np.square(block, out=block).sum(axis=axes)
+            return cls(low, high, mean, np.sqrt(squares / count))
 
 
 def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
@@ -261,10 +191,6 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
     step = max(1, size // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
         yield x[start : start + step] if rows is None else x[rows[start : start + step]]
-
-
-def _feature_axes(x: np.ndarray) -> tuple[int, ...]:
-    return (0,) if x.ndim == 2 else (0, 2, 3)
 
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:

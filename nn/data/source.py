@@ -12,7 +12,7 @@ import re
 import stat
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, os_reason
 from . import records
+from .column import Table
 from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
@@ -34,14 +35,15 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
 
 
 @contextlib.contextmanager
-def readable() -> Iterator[None]:
-    """Raise InputNotFound for a file or folder that the system does not let be read."""
+def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
+    """Raise InputNotFound for a file or folder that the system does not let be read: this one, or that of the error."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        name = error.filename if path is None else path
+        if name is None:
             raise
-        raise InputNotFound(f"{error.filename}: cannot read: {os_reason(error)}") from error
+        raise InputNotFound(f"{name}: cannot read: {os_reason(error)}") from error
 
 
 @readable()
@@ -149,11 +151,6 @@ def random_access(path: str):
     return path.open() if isinstance(path, Fetched) else path
 
 
-def joint_digest(digests: list[bytes]) -> str:
-    """Return the SHA-256 of one file's bytes; of several files, that of their digests in their order."""
-    return digests[0].hex() if len(digests) == 1 else hashlib.sha256(b"".join(digests)).hexdigest()
-
-
 class Files:
     """The files of a data set, which must not change until they have been read."""
 
@@ -172,17 +169,49 @@ class Files:
                 raise self.changed(path)
 
     def digest(self) -> str | FileDigest | None:
-        """Return the SHA-256 of all files (joint_digest), or of a single one what takes it when it is asked for."""
-        digests = [digest_of(path, state) for path, state in zip(self.paths, self._states, strict=True)]
+        """Return the SHA-256 of a file, or what takes it when asked; of several, that of their digests in order."""
+        digests = []
+        for path, state in zip(self.paths, self._states, strict=True):
+            is_fetched = isinstance(path, Fetched)
+            digest = path.digest() if is_fetched else None
+            digests.append(digest or FileDigest(local(path), _state(path.copy) if is_fetched else state))
         if len(digests) == 1:
             return digests[0]
         texts = list(map(digest_text, digests))
-        return None if None in texts else joint_digest(list(map(bytes.fromhex, texts)))
+        return None if None in texts else hashlib.sha256(b"".join(map(bytes.fromhex, texts))).hexdigest()
+
+    def read_with(self, read: Callable[[], Table]) -> Table:
+        """Return the table that `read` reads, with its digest, which is taken beside if there are several files.
+
+        Raises DataError if one of the files has changed.
+        """
+        with ThreadPoolExecutor(1) as hasher:
+            digest = hasher.submit(self.digest)
+            self.check()
+            table = read()
+            self.check()
+            table.sha256 = digest.result()
+        return table
 
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
+
+
+def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
+    """Raise DataError if a file has not the columns of the first one."""
+    if len(names) != len(first_names):
+        raise DataError(
+            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; leave the file out, or "
+            f"give all files the same columns"
+        )
+    for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
+        if name != first:
+            raise DataError(
+                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; put the columns into the '
+                f"same order"
+            )
 
 
 def _state(path: str | int) -> tuple:
@@ -196,12 +225,6 @@ def _state(path: str | int) -> tuple:
     return facts.st_size, facts.st_mtime_ns
 
 
-def digest_of(path: str, state: tuple) -> str | FileDigest:
-    """Return the SHA-256 of a file, or what takes it when it is asked for, or what stands for it elsewhere."""
-    stands_for_it = path.digest() if isinstance(path, Fetched) else None
-    return stands_for_it or FileDigest(local(path), _state(path.copy) if isinstance(path, Fetched) else state)
-
-
 class FileDigest:
     """The SHA-256 of a file, taken when it is first asked for.
 
@@ -210,30 +233,25 @@ class FileDigest:
     """
 
     def __init__(self, path: str, state: tuple):
-        self._state = state
-        try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
+        self._path, self._state = path, state
+        with readable(path):
+            self._file = os.open(local(path), os.O_RDONLY | os.O_CLOEXEC)
         self._close = weakref.finalize(self, os.close, self._file)
 
     @cached_property
     def text(self) -> str | None:
         """The hexadecimal digest; None if the file has been written to since `state`."""
         digest, at = hashlib.sha256(), 0
-        while block := os.pread(self._file, BLOCK, at):
-            digest.update(block)
-            at += len(block)
+        with readable(self._path):
+            while block := os.pread(self._file, BLOCK, at):
+                digest.update(block)
+                at += len(block)
         is_same = _state(self._file) == self._state
         self._close()
         return digest.hexdigest() if is_same else None
 
     def __reduce__(self):
-        return _itself, (self.text,)
-
-
-def _itself(text: str | None) -> str | None:
-    return text
+        return digest_text, (self.text,)
 
 
 def digest_text(digest: str | FileDigest | None) -> str | None:
@@ -263,7 +281,7 @@ class Source:
 
     def __init__(self, path: str | os.PathLike, digest=None):
         self.path = path
-        with readable():
+        with readable(path):
             try:
                 mode = os.stat(local(path)).st_mode
             except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: NUL in a name
@@ -271,9 +289,9 @@ class Source:
             if not stat.S_ISREG(mode):
                 raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
             self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
-        size = os.fstat(self._file.fileno()).st_size
-        self.is_gzip = self.read(2) == GZIP
-        self._file.seek(0)
+            size = os.fstat(self._file.fileno()).st_size
+            self.is_gzip = self.read(2) == GZIP
+            self._file.seek(0)
         self._reader = self._file if digest is None else _Hashing(self._file, digest)
         if self.is_gzip:
             self._reader = gzip.GzipFile(fileobj=self._reader, mode="rb")
@@ -289,11 +307,12 @@ class Source:
                 f"{self.path}: the gzip file {reason}, expected a complete one; copy or download it again"
             ) from error
         except OSError as error:
-            raise DataError(f"{self.path}: cannot read: {os_reason(error)}") from error
+            raise InputNotFound(f"{self.path}: cannot read: {os_reason(error)}") from error
 
     def tell(self) -> int:
         """Return the bytes read so far of a file that is not packed."""
-        return self._file.tell()
+        with readable(self.path):
+            return self._file.tell()
 
     def __enter__(self) -> Source:
         return self
@@ -318,10 +337,10 @@ def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
         return source.read(size), source.is_gzip
 
 
-def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file in blocks; unpacking and hashing run one block ahead."""
-    with Source(path, digest) as source:
-        if digest is None and not source.is_gzip:
+def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a file in blocks; unpacking runs one block ahead."""
+    with Source(path) as source:
+        if not source.is_gzip:
             while block := source.read(size):
                 yield block
             return
@@ -333,55 +352,30 @@ def read_blocks(path: str | os.PathLike, digest=None, size: int = BLOCK) -> Iter
 
 
 class GrowingRows:
-    """Rows whose number is not known yet: collected in blocks and joined once, in little more memory.
+    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full.
 
-    capacity: rows of a block; None: as many as fill 4 MiB. path: how errors call the rows. Those for which there is no
-    memory are written to a file, block by block.
+    capacity: rows of a block; None: as many as fill 4 MiB.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None, path: str | os.PathLike = "data"):
-        self.dtype, self._shape, self._path = np.dtype(dtype), shape, path
-        row_bytes = self.dtype.itemsize * math.prod(shape)
-        self.capacity = capacity or max(1, GROWING_BYTES // max(1, row_bytes))
-        self._blocks: list[np.ndarray] = []
-        self._file: records.RowsFile | None = None
+    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None):
+        self.dtype, self._used = np.dtype(dtype), 0
+        self.capacity = capacity or max(1, GROWING_BYTES // max(1, self.dtype.itemsize * math.prod(shape)))
+        self._rows = np.empty((0, *shape), dtype)
 
     def new_block(self) -> np.ndarray:
-        """Return a new block (capacity, *shape) to be filled; those before must be full, and may be written over."""
-        shape = (self.capacity, *self._shape)
-        if self._blocks and (self._file or not records.fits(self._bytes(self.capacity))):
-            return self._written(self.capacity)
-        self._blocks.append(records.new_rows(shape, self.dtype))
-        return self._blocks[-1]
+        """Return a new block (capacity, *shape) of zeros to be filled; those before may move."""
+        first, self._used = self._used, self._used + self.capacity
+        self._make_room(self._used)
+        return self._rows[first : self._used]
 
-    def _bytes(self, rows: int) -> int:
-        return rows * math.prod(self._shape) * self.dtype.itemsize
-
-    def _written(self, rows: int) -> np.ndarray:
-        """Write the blocks to a file, `rows` of the last one; return a block that is free again."""
-        self._file = self._file or records.RowsFile(self._path)
-        for block in self._blocks[:-1]:
-            self._file.write(block)
-        self._blocks = self._blocks[-1:]
-        self._file.write(self._blocks[0][:rows])
-        return self._blocks[0]
+    def _make_room(self, rows: int) -> None:
+        if rows > len(self._rows):
+            longer = records.new_rows((max(rows, len(self._rows) * 3 // 2), *self._rows.shape[1:]), self.dtype)
+            longer[: len(self._rows)] = self._rows
+            self._rows = longer
 
     def joined(self, rows: int, more: int = 0) -> np.ndarray:
-        """Return the first `rows` rows as one array, with room for `more` behind them; each block is freed as soon as
-        it has been copied."""
-        if len(self._blocks) == 1 and rows + more <= self.capacity and not self._file:
-            return self._blocks.pop()[: rows + more]
-        shape = (rows + more, *self._shape)
-        if self._file or not records.fits(self._bytes(rows + more)):
-            if self._blocks:
-                self._written(rows - self.capacity * ((rows - 1) // self.capacity) if rows else 0)
-            file, self._file = self._file or records.RowsFile(self._path), None
-            self._blocks.clear()
-            return np.frombuffer(file.mapped(self._bytes(rows + more)), self.dtype, math.prod(shape)).reshape(shape)
-        joined = records.new_rows(shape, self.dtype)
-        for start in range(0, rows, self.capacity):
-            some = joined[start : min(start + self.capacity, rows)]
-            some[...] = self._blocks[start // self.capacity][: len(some)]
-            self._blocks[start // self.capacity] = None
-        self._blocks.clear()
+        """Return the first `rows` rows as one array, with room for `more` behind them."""
+        self._make_room(rows + more)
+        joined, self._rows = self._rows[: rows + more], self._rows[:0].copy()
         return joined

@@ -60,31 +60,34 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
     UsageError for more folds than rows, groups, times or rows of a class allow.
     """
     if ds.times is not None:
-        parts = _forward(ds, rows, folds)
-        found = [Fold(np.sort(np.concatenate(parts[: i + 1])), np.sort(parts[i + 1])) for i in range(folds)]
+        part = _forward(ds, rows, folds)
+        found = [Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)]
     else:
         by_group = ds.groups is not None
         number = _numbers_by_group(ds, rows, folds, seed) if by_group else _numbers(ds, rows, folds, seed, rare)
         found = [Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)]
-    _check_classes(ds, rows, found)
+    for number, fold in enumerate(found if ds.classes is not None else ()):
+        counts = zip(ds.class_counts(rows), ds.class_counts(fold.training), ds.classes, strict=True)
+        missing = [name for count, trained, name in counts if count and not trained]
+        if missing:
+            lacks = f"fold {number} has no row of class {missing[0]} to train on"
+            raise UsageError(f"--folds {folds}: {lacks}; use fewer folds")
     return found
 
 
 def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -> np.ndarray:
     """Return the fold of each row, -1 for a row in none. The rows of a class are dealt to the folds in turn."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
-    number = np.full(len(rows), -1, np.int64)
     if ds.classes is not None:
         order = order[np.argsort(ds.y[rows[order]], kind="stable")]
-        counts = np.array(ds.class_counts(rows))
         few = _rare_classes(ds, rows, folds)
-        if few and rare:
-            order = order[counts[ds.y[rows[order]]] >= folds]
-        elif few:
+        if few and not rare:
             count, name = min(few)
             raise UsageError(f"--folds {folds}: class {name} has {count} rows, expected at least one for each fold")
+        order = order[np.array(ds.class_counts(rows))[ds.y[rows[order]]] >= folds]
     if len(order) < folds:
         raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
+    number = np.full(len(rows), -1, np.int64)
     number[order] = np.arange(len(order)) % folds
     return number
 
@@ -106,44 +109,43 @@ def remark_on_rare_folds(ds: Dataset, rows: np.ndarray, folds: int) -> None:
 
 def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """Return the fold of each row: groups, the largest first, go to the fold that has the fewest rows."""
-    groups, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
-    if len(groups) < folds:
-        raise UsageError(f"--folds {folds}: {len(groups)} groups, expected at least one for each fold")
-    order = shuffled(len(groups), seed, STREAM_FOLDS)
-    filled, of_group = np.zeros(folds, np.int64), np.empty(len(groups), np.int64)
+    group_of, sizes = _groups(ds, rows)
+    if len(sizes) < folds:
+        raise UsageError(f"--folds {folds}: {len(sizes)} groups, expected at least one for each fold")
+    order = shuffled(len(sizes), seed, STREAM_FOLDS)
+    filled, of_group = np.zeros(folds, np.int64), np.empty(len(sizes), np.int64)
     for group in order[np.argsort(-sizes[order], kind="stable")]:
         of_group[group] = np.argmin(filled)
         filled[of_group[group]] += sizes[group]
-    return of_group[group_of.reshape(-1)]
+    return of_group[group_of]
 
 
-def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> list[np.ndarray]:
-    """Return the rows in `folds` + 1 parts, one after the other in time; rows, or groups, of one time stay together."""
+def _groups(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the group of each row, from 0; the rows of each group)."""
+    _, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
+    return group_of.reshape(-1), sizes  # NumPy 2.0 alone gives it another shape
+
+
+def _latest(ds: Dataset, rows: np.ndarray, group_of: np.ndarray) -> np.ndarray:
+    """Return the time of each group's last row."""
+    latest = np.full(group_of.max() + 1, -np.inf)
+    np.maximum.at(latest, group_of, ds.times[rows])
+    return latest
+
+
+def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> np.ndarray:
+    """Return the part of each row, of `folds` + 1 one after the other in time; rows, or groups, of one time stay
+    together."""
     times = ds.times[rows]
     if ds.groups is not None:  # a group is where its last row is
-        _, group_of = np.unique(ds.groups[rows], return_inverse=True)
-        latest = np.full(group_of.max() + 1, -np.inf)
-        np.maximum.at(latest, group_of.reshape(-1), times)
-        times = latest[group_of.reshape(-1)]
+        group_of, _ = _groups(ds, rows)
+        times = _latest(ds, rows, group_of)[group_of]
     order = np.argsort(times, kind="stable")
     cuts = [times[order[len(rows) * part // (folds + 1)]] for part in range(1, folds + 1)]
     parts = np.searchsorted(cuts, times, side="right")
-    found = [rows[parts == part] for part in range(folds + 1)]
-    if not all(map(len, found)):
+    if len(np.unique(parts)) <= folds:
         raise UsageError(f"--folds {folds}: too few times, expected {folds + 1} parts one after the other")
-    return found
-
-
-def _check_classes(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
-    """Raise UsageError if a fold trains without a class that is among the rows."""
-    if ds.classes is None:
-        return
-    present = np.array(ds.class_counts(rows)) > 0
-    for number, fold in enumerate(folds):
-        missing = np.flatnonzero(present & (np.array(ds.class_counts(fold.training)) == 0))
-        if len(missing):
-            found = f"fold {number} has no row of class {ds.classes[missing[0]]} to train on"
-            raise UsageError(f"--folds {len(folds)}: {found}; use fewer folds")
+    return parts
 
 
 def split_holdout(ds: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -201,16 +203,12 @@ def _by_time(times: np.ndarray, share: Fraction) -> np.ndarray:
 
 def _by_group(ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int) -> np.ndarray:
     """Return which rows are taken: groups in a drawn order, or the latest first, if they come nearer to the share."""
-    groups, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
-    group_of = group_of.reshape(-1)  # NumPy 2.0 alone gives it another shape
-    if ds.times is None:
-        order = shuffled(len(groups), seed, stream)
-    else:
-        latest = np.full(len(groups), -np.inf)
-        np.maximum.at(latest, group_of, ds.times[rows])
-        order = np.argsort(-latest, kind="stable")
-    wanted, done, chosen = share * len(rows), 0, np.zeros(len(groups), bool)
-    for group in order[: len(groups) - 1]:  # one stays
+    group_of, sizes = _groups(ds, rows)
+    order = shuffled(len(sizes), seed, stream)
+    if ds.times is not None:
+        order = np.argsort(-_latest(ds, rows, group_of), kind="stable")
+    wanted, done, chosen = share * len(rows), 0, np.zeros(len(sizes), bool)
+    for group in order[: len(sizes) - 1]:  # one stays
         if abs(done + int(sizes[group]) - wanted) < abs(done - wanted):
             chosen[group], done = True, done + int(sizes[group])
         elif ds.times is not None:

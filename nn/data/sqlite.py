@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from ..utils import DataError, closest, listed
-from .source import Files, database_of, local
-from .typed import Block, TypedSource, check_same_columns, objects
+from .source import Files, check_same_columns, database_of, local
+from .typed import Block, TypedSource, objects
 
-MAGIC = b"SQLite format 3\0"
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
 _LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing

@@ -9,16 +9,25 @@ import numpy as np
 
 from ..utils import DataError, UsageError, log
 from .arrays import AUTO_CLASSES, Targets
-from .column import Column, Table, TableSource, as_text, date_in, is_coarse, is_not_finite, number_in, shortened
+from .column import (
+    Column,
+    Table,
+    TableSource,
+    as_text,
+    date_in,
+    is_coarse,
+    is_not_finite,
+    number_in,
+    number_text,
+    shortened,
+)
 from .dataset import Dataset, Schema
-from .fields import gap_advice, no_number, place_of
+from .fields import check_numbers, gap_advice, place_of
 from .kinds import RARE, in_a_list
 from .table_rows import TableRows
 from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
 MAX_CLASSES = 10_000
-_MIXED_NAMES = 100  # different class names, some of which read as numbers
-_NUMBERS_AS_NAMES = 10  # of them, where most rows hold numbers
 _MIXED_ROWS = 5  # rows that each of the numbers, and each of the texts, needs on average; strays come once
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
@@ -32,35 +41,25 @@ _NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows ea
 def targets_of(source: TableSource, table: Table, places: list[int], schema: Schema) -> Targets:
     """Return the targets of a table's rows. Raises DataError for a field that is no target."""
     names = [source.names[place] for place in places] if source.names else None
-    if len(places) != 1:
-        columns = [table.columns[place] for place in places]
-        for place, column in zip(places, columns, strict=True):
-            _check_numbers(source, table, place, column)
-        return Targets(np.column_stack([c.values for c in columns]), source.path, table.row, columns=names)
-    column, where = table.columns[places[0]], f"{source.path}, {source.column(places[0])}"
-    if column.reads == "number" and (schema.written is None or schema.written.takes_plain):
-        _check_numbers(source, table, places[0], column)
-        return Targets(column.values[:, None], where, table.row, columns=names)
+    columns = [table.columns[place] for place in places]
+    place, column = places[0], columns[0]
+    where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
+    if len(places) > 1 or (column.reads == "number" and (schema.written is None or schema.written.takes_plain)):
+        for one in places:
+            check_numbers(source, table, one)
+        values = column.values[:, None] if len(places) == 1 else np.column_stack([c.values for c in columns])
+        return Targets(values, where, table.row, columns=names)
     column = as_text(column)
     written = _written(column.words, schema)
     if written is not None:
-        values = _numbers_written(source, table, places[0], column, written)
+        values = _numbers_written(source, table, place, column, written)
         written = None if written == WrittenNumbers() else written
         return Targets(values[:, None], where, table.row, columns=names, written=written)
-    _check_names_of(source, table, places[0], column, schema)
+    _check_names_of(source, table, place, column, schema)
     order = sorted(range(len(column.words)), key=column.words.__getitem__)
     indices = np.append(np.argsort(order), -1)  # a gap stays -1
     values = indices[column.values].astype(np.float64)[:, None]
     return Targets(values, where, table.row, [column.words[i] for i in order], names)
-
-
-def _check_numbers(source: TableSource, table: Table, place: int, column: Column) -> None:
-    """Raise DataError for the first field of a target that is no finite number."""
-    bad = np.flatnonzero(np.isnan(column.values)).tolist() if column.odd else []
-    if bad:
-        first = {odd.first for odd in column.odd.values()}
-        is_odd = (row for row in bad if (row if table.kept is None else table.kept[row]) in first)
-        raise no_number(source, table, place, column, next(is_odd, bad[0]))
 
 
 def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
@@ -82,9 +81,8 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
 
 def _numbers_written(source, table: Table, place: int, column: Column, written: WrittenNumbers) -> np.ndarray:
     """Return the numbers that the words of a target are, written so. DataError names the first other row."""
-    numbers = list(map(written.number_of, column.words))
-    others = [code for code, number in enumerate(numbers) if number is None]
-    bad = np.flatnonzero(np.isin(column.values, others)) if others else []
+    numbers = written.values_of(column.words)[column.values]
+    bad = np.flatnonzero(np.isnan(numbers) & ~column.is_gap)
     if len(bad):
         row, word = int(bad[0]), shortened(column.words[column.values[bad[0]]])
         expected = f"a number written as {written}" if written.before or written.behind else "a plain number"
@@ -92,59 +90,51 @@ def _numbers_written(source, table: Table, place: int, column: Column, written: 
             f'{place_of(source, table, row, place)}: found "{word}", '
             f"expected {expected} as in training; write it so, or remove the row"
         )
-    return np.array([*numbers, np.nan], np.float64)[column.values]
+    return numbers
 
 
 def _check_names_of(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
     """Raise DataError for words that are no classes: numbers where all are to be, too many, infinite ones, and numbers
     and texts together, since a stray among the others is more often a mistake in the file than a name."""
-    words = column.words
+    words, number = column.words, "a number; correct it, or remove the row"
     counts = np.bincount(column.values[column.values >= 0], minlength=len(words))
     first = np.full(len(words) + 1, len(column.values))
     first[column.values[::-1]] = np.arange(len(column.values))[::-1]
 
-    def refusal(code: int, expected: str) -> DataError:
-        return DataError(
-            f'{place_of(source, table, int(first[code]), place)}: found "{shortened(words[code])}", {expected}'
-        )
+    def refusal(codes, expected: str, more: str = "") -> DataError:
+        code = min(codes, key=first.__getitem__)
+        where = place_of(source, table, int(first[code]), place)
+        return DataError(f'{where}: found "{shortened(words[code])}"{more}, expected {expected}')
 
     infinite = [code for code, word in enumerate(words) if is_not_finite(word)]
     if infinite:
-        raise refusal(min(infinite, key=first.__getitem__), "expected a finite number; correct it or remove the row")
+        raise refusal(infinite, "a finite number; correct it or remove the row")
     numbers = np.array([number_in(word) is not None for word in words], bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
     if schema.task == "regression" or (len(words) > MAX_CLASSES and not may_mix and numbers.any()):
-        strays = np.flatnonzero(~numbers) if not numbers.all() else np.arange(len(words))
-        code = min(strays.tolist(), key=first.__getitem__)
-        raise refusal(code, f"expected a number; correct it, or remove the row{gap_advice([words[code]])}")
+        strays = np.flatnonzero(~numbers).tolist() or range(len(words))
+        raise refusal(strays, number + gap_advice([words[min(strays, key=first.__getitem__)]]))
     if len(words) > MAX_CLASSES:
-        code = int(np.argsort(first[:-1], kind="stable")[MAX_CLASSES])
-        more = f"expected at most {MAX_CLASSES} different class names; choose the target with --target"
-        raise refusal(code, more)
-    if may_mix or numbers.all() or not numbers.any() or _are_names(words, counts, numbers):
-        return
-    if written_as(words) is not None:
+        later = np.argsort(first[:-1], kind="stable")[MAX_CLASSES:].tolist()
+        raise refusal(later, f"at most {MAX_CLASSES} different class names; choose the target with --target")
+    if may_mix or numbers.all() or not numbers.any() or _are_names(words, counts, numbers) or written_as(words):
         return
     are_mostly_text = counts[~numbers].sum() >= counts[numbers].sum()
     strays = sorted(np.flatnonzero(numbers == are_mostly_text).tolist(), key=first.__getitem__)
-    more = f" and {len(strays) - 1} more below" if len(strays) > 1 else ""
     expected = "text as in the other rows" if are_mostly_text else "a number"
     advice = "" if are_mostly_text else gap_advice([words[code] for code in strays])
-    where = place_of(source, table, int(first[strays[0]]), place)
-    raise DataError(
-        f'{where}: found "{shortened(words[strays[0]])}"{more}, expected {expected}; correct it, '
-        f"or add --task multiclass if it is a class name{advice}"
-    )
+    more = f" and {len(strays) - 1} more below" if len(strays) > 1 else ""
+    raise refusal(strays, f"{expected}; correct it, or add --task multiclass if it is a class name{advice}", more)
 
 
 def _are_names(names: list[str], counts: np.ndarray, numbers: np.ndarray) -> bool:
     """Return whether texts and texts that read as numbers are class names together: 1, 2, 3+, or alpha, beta, 1."""
-    if len(names) > _MIXED_NAMES or min(counts[numbers].mean(), counts[~numbers].mean()) < _MIXED_ROWS:
+    if min(counts[numbers].mean(), counts[~numbers].mean()) < _MIXED_ROWS:
         return False
     if counts[~numbers].sum() >= counts[numbers].sum():
         return True
-    values = np.array([float(name) for name, found in zip(names, numbers, strict=True) if found])
-    are_few = len(values) <= _NUMBERS_AS_NAMES and bool((values == np.floor(values)).all())
+    values = [number_in(name) for name, found in zip(names, numbers, strict=True) if found]
+    are_few = len(values) <= FEW_CLASSES and all(map(float.is_integer, values))
     return are_few and not any(is_absent(name) for name, found in zip(names, numbers, strict=True) if not found)
 
 
@@ -175,16 +165,14 @@ def dataset_of(
 
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
-    if found.are_many:
-        return []
-    distinct, _ = found.different
+    distinct = () if found.are_many else found.different[0]
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
     if not 2 < len(distinct) <= AUTO_CLASSES or hardly_repeat or not _are_whole(distinct):
         return []
+    taken, other = ("numbers", "multiclass takes them as classes"), ("classes", "regression takes them as numbers")
+    what, cure = taken if task == "regression" else other
     place = found.columns[0] if found.columns else "the target"
-    if task == "regression":
-        return [f"{place}: {len(distinct)} whole numbers, taken as numbers; --task multiclass takes them as classes"]
-    return [f"{place}: {len(distinct)} whole numbers, taken as classes; --task regression takes them as numbers"]
+    return [f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}"]
 
 
 def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str] | None]:
@@ -193,116 +181,98 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
     With classes in the schema, a model's, the file's labels are mapped to them by name. Raises DataError if the
     targets do not fit the schema.
     """
-    task, classes = schema.task, schema.classes
+    task, outputs, names = schema.task, schema.outputs, schema.classes
     if task == "regression":
         return _regression(targets, schema)
-    if classes is not None:
-        y = _known_classes(targets, classes)
-        return y, _class_task(task, len(classes), schema.outputs), classes
-    if targets.width > 1:
-        return _several(targets, schema)
-    if targets.names is not None:
-        return _named(targets, schema)
-    return _numbers(targets, schema)
+    if names is not None:
+        y = _known_classes(targets, names)
+    else:
+        labels = _several if targets.width > 1 else _named if targets.names is not None else _numbers
+        found = labels(targets, schema)
+        if found is None:
+            return _regression(targets, schema)
+        y, names = found
+    is_one_hot = targets.width > 1 and schema.classes is None
+    if task == "auto" or is_one_hot:
+        task = "binary" if len(names) <= 2 and outputs in (None, 1) and not is_one_hot else "multiclass"
+    if schema.classes is None:
+        _check_count(targets, task, len(names), outputs)
+    return y, task, names
 
 
-def _several(targets: Targets, schema: Schema):
-    """Resolve several target columns: one-hot rows of classes, or numbers."""
+def _check_count(targets: Targets, task: str, classes: int, outputs: int | None) -> None:
+    """Raise DataError or UsageError unless these classes are as many as the task and the network's outputs allow."""
+    if task == "binary" and classes > 2:
+        raise DataError(f"{targets.place}: {classes} classes, expected 2 for --task binary; use --task multiclass")
+    if task == "binary" and outputs not in (None, 1):
+        raise UsageError(f"--task binary needs 1 output, the network has {outputs}; use --task multiclass")
+    if task == "multiclass" and outputs not in (None, classes):
+        advice = f"let --layers end in {classes}"
+        if targets.names is None and outputs == 1:
+            advice += " or use --task regression"
+        expected = f"expected {outputs}, one per output of the network"
+        raise DataError(f"{targets.place}: {classes} classes, {expected}; {advice}")
+
+
+def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
+    """Return (y, class names) of several target columns that are one-hot; None: they are numbers."""
     if _is_one_hot(targets.values):
-        names = targets.columns or [str(i) for i in range(targets.width)]
-        y = targets.values.argmax(axis=1).astype(np.int32)
-        return y, _checked(targets, _class_task("multiclass", len(names), schema.outputs), names, schema), names
+        return targets.values.argmax(axis=1).astype(np.int32), targets.columns or list(map(str, range(targets.width)))
     if schema.task != "auto":
         raise DataError(
             f"{targets.place}: {targets.width} target columns whose rows are not one-hot, expected one 1 "
             f"and otherwise 0 for --task {schema.task}; choose one with --target or use --task regression"
         )
-    return _regression(targets, schema)
+    return None
 
 
-def _class_task(task: str, classes: int, outputs: int | None) -> str:
-    if task != "auto":
-        return task
-    return "binary" if classes <= 2 and outputs in (None, 1) else "multiclass"
-
-
-def _checked(targets: Targets, task: str, names: list[str], schema: Schema) -> str:
-    """Return `task` if these classes are as many as it and the network's outputs allow."""
-    outputs = schema.outputs
-    if task == "binary" and len(names) > 2:
-        raise DataError(f"{targets.place}: {len(names)} classes, expected 2 for --task binary; use --task multiclass")
-    if outputs is None or (task == "binary" and outputs == 1):
-        return task
-    if task == "binary":
-        raise UsageError(f"--task binary needs 1 output, the network has {outputs}; use --task multiclass")
-    if len(names) != outputs:
-        advice = f"let --layers end in {len(names)}"
-        if targets.names is None and outputs == 1:
-            advice += " or use --task regression"
-        raise DataError(
-            f"{targets.place}: {len(names)} classes, expected {outputs}, one per output of the network; {advice}"
-        )
-    return task
-
-
-def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str]]:
-    names, task = targets.names, schema.task
-    if task == "auto" and len(names) > FEW_CLASSES and not targets.are_classes:
-        _check_names(targets)
-    task = _checked(targets, _class_task(task, len(names), schema.outputs), names, schema)
-    return targets.values[:, 0].astype(np.int32), task, names
-
-
-def _check_names(targets: Targets) -> None:
-    """Raise DataError for texts that are no class names: dates, names of the rows, more than rows can teach."""
-    names = targets.names
-    rows = len(targets.values)
-    cure = "choose the target with --target or use --task multiclass"
-    if _are_dates(names):
-        raise DataError(f"{targets.place}: {len(names)} different dates, expected class names or numbers; {cure}")
-    if len(names) > AUTO_CLASSES and (len(names) > _NAMED_CLASSES or rows < _CLASS_ROWS * len(names)):
-        raise DataError(
-            f"{targets.place}: {len(names)} different texts, expected at most {AUTO_CLASSES} class names; {cure}"
-        )
-    if 2 * len(names) > rows:
-        raise DataError(
-            f"{targets.place}: {len(names)} different texts in {rows} rows, expected class names, which come again; "
-            f"{cure}"
-        )
+def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
+    """Return (y, class names) of texts. Raises DataError for texts that are no class names: dates, names of the rows,
+    more than rows can teach."""
+    count, rows = len(targets.names), len(targets.values)
+    few = count <= AUTO_CLASSES or (count <= _NAMED_CLASSES and rows >= _CLASS_ROWS * count)
+    found = None
+    if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
+        if _are_dates(targets.names):
+            found = "dates, expected class names or numbers"
+        elif not few:
+            found = f"texts, expected at most {AUTO_CLASSES} class names"
+        elif 2 * count > rows:
+            found = f"texts in {rows} rows, expected class names, which come again"
+    if found:
+        cure = "choose the target with --target or use --task multiclass"
+        raise DataError(f"{targets.place}: {count} different {found}; {cure}")
+    return targets.values[:, 0].astype(np.int32), targets.names
 
 
 def _are_dates(names: list[str]) -> bool:
-    if all(date_in(name) is not None for name in names):
-        return True
     try:
-        return way_of_dates(names) is not None
+        return all(date_in(name) is not None for name in names) or way_of_dates(names) is not None
     except EitherFirst:
         return True
 
 
-def _numbers(targets: Targets, schema: Schema):
-    task, outputs = schema.task, schema.outputs
-    if task == "auto" and targets.are_many and (outputs or 0) <= AUTO_CLASSES:
-        return _regression(targets, schema)
+def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
+    """Return (y, class names) of numbers that are labels; None: they are numbers."""
+    is_auto, outputs = schema.task == "auto", schema.outputs
+    if is_auto and targets.are_many and (outputs or 0) <= AUTO_CLASSES:
+        return None
     distinct, which = targets.different
-    whole = _are_whole(distinct)
-    if task == "auto":
-        as_many = 2 < len(distinct) == outputs  # the network has an output for each
-        is_label = as_many or len(distinct) == 1 or _are_labels(distinct, np.bincount(which))
-        if len(distinct) != 2 and not (whole and is_label):
-            return _regression(targets, schema)
-        task = _class_task("auto", len(distinct), outputs)
-    if task == "multiclass" and not whole and len(distinct) > 2 or len(distinct) > MAX_CLASSES:
+    count, whole = len(distinct), _are_whole(distinct)
+    if is_auto:
+        as_many = 2 < count == outputs  # the network has an output for each
+        is_label = as_many or count == 1 or _are_labels(distinct, np.bincount(which))
+        if count != 2 and not (whole and is_label):
+            return None
+    is_multiclass = schema.task == "multiclass" or (is_auto and (count > 2 or outputs not in (None, 1)))
+    if (is_multiclass and not whole and count > 2) or count > MAX_CLASSES:
         raise DataError(
-            f"{targets.place}: {len(distinct)} different numbers, expected whole numbers for at most "
-            f"{MAX_CLASSES} classes; use --task regression"
+            f"{targets.place}: {count} different numbers, expected whole numbers for at most {MAX_CLASSES} classes; "
+            "use --task regression"
         )
-    labels = distinct
-    if task == "multiclass" and whole and outputs is not None and len(distinct) < outputs:
-        labels = _wider(distinct, outputs)
-    names = [number_name(value) for value in labels]
-    y = np.searchsorted(labels, distinct).astype(np.int32)[which]
-    return y, _checked(targets, task, names, schema), names
+    is_short = is_multiclass and whole and outputs is not None and count < outputs
+    labels = _wider(distinct, outputs) if is_short else distinct
+    return np.searchsorted(labels, distinct).astype(np.int32)[which], [number_text(value + 0.0) for value in labels]
 
 
 def _are_whole(values: np.ndarray) -> bool:
@@ -361,15 +331,15 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
             )
         return targets.values.argmax(axis=1).astype(np.int32)
     index = {name: i for i, name in enumerate(classes)}
-    by_value = {_value(name): i for i, name in enumerate(classes) if _value(name) is not None}
+    by_value = {value: i for i, name in enumerate(classes) if (value := number_in(name)) is not None}
     if targets.names is not None:
         labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
     else:
         distinct, codes = targets.different
-        labels = [number_name(value) for value in distinct]
+        labels = [number_text(value + 0.0) for value in distinct]
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
-    found = np.array([index.get(label, by_value.get(_value(label), -1)) for label in labels], np.int32)
+    found = np.array([index.get(label, by_value.get(number_in(label), -1)) for label in labels], np.int32)
     if (found < 0).any() and targets.names is not None:
         found = _without_full_stops(targets, labels, index, found)
     y = found[codes]
@@ -392,18 +362,6 @@ def _without_full_stops(targets: Targets, labels: list[str], index: dict[str, in
     return stripped
 
 
-def number_name(value: float) -> str:
-    """Return a number as a class name: 3, not 3.0."""
-    return str(int(value)) if value == np.floor(value) else repr(float(value))
-
-
-def _value(name: str) -> float | None:
-    try:
-        return float(name)
-    except ValueError:
-        return None
-
-
 def _is_one_hot(values: np.ndarray) -> bool:
     return bool((((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all())
 
@@ -419,9 +377,9 @@ def giveaways(ds: Dataset) -> list[str]:
     x, y, rows = ds.x, ds.y, len(ds.x)
     if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
         return []
-    found = _telling(x[:_LOOK_ROWS], y[:_LOOK_ROWS], list(range(x.shape[1])))
-    if found and rows > _LOOK_ROWS:
-        found = _telling(x, y, found)
+    table, found = TableRows.of(x), range(x.shape[1])
+    for some in (slice(_LOOK_ROWS), slice(None)):
+        found = [index for index in found if _tells(table, index, y, some)]
     target = ds.targets[0] if ds.targets else "the target"
     places = ds.places or range(x.shape[1])
     names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
@@ -432,37 +390,20 @@ def giveaways(ds: Dataset) -> list[str]:
     ]
 
 
-def _telling(x: np.ndarray | TableRows, y: np.ndarray, columns: list[int]) -> list[int]:
-    """Return those of the columns by which alone the classes of these rows follow; of rows of one class all may be."""
-    present = np.unique(y)
+def _tells(table: TableRows, index: int, y: np.ndarray, rows: slice) -> bool:
+    """Return whether the classes of these rows follow from one column; of rows of one class they may.
 
-    def tell(numbers: np.ndarray) -> np.ndarray:
-        if len(present) == 2:
-            return _numbers_tell(numbers, y == present[1])
-        return np.full(numbers.shape[1:], len(present) < 2)
-
-    if isinstance(x, np.ndarray):
-        return np.array(columns)[tell(x[:, columns])].tolist()
-
-    def tells(index: int) -> bool:
-        if x.kinds[index] == "text":
-            return _texts_tell(x.values[index], y, len(x.words[index]), int(y.max()) + 1)
-        return bool(tell(x.values[index]))
-
-    return [index for index in columns if tells(index)]
-
-
-def _numbers_tell(values: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Return whether all numbers (rows, ...) of one class lie above those of the other: an area of 1 under the ROC
-    curve."""
-    yes, no = values[positive], values[~positive]
-    above, below = no.max(axis=0) < yes.min(axis=0), yes.max(axis=0) < no.min(axis=0)
-    return above | below  # never with a gap, which is nan
-
-
-def _texts_tell(codes: np.ndarray, y: np.ndarray, words: int, classes: int) -> bool:
-    """Return whether every text stands for one class, in as few texts as there are classes, twice that at most."""
-    counts = np.zeros((words + 1, classes), np.int64)
-    np.add.at(counts, (codes, y), 1)  # code -1, a gap, is the last
-    used = counts.any(axis=1)
-    return bool(((counts > 0).sum(axis=1) <= 1).all()) and np.count_nonzero(used) <= 2 * classes
+    Numbers tell two classes if all of one lie above those of the other; texts if each stands for one class, and they
+    are as few as the classes, twice that at most.
+    """
+    values, y = table.column(index)[rows], y[rows]
+    if table.kinds[index] == "text":
+        counts = np.zeros((len(table.words_of(index)) + 1, int(y.max()) + 1), np.int64)
+        np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
+        used = np.count_nonzero(counts.any(axis=1))
+        return bool(((counts > 0).sum(axis=1) <= 1).all()) and used <= 2 * counts.shape[1]
+    classes = np.flatnonzero(np.bincount(y))
+    if len(classes) != 2:
+        return len(classes) < 2
+    no, yes = values[y == classes[0]], values[y == classes[1]]
+    return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan

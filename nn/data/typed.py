@@ -238,15 +238,8 @@ class TypedSource:
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
-        with ThreadPoolExecutor(1) as hasher:  # several files are hashed beside
-            digest = hasher.submit(self.files.digest) if self.files else None
-            if self.files:
-                self.files.check()
-            table = self._table(self._fields(wanted), wanted)
-            if self.files:
-                self.files.check()
-            table.sha256 = digest.result() if digest else None
-        return table
+        read = lambda: self._table(self._fields(wanted), wanted)  # noqa: E731
+        return self.files.read_with(read) if self.files else read()
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
@@ -287,13 +280,7 @@ class TypedSource:
             column = numbers.pop(place)
             column.values = _decimals(column.values).astype(np.float64, copy=False)
         bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
-        dtype = "float64" if is_coarse(*bounds.T) else wanted.dtype
-        matrix = new_rows((rows, len(numbers)), dtype)
-        if numbers:
-            write = row_writer(matrix, each(lambda one: _decimals(one.values, dtype), numbers.values(), rows))
-            each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
-        for slot, column in enumerate(numbers.values()):
-            column.values = matrix[:, slot]
+        matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
         return Table(columns, matrix, list(numbers), self._spans())
 
     def _spans(self) -> list[Span]:
@@ -303,21 +290,6 @@ class TypedSource:
             Span(start, self.first_line, 1, path if len(paths) > 1 else None, word=self.row_word)
             for start, path in zip(starts, paths, strict=False)
         ]
-
-
-def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
-    """Raise DataError if a file has not the columns of the first one."""
-    if len(names) != len(first_names):
-        raise DataError(
-            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; leave the file out, or "
-            f"give all files the same columns"
-        )
-    for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
-        if name != first:
-            raise DataError(
-                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; put the columns into the '
-                f"same order"
-            )
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
@@ -331,6 +303,17 @@ def each(function: Callable, items: Iterable, rows: int) -> list:
         return [function(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, items))
+
+
+def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
+    """Return the numbers of columns as a matrix (rows, columns), of which the columns' values become views."""
+    matrix = new_rows((rows, len(columns)), dtype)
+    if columns:
+        write = row_writer(matrix, each(lambda column: _decimals(column.values, dtype), columns, rows))
+        each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
+    for slot, column in enumerate(columns):
+        column.values = matrix[:, slot]
+    return matrix
 
 
 # ---------------------------------------------------------------- columns

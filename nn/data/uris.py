@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from types import ModuleType
-from typing import BinaryIO
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from ..utils import InputNotFound, UsageError, check_room_to_load, has_address_limit, needs_package, os_reason
@@ -59,7 +58,7 @@ class Fetched(str):
         """Return a file to be read anywhere: that of pyarrow, or a copy."""
         if self._filesystem is None:
             return open(self.copy, "rb")
-        with _reading(self, self._secrets):
+        with self._reading():
             return self._filesystem.open_input_file(self._inner)
 
     @property
@@ -70,9 +69,11 @@ class Fetched(str):
     @cached_property
     def _copy(self):
         file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
-        with _reading(self, self._secrets):
+        with self._reading():
             if self._filesystem is None:
-                shutil.copyfileobj(_stdin(), file, 1 << 20)
+                if sys.stdin is None:
+                    raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
+                shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
             else:
                 with self._filesystem.open_input_stream(self._inner) as source:
                     shutil.copyfileobj(source, file, 1 << 20)
@@ -83,7 +84,7 @@ class Fetched(str):
         """Return what changes with the file's bytes: its size, and its tag or its time; None: they stay."""
         if self._filesystem is None:
             return (os.path.getsize(self.copy),)
-        with _reading(self, self._secrets):
+        with self._reading():
             with self._filesystem.open_input_stream(self._inner) as file:
                 facts = dict(file.metadata() or {})
             if {b"ETag", b"Content-Length"} <= facts.keys():
@@ -91,34 +92,28 @@ class Fetched(str):
             info = self._filesystem.get_file_info(self._inner)
         return info.size, info.mtime_ns
 
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn the failures of pyarrow into an InputNotFound."""
+        try:
+            yield
+        except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
+            raise self.failure(error) from None
+
     def failure(self, error: Exception) -> InputNotFound:
-        """Return the error for this file where it could not be read."""
-        return _failure(self, self._secrets, error)
+        """Return the error for this file where it could not be read; it shows no secret."""
+        if isinstance(error, FileNotFoundError):
+            return InputNotFound(f"{self}: no such file; check the URI")
+        reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
+        return InputNotFound(f"{self}: cannot be read ({reason[:300].rstrip('.')}); check the URI")
 
     def digest(self) -> str | None:
         """Return what stands for the SHA-256 of the bytes; None for standard input, which is read as its copy."""
         if self._filesystem is None:
             return None
         return hashlib.sha256(" ".join(map(str, self.state())).encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def _reading(name: str, secrets: tuple[str, ...]) -> Iterator[None]:
-    """Turn the failures of pyarrow into an InputNotFound."""
-    try:
-        yield
-    except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
-        raise _failure(name, secrets, error) from None
-
-
-def _failure(name: str, secrets: tuple[str, ...], error: Exception) -> InputNotFound:
-    """Return the error for a file that could not be read; it shows no secret."""
-    if isinstance(error, FileNotFoundError):
-        return InputNotFound(f"{name}: no such file; check the URI")
-    reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
-    for secret in sorted(secrets, key=len, reverse=True):
-        reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
-    return InputNotFound(f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI")
 
 
 _standard_input: list = []  # (the stream, the file that stands for it)
@@ -129,12 +124,6 @@ def standard_input() -> Fetched:
     if not _standard_input or _standard_input[0][0] is not sys.stdin:
         _standard_input[:] = [(sys.stdin, Fetched(STANDARD_INPUT))]
     return _standard_input[0][1]
-
-
-def _stdin() -> BinaryIO:
-    if sys.stdin is None:
-        raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
-    return sys.stdin.buffer
 
 
 def is_uri(path: str) -> bool:
@@ -179,28 +168,26 @@ def files_of_uri(uri: str, suffixes: tuple[str, ...]) -> list[Fetched] | str:
     pyarrow("URIs")
     from pyarrow import fs
 
-    with _reading(name, (uri, *secrets)):
+    with Fetched(name, secrets=(uri, *secrets))._reading():
         filesystem, inner = fs.FileSystem.from_uri(uri.replace("*", "%2A"))
-        if "*" in inner:
-            folder, pattern = posixpath.split(inner)
-            found = [info for info in _entries(filesystem, folder) if fnmatch.fnmatch(info.base_name, pattern)]
-        elif (kind := filesystem.get_file_info(inner).type) == fs.FileType.NotFound:
+        info = filesystem.get_file_info(posixpath.dirname(inner) if "*" in inner else inner)
+        if info.type == fs.FileType.NotFound:
             raise FileNotFoundError
-        elif kind == fs.FileType.Directory:
-            found = [info for info in _entries(filesystem, inner) if info.base_name.lower().endswith(suffixes)]
-        else:
+        if info.type == fs.FileType.File:
             return [Fetched(name, filesystem, inner, secrets)]
+        found = [
+            entry for entry in filesystem.get_file_info(fs.FileSelector(info.path)) if entry.type == fs.FileType.File
+        ]
+    pattern = posixpath.basename(inner) if "*" in inner else None
+    found = [
+        entry
+        for entry in found
+        if not entry.base_name.startswith((".", "_"))
+        and (fnmatch.fnmatch(entry.base_name, pattern) if pattern else entry.base_name.lower().endswith(suffixes))
+    ]
     if not found:
         raise InputNotFound(f"{name}: no file fits; check the URI")
     front, _, query = name.partition("?")
-    front = front.rpartition("/")[0] if "*" in inner else front.rstrip("/")
+    front = front.rpartition("/")[0] if pattern else front.rstrip("/")
     rest = f"?{query}" if query else ""
-    return [Fetched(f"{front}/{info.base_name}{rest}", filesystem, info.path, secrets) for info in found]
-
-
-def _entries(filesystem, folder: str) -> list:
-    """Return the files in a folder, without those that are hidden."""
-    from pyarrow import fs
-
-    entries = filesystem.get_file_info(fs.FileSelector(folder))
-    return [info for info in entries if info.type == fs.FileType.File and not info.base_name.startswith((".", "_"))]
+    return [Fetched(f"{front}/{entry.base_name}{rest}", filesystem, entry.path, secrets) for entry in found]

@@ -11,9 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 
-from .column import MOSTLY
+import numpy as np
+
+from .column import MOSTLY, TRUTHS, decimal_text, number_in
 
 _ABSENT = frozenset({
     "n/a", "na", "n.a.", "nan", "n.d.", "nil", "none", "null", "(null)", "missing", "unknown", "unk", "undefined",
@@ -25,15 +27,7 @@ MANY_WORDS = 16  # words with digits, beside which any word without one is a gap
 _LONGEST = 100  # characters of a number, and of a form of dates
 _GLANCE = 1 << 10  # words that rule out most ways
 _DIGIT = re.compile(r"\d")
-
-
-def is_number(text: str) -> bool:
-    """Return whether a field reads as a number without any sign around it, nan and inf among them."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
+YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
 
 
 def is_absent(word: str) -> bool:
@@ -41,10 +35,65 @@ def is_absent(word: str) -> bool:
     return word.lower() in _ABSENT or not any(map(str.isalnum, word))
 
 
-def values_of(words: Iterable[str], value_of: Callable[[str], float | None]) -> list[float]:
-    """Return the value of each word, nan where it is None, and nan at the end, where code -1 finds it."""
-    values = map(value_of, words)
-    return [*(math.nan if value is None else value for value in values), math.nan]
+@dataclass(frozen=True)
+class Written:
+    """How the words of a column stand for its values; the fields are kept in the model.
+
+    kind: what such a column is. expected: how messages call the words; telling: what a word has that may be a value
+    written in another way.
+    """
+
+    kind = expected = ""
+    telling = r"\w"
+
+    def __str__(self) -> str:
+        return ""
+
+    def value_of(self, word: str) -> float | None:
+        """Return the value of a word, None if it has none."""
+
+    def values_of(self, words: Iterable[str]) -> np.ndarray:
+        """Return the value of each word, nan where it has none, and nan at the end, where code -1 finds it."""
+        values = map(self.value_of, words)
+        return np.array([*(math.nan if value is None else value for value in values), math.nan])
+
+
+@dataclass(frozen=True)
+class YesNo(Written):
+    """Words that mean yes, 1, or no, 0, in any case; later 1 and 0 themselves too."""
+
+    kind, expected = "yes/no", "yes or no, true or false, 1 or 0"
+
+    def value_of(self, word: str) -> float | None:
+        """Return 1 for yes, 0 for no."""
+        return YES_NO.get(word.lower())
+
+
+@dataclass(frozen=True)
+class Order(Written):
+    """Ordered words, the least first: their ranks."""
+
+    order: list[str]  # two different words or more
+    kind = "ordered"
+
+    def __post_init__(self):
+        if len({*map(str.strip, self.order)}) < max(2, len(self.order)):
+            raise ValueError("order")
+
+    @property
+    def expected(self) -> str:
+        return f"one of {self}, as in training"
+
+    def __str__(self) -> str:
+        return " < ".join(self.order)
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        return {decimal_text(word): rank for rank, word in enumerate(self.order)}
+
+    def value_of(self, word: str) -> float | None:
+        """Return the rank of a word; 1, 1.0 and 1e0 are one."""
+        return self._ranks.get(decimal_text(word))
 
 
 # ---------------------------------------------------------------- numbers
@@ -97,12 +146,21 @@ def _of_digits(text: str, thousands: str, point: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class WrittenNumbers:
+class WrittenNumbers(Written):
     """How the numbers of a column are written: a way of NUMBERS, and the signs before and behind each, its unit."""
 
     way: str = NUMBERS[0]
     before: str = ""
     behind: str = ""
+    kind, telling = "written number", r"\d"
+
+    def __post_init__(self):
+        if self.way not in NUMBERS:
+            raise ValueError("way")
+
+    @property
+    def expected(self) -> str:
+        return f"a number such as {self}, as in training"
 
     def __str__(self) -> str:
         return f"{self.before}{self.way}{self.behind}"
@@ -112,7 +170,7 @@ class WrittenNumbers:
         """Return whether a number without signs is one of them: a sign in front, of money, may be missing."""
         return bool(self.before) or not self.behind
 
-    def number_of(self, word: str) -> float | None:
+    def value_of(self, word: str) -> float | None:
         """Return the number that a word is, written so and between these signs; None for another word."""
         found = _read(_split(word), self.way)
         if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == _NO_SIGNS)):
@@ -134,19 +192,11 @@ def way_of_numbers(
     """
     many = sum(map(bool, map(_DIGIT.search, words))) > MANY_WORDS
     known = _known(words, rows, lambda word: is_absent(word) or (many and not _DIGIT.search(word)), asked)
-    signs: dict[str, tuple[str, str]] = {}
-
-    def rows_of(some: list[tuple[str, int]], way: str) -> int:
-        rows, signs[way] = _fit(some, way)
-        return rows
-
-    way = _best_way(known, NUMBERS, rows_of, asked)
-    if way is None:
-        return None
-    found = WrittenNumbers(way, *signs[way])
-    fitting = (word for word, _ in known if found.number_of(word) is not None)
-    is_plain = not (found.before or found.behind) and all(map(is_number, fitting))
-    return None if is_plain and (asked or len(known) == len(words)) else found
+    ways = (_between_signs(known, way) for way in NUMBERS)
+    found = _best({way: way.value_of for way in ways}, known, asked)
+    if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
+        return found
+    return None if all(number_in(word) is not None or found.value_of(word) is None for word, _ in known) else found
 
 
 def written_as(words: Iterable[str]) -> WrittenNumbers | None:
@@ -156,25 +206,25 @@ def written_as(words: Iterable[str]) -> WrittenNumbers | None:
     and B are multiples. Elsewhere one of them behind all numbers is a unit, as in 300 K.
     """
     words = list(words)
-    if not all(map(_split, words)):
-        return None
-    fits = ((way, *_fit([(word, 1) for word in words], way)) for way in NUMBERS)
-    signs = {way: signs for way, fitting, signs in fits if fitting == len(words)}
-    if MULTIPLES in signs and (NUMBERS[0] not in signs or signs[NUMBERS[0]][0]):
-        return WrittenNumbers(MULTIPLES, *signs[MULTIPLES])
-    for way, around in signs.items():
-        if way == NUMBERS[0] or any(around) or any(way[1] in _split(word)["digits"] for word in words):
-            return WrittenNumbers(way, *around)
+    ways = (_between_signs([(word, 1) for word in words[:_GLANCE]], way) for way in NUMBERS)
+    fits = {way.way: way for way in ways if all(way.value_of(word) is not None for word in words)}
+    plain = fits.get(NUMBERS[0])
+    if MULTIPLES in fits and (plain is None or plain.before):
+        return fits[MULTIPLES]
+    for way, found in fits.items():
+        if found is plain or found.before or found.behind or any(way[1] in word for word in words):
+            return found
     return None
 
 
-def _fit(words: list[tuple[str, int]], way: str) -> tuple[int, tuple[str, str]]:
-    """Return the rows of the numbers between the same signs, most of those that are written so, and these signs."""
+def _between_signs(words: list[tuple[str, int]], way: str) -> WrittenNumbers:
+    """Return this way, between the signs of most rows; a sign in front may be missing."""
     counts: Counter[tuple[str, str]] = Counter()
-    for word, count in words:
+    for word, count in words[:_GLANCE]:
         if number := _read(_split(word), way):
             counts[number[1]] += count
-    return max(((counts[s] + bool(s[0]) * counts[_NO_SIGNS], s) for s in [*counts]), default=(0, _NO_SIGNS))
+    rows = ((counts[signs] + bool(signs[0]) * counts[_NO_SIGNS], signs) for signs in [*counts])
+    return WrittenNumbers(way, *max(rows, default=(0, _NO_SIGNS))[1])
 
 
 def _known(words: Sequence[str], rows, is_gap: Callable[[str], bool], asked: bool) -> list[tuple[str, int]]:
@@ -190,10 +240,17 @@ def _known(words: Sequence[str], rows, is_gap: Callable[[str], bool], asked: boo
     return [] if too_few and not asked else known
 
 
-def _best_way(words: list[tuple[str, int]], ways: Sequence[str], rows_of: Callable, asked: bool) -> str | None:
-    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked."""
-    first, total, most, best = words[:_GLANCE], sum(count for _, count in words), 0, None
-    least = MOSTLY / 2 * sum(count for _, count in first)
+def _best(ways: dict, words: list[tuple[str, int]], asked: bool):
+    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked.
+
+    ways: each with what gives the value of a word, or None.
+    """
+    first, most, best = words[:_GLANCE], 0, None
+    total, least = sum(count for _, count in words), MOSTLY / 2 * sum(count for _, count in first)
+
+    def rows_of(some: list[tuple[str, int]], way) -> int:
+        return sum(count for word, count in some if ways[way](word) is not None)
+
     for way in ways:
         rows = rows_of(words, way) if asked or rows_of(first, way) >= least else 0
         if rows > most:
@@ -233,7 +290,7 @@ FORMS = {  # how dates are written -> as strptime has it, and all that is taken 
     "hour:minute": ("%H:%M", _CLOCK),
     "yearmonthday": ("%Y%m%d", rf"%Y(?P<m>\d\d)(?P<d>\d\d)(?:\.0*|{_T})?"),
 }
-DATES, _ISO = tuple(FORMS), "year/month/day"
+_ISO = "year/month/day"
 EITHER = "month/day/year", "day/month/year"
 _FORMER = {"month-year": "%b-%y", "yearmonthdayTtime": rf"%Y(?P<m>\d\d)(?P<d>\d\d){_T}"}  # names in models
 _CENTURY = 69  # from which two digits of a year are those of the century before
@@ -272,14 +329,44 @@ def form_of(text: str) -> str:
     return form
 
 
-def date_of(word: str, form: str, or_iso: bool = False) -> float | None:
+@dataclass(frozen=True)
+class WrittenDates(Written):
+    """How the dates of a column are written: in a form, see pattern_of; those that have a year later as ISO 8601 too,
+    which is what dates of typed columns become."""
+
+    way: str
+    kind, telling = "written date", r"\d"
+
+    def __post_init__(self):
+        pattern_of(self.way)  # UnknownForm for one that went
+
+    @property
+    def expected(self) -> str:
+        return f"a date written as {self.way}, as in training" + ", or as 2019-12-31" * self._has("y")
+
+    def __str__(self) -> str:
+        return self.way
+
+    @property
+    def has_days(self) -> bool:
+        """Return whether a date tells more than its month."""
+        return self._has("d", "j", "H")
+
+    def _has(self, *parts: str) -> bool:
+        return not pattern_of(self.way).groupindex.keys().isdisjoint(parts)
+
+    def value_of(self, word: str) -> float | None:
+        """Return the seconds since 1970-01-01 of the date that a word is; None for another word."""
+        seconds = date_of(word, self.way)
+        return date_of(word, _ISO) if seconds is None and self._has("y") else seconds
+
+
+def date_of(word: str, form: str) -> float | None:
     """Return the seconds since 1970-01-01 of the date that a word is, in a form (pattern_of); None for another word.
 
-    or_iso: 2019-12-31 is one too, see takes_iso. Without a day it is the first one.
+    Without a day it is the first one.
     """
     found = pattern_of(form).fullmatch(word)
-    if not found and or_iso and takes_iso(form):
-        found = pattern_of(_ISO).fullmatch(word)
     if not found:
         return None
     parts = {name: text for name, text in found.groupdict().items() if text}
@@ -301,23 +388,14 @@ def date_of(word: str, form: str, or_iso: bool = False) -> float | None:
     return (moment - _EPOCH).total_seconds() - east + seconds
 
 
-def takes_iso(form: str) -> bool:
-    """Return whether dates in this form may be written as 2019-12-31 too: they have a year."""
-    return "y" in pattern_of(form).groupindex
-
-
 def way_of_dates(words: Sequence[str], rows: Sequence[int] | None = None, asked: bool = False) -> str | None:
     """Return the form of FORMS in which MOSTLY of the rows have dates; None if there is none.
 
     rows, asked: as in way_of_numbers. Raises EitherFirst.
     """
     known = _known(words, rows, is_absent, asked)
-    form = _best_way(known, DATES, _rows_of_dates, asked)
+    form = _best({form: partial(date_of, form=form) for form in FORMS}, known, asked)
     return _first_of_day_and_month([word for word, _ in known]) if form == EITHER[0] else form
-
-
-def _rows_of_dates(words: list[tuple[str, int]], form: str) -> int:
-    return sum(count for word, count in words if date_of(word, form) is not None)
 
 
 def _first_of_day_and_month(words: list[str]) -> str:

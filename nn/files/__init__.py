@@ -4,7 +4,6 @@
     model_file.py    a model: parameters and metadata
     text_model.py    the original program's `.m` text
     checkpoint.py    a training's whole state, for one that goes on to the same bytes
-    pack_checkpoint.py  the states of several networks that are trained together
     export/          models for other programs; it reads a Network
 
 None of these files knows a Network: they take and give arrays, dictionaries and layers.

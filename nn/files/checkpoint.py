@@ -1,9 +1,9 @@
 """Checkpoints: a training's whole state in a file, so that one that was ended goes on to the same bytes.
 
-The file is a safetensors file as a model is, replaced whole or not at all. It holds the parameters and the
-optimiser's moments as the engine has them, where the run stands (`Position`), and what the run that goes on
-from it must agree about: the flags that change numbers and the SHA-256 of the data (`Fingerprint`). It is kept after
-the last epoch: going on from there only writes the model again.
+The file is a safetensors file as a model is, replaced whole or not at all. Of each network it holds the parameters and
+the optimiser's moments as the engine has them, and where it stands (`Position`); of each run of several networks, one
+after the other, what the run that goes on from it must agree about (`RunFacts`): the flags that change numbers and the
+SHA-256 of the data. It is kept after the last epoch: going on from there only writes the model again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -84,17 +86,25 @@ COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds")
 _LATER_LISTS = ("val_metrics",)  # which a file without them leaves empty
-_ORDER, _FIRST = "order.", "first."
+_ORDER, _FIRST, _MEMBER = "order.", "first.", "member"
 DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
 
 
 @dataclass(frozen=True)
-class Fingerprint:
-    """Facts that a checkpoint and the training that goes on from it must share."""
+class RunFacts:
+    """Facts that a checkpoint and the run that goes on from it must share."""
 
     config: dict  # the flags that change numbers
     data_sha256: str
     engine: str  # backend and instruction set, which decide the bits too
+
+
+@dataclass(frozen=True)
+class MemberFacts:
+    """Facts that the state of a network of a run must fit."""
+
+    epochs: int
+    batch: int  # rows
     rows: int  # of an epoch
     holdout: int  # rows that judge an epoch
     vectors: dict[str, tuple[np.dtype, int]]  # type and length of the parameters and the moments in use
@@ -102,17 +112,20 @@ class Fingerprint:
     refit_rows: int | None = None  # of an epoch of the refit; None: there is none
 
 
+State = tuple[dict, dict[str, np.ndarray]]  # of a network: where it stands, COUNTS, and its arrays
+
+
 def _behind(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class Checkpoint:
-    """Where a training saves its state, and what it goes on from.
+    """Where trainings save their state, and what they go on from.
 
     path: written at the end of every `checkpoint_every`th epoch (1) if LEAST_SECONDS have passed since the last time,
     at that of the last epoch, and where the training is stopped; None: never. resume: a file to go on from,
-    "auto" for the file at `path` if it exists, or None. Raises UsageError, InputNotFound, OutputError for what
-    cannot work.
+    "auto" for the file at `path` if it exists, or None. about: what all runs of the file share beside their settings.
+    Raises UsageError, InputNotFound, OutputError for what cannot work.
     """
 
     def __init__(self, path: str | None = None, checkpoint_every: int | None = None, resume: str | None = None):
@@ -122,16 +135,18 @@ class Checkpoint:
         self.path = None if path is None else os.fspath(path)
         if self.path is not None:
             check_writable(self.path)
-        self.source = self._source(resume)
+        self.source, self.about = self._source(resume), {}
         self._every, self._begun = checkpoint_every or DEFAULTS["checkpoint_every"], -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
+        self._runs: list[tuple[RunFacts, list[State | None]]] = []  # that have begun, the last one goes on
+        self._found: list[tuple[RunFacts, list[State | None]]] | None = None  # those of the file
         self.failure: OutputError | None = None  # of the last time that the state was to be written
 
     @property
-    def keeps_states(self) -> bool:
-        """Return whether the training saves its state at all."""
-        return self.path is not None
+    def is_used(self) -> bool:
+        """Return whether there is a file to write or to go on from."""
+        return self.path is not None or self.source is not None
 
     def _source(self, resume) -> str | None:
         """Return the file to go on from, which must exist."""
@@ -143,6 +158,24 @@ class Checkpoint:
             raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
         return os.fspath(resume)
 
+    def begin(self, run: RunFacts, count: int) -> list[State | None]:
+        """Begin a run of `count` networks; return the state of each to go on from, None where there is none.
+
+        Raises DataError for a damaged file or another kind of file; UsageError for a checkpoint of another training,
+        with the flag or the data in which they differ.
+        """
+        run = replace(run, config={**run.config, **self.about})
+        if self._found is None:
+            self._found = self._read(run.data_sha256)
+        states: list[State | None] = [None] * count
+        if len(self._runs) < len(self._found):
+            before, states = self._found[len(self._runs)]
+            _check_agreement(self.source, before, run)
+            if len(states) != count:
+                raise self.damaged(f"`members` is missing or wrong, expected {count}")
+        self._runs.append((run, states))
+        return states
+
     # ---- writing
 
     def due(self, epoch: int, epochs: int) -> bool:
@@ -153,25 +186,30 @@ class Checkpoint:
         idle = self._writing is None or self._writing.done()
         return epoch == epochs or (epoch % self._every == 0 and late_enough and idle)
 
-    def save(self, fingerprint: Fingerprint, position: Position, vectors: dict[str, np.ndarray]) -> None:
-        """Write the state as it is now, in a thread of its own while the training goes on.
+    def save(self, states: list[State | None]) -> None:
+        """Write the states of the networks of the run at hand, and of those before it, in a thread of its own.
 
-        vectors: copies, as fingerprint.vectors lists them. A failure is reported, and kept as `failure`.
+        A failure is reported, and kept as `failure`.
         """
-        counts = {name: getattr(position, name) for name in COUNTS}
-        self.write_later(fingerprint, counts, {**vectors, **position.arrays()})
-
-    def write_later(self, fingerprint: Fingerprint, facts: dict, arrays: dict[str, np.ndarray]) -> None:
-        """Write arrays and facts, with those of the fingerprint, in a thread of its own; see save."""
         self.finish()
-        shared = {name: getattr(fingerprint, name) for name in ("config", "data_sha256", "engine")}
+        self._runs[-1] = self._runs[-1][0], states
+        each = [*self._runs, *self._found[len(self._runs) :]]
+        runs = [{"config": run.config, "engine": run.engine, "count": len(own)} for run, own in each]
+        members = [state for _, own in each for state in own]
+        arrays = {
+            f"{_MEMBER}{number}.{name}": array
+            for number, state in enumerate(members)
+            for name, array in (state[1] if state else {}).items()
+        }
+        counts = [state and state[0] for state in members]
+        facts = {"runs": runs, "members": counts, "data_sha256": self._runs[-1][0].data_sha256, "format": FORMAT}
         self._begun = time.monotonic()
-        content = arrays, {**facts, **shared, "format": FORMAT}
+        write = partial(_FILE.save, self.path, arrays, facts)
         try:
-            self._writing = self._worker.submit(self._write, *content)
+            self._writing = self._worker.submit(write)
         except RuntimeError:  # no thread can start: the training waits
             self._worker = ThreadPoolExecutor(1)
-            self._keep_failure(lambda: self._write(*content))
+            self._keep_failure(write)
 
     def finish(self) -> None:
         """Wait until the file is written, or it is known that it cannot be: the old file is there then."""
@@ -199,33 +237,18 @@ class Checkpoint:
         """Keep that there was no room for the copies that are written."""
         self.lose(OutputError(f"{self.path}: cannot write: out of memory"))
 
-    def _write(self, arrays: dict[str, np.ndarray], facts: dict) -> None:
-        _FILE.save(self.path, arrays, facts)
-
     # ---- reading
-
-    def load(self, fingerprint: Fingerprint, fresh: Position) -> tuple[Position, dict[str, np.ndarray]] | None:
-        """Return (position, vectors) to go on from, everything checked; None to start afresh.
-
-        fresh: the position of the run at its beginning. Raises what read raises.
-        """
-        found = self.read(fingerprint)
-        return None if found is None else position_of(self.source, *found, fingerprint, fresh)
 
     def damaged(self, reason: str) -> DataError:
         """Return the error for a file whose content cannot be."""
         return _FILE.damaged(self.source, reason)
 
-    def read(self, fingerprint: Fingerprint) -> tuple[dict, dict[str, np.ndarray]] | None:
-        """Return (facts, arrays) of the file to go on from; None to start afresh.
-
-        Raises DataError for a damaged file or another kind of file; UsageError for a checkpoint of another training,
-        with the flag or the data in which they differ.
-        """
+    def _read(self, data_sha256: str) -> list[tuple[RunFacts, list[State | None]]]:
+        """Return (facts, states) of each run of the file to go on from; none to start afresh. See begin for errors."""
         if self.source is None:
-            if os.path.exists(self.path):
+            if self.path is not None and os.path.exists(self.path):
                 log.warning("%s will be replaced; --resume auto would go on from it", self.path)
-            return None
+            return []
         path = self.source
         data = _FILE.read(path)
         header, facts = _FILE.header(path, data)
@@ -234,66 +257,97 @@ class Checkpoint:
             raise DataError(f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn")
         _FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
-        _check_agreement(path, facts, fingerprint)
+        if facts["data_sha256"] != data_sha256:
+            raise UsageError(
+                f"--dataset: {path} was written while training on other data; give that data, or leave out --resume"
+            )
         for name, entry in header.items():
             if name != "__metadata__" and not (isinstance(entry, dict) and entry.get("dtype") in _TYPES):
-                raise _FILE.damaged(path, f"{name} is of an unexpected type")
-        return facts, _FILE.tensors(path, data)
+                raise self.damaged(f"{name} is of an unexpected type")
+        states = iter(self._states(facts["members"], _FILE.tensors(path, data)))
+        return [
+            (RunFacts(run["config"], data_sha256, run["engine"]), list(islice(states, run["count"])))
+            for run in facts["runs"]
+        ]
 
+    def _states(self, counts: list, arrays: dict[str, np.ndarray]) -> list[State | None]:
+        """Return the states of the networks. Raises DataError for arrays of none of them."""
+        own: dict[str, dict] = {f"{_MEMBER}{number}": {} for number in range(len(counts))}
+        for name, array in arrays.items():
+            member, _, rest = name.partition(".")
+            if member not in own:
+                raise self.damaged(f"{name} is of no network")
+            own[member][rest] = array
+        for number, (there, found) in enumerate(zip(counts, own.values(), strict=True)):
+            if (there is None) == bool(found):
+                raise self.damaged(f"`members` has no entry for member {number}")
+        return [there and (there, found) for there, found in zip(counts, own.values(), strict=True)]
 
-def position_of(
-    path: str, facts: dict, arrays: dict[str, np.ndarray], fingerprint: Fingerprint, fresh: Position
-) -> tuple[Position, dict[str, np.ndarray]]:
-    """Return (position, vectors) that a file's content stands for; see Checkpoint.load. Raises DataError."""
-    _check_arrays(path, facts, arrays, fingerprint, fresh)
-    return Position.of(facts, arrays), {name: arrays[name] for name in fingerprint.vectors}
+    def position_of(self, state: State, member: MemberFacts, fresh: Position) -> tuple[Position, dict[str, np.ndarray]]:
+        """Return (position, vectors) that a state stands for, everything checked. Raises DataError.
+
+        fresh: the position at the beginning.
+        """
+        _check_state(self.source, *state, member, fresh)
+        counts, arrays = state
+        return Position.of(counts, arrays), {name: arrays[name] for name in member.vectors}
 
 
 def _check_facts(path: str, facts: dict) -> None:
-    kinds = {"config": dict, "data_sha256": str, "engine": str, **dict.fromkeys(COUNTS, int)}
-    for name, kind in kinds.items():
-        value = facts.get(name)
-        if not isinstance(value, kind) or (kind is int and not 0 <= value < 2**63):
+    """Raise DataError for facts that are missing, or of another kind."""
+
+    def is_count(value) -> bool:
+        return type(value) is int and 0 <= value < 2**63
+
+    for name, kind in {"runs": list, "members": list, "data_sha256": str}.items():
+        if not isinstance(facts.get(name), kind):
             raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+    for run in facts["runs"]:
+        if not isinstance(run, dict) or not is_count(run.get("count")):
+            raise _FILE.damaged(path, "`runs` is missing or wrong")
+        for name, kind in {"config": dict, "engine": str}.items():
+            if not isinstance(run.get(name), kind):
+                raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+    for counts in facts["members"]:
+        if counts is not None and not (isinstance(counts, dict) and all(is_count(counts.get(name)) for name in COUNTS)):
+            raise _FILE.damaged(path, "`members` is missing or wrong")
+    if sum(run["count"] for run in facts["runs"]) != len(facts["members"]):
+        raise _FILE.damaged(path, "`members` is missing or wrong")
 
 
-def _check_agreement(path: str, facts: dict, fingerprint: Fingerprint) -> None:
-    """Raise UsageError for other data or other flags; warn of another processor."""
-    if facts["data_sha256"] != fingerprint.data_sha256:
-        raise UsageError(
-            f"--dataset: {path} was written while training on other data; give that data, or leave out --resume"
-        )
-    theirs, ours = facts["config"], json.loads(json.dumps(fingerprint.config))
+def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
+    """Raise UsageError for other flags; warn of another processor."""
+    theirs, ours = before.config, json.loads(json.dumps(run.config))
     for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
         if theirs.get(flag) != ours.get(flag):
             raise UsageError(
                 f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
                 f"{json.dumps(ours.get(flag))}; use the same value, or leave out --resume to start afresh"
             )
-    if facts["engine"] != fingerprint.engine:
+    if before.engine != run.engine:
         log.warning(
             "%s was written by %s, this is %s: the last bits may differ from those of an uninterrupted run",
-            path, facts["engine"], fingerprint.engine,
+            path, before.engine, run.engine,
         )  # fmt: skip
 
 
-def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint, fresh: Position) -> None:
+def _check_state(path: str, counts: dict, arrays: dict, member: MemberFacts, fresh: Position) -> None:
     """Raise DataError for names, types, shapes or counts that do not fit: C must get no number out of range."""
-    epochs, batch = fingerprint.config["epochs"], fingerprint.config["batch_number"]
-    epoch, row, step = (facts[name] for name in COUNTS)
-    wanted = {name: (dtype, (length,)) for name, (dtype, length) in fingerprint.vectors.items()}
+    epochs, batch = member.epochs, member.batch
+    epoch, row, step = (counts[name] for name in COUNTS)
+    wanted = {name: (dtype, (length,)) for name, (dtype, length) in member.vectors.items()}
     wanted |= {name: (np.dtype(np.float64), (1,)) for name in _SCALARS}
     wanted |= {name: (np.dtype(np.float64), (epoch,)) for name in _LISTS}
-    rows, is_refit = fingerprint.rows, any(name.startswith(_FIRST) for name in arrays)
+    rows, is_refit = member.rows, any(name.startswith(_FIRST) for name in arrays)
     if is_refit:
-        rows = fingerprint.refit_rows
+        rows = member.refit_rows
         before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
         wanted |= {_FIRST + name: (np.dtype(np.float64), before) for name in [*_LISTS, *_LATER_LISTS]}
     if rows is None or (is_refit and not 0 < before[0] <= epochs):
         raise _FILE.damaged(path, "it is of a refit that this run does not have")
-    if is_refit or not fingerprint.holdout:
+    if is_refit or not member.holdout:
         wanted["val_losses"] = (np.dtype(np.float64), (0,))
-    if fingerprint.monitored and epoch and not is_refit:
+    if member.monitored and epoch and not is_refit:
         wanted["val_metrics"] = (np.dtype(np.float64), (epoch,))
     wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
@@ -307,9 +361,12 @@ def _check_arrays(path: str, facts: dict, arrays: dict, fingerprint: Fingerprint
         raise _FILE.damaged(path, f"batch {step} is not at epoch {epoch}, row {row}")
 
 
-def data_digest(ds) -> str:
-    """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have."""
-    of_rows = [ds.weights, ds.groups, ds.times]
+def data_digest(ds, *more: np.ndarray) -> str:
+    """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have.
+
+    more: further arrays that determine them.
+    """
+    of_rows = [ds.weights, ds.groups, ds.times, *more]
     if ds.sha256 is not None and all(array is None for array in of_rows):
         return ds.sha256
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())

@@ -6,12 +6,13 @@ it claims is believed before the bytes are there, and any changed bit of a safet
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 import numpy as np
 
-from ..data.encoding import Encoding
+from ..data.encoding import Encoding, are_places
 from ..data.written import NUMBERS
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
@@ -181,10 +182,6 @@ def _is_choice(value) -> bool:
     return _is_text(value) or _is_whole(value)
 
 
-def _are_places(value) -> bool:
-    return isinstance(value, list) and all(_is_whole(place) and place >= 0 for place in value)
-
-
 def _are_choices(value) -> bool:
     """Return True for what Choices.kept writes."""
     return (
@@ -199,7 +196,7 @@ _CHOICES = ("id", "missing", "separator", "header", "weight", "group", "time")
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
     "target": lambda value: value is None or _is_choice(value),
     "table": _are_choices,
-    "left_out": _are_places,
+    "left_out": are_places,
     "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
     "holdout": lambda value: _is_number(value) and 0 <= value < 1,
     "window": lambda value: value is None or _is_whole(value),
@@ -265,6 +262,9 @@ _MAY_BE_MISSING = {
 }
 
 
+_OF_DATA = ("columns", "targets", "classes", "target_written", "encoding")  # facts with texts of a table
+
+
 def _check_metadata(path, metadata: dict) -> None:
     version = metadata.get("format")
     if _is_whole(version) and version > FORMAT:
@@ -279,6 +279,10 @@ def _check_metadata(path, metadata: dict) -> None:
             )
     if not isinstance(metadata.get("encoding", {}), dict):
         raise DataError(f"{path}: damaged model file: `encoding` is no object; {RETRAIN}")
+    try:
+        json.dumps([metadata.get(name) for name in _OF_DATA], ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{path}: damaged model file: half of a surrogate pair in a name; {RETRAIN}") from None
     _check_agreement(path, metadata)
 
 

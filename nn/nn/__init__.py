@@ -7,7 +7,7 @@
     model.py       network -> model file -> network; FACTS: what a model knows beside parameters and settings
 
 network.py imports the others of this folder, none of them imports it: their functions are given the network.
-Imports: everything below, from backends to utils. Imported by: train, study, commands.
+Imports: everything below, from backends to utils. Imported by: test, train, study, commands.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ..core.calibration import tempered
 from ..core.random import GlibcRandom
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
-from ..data.memory import check_free, network_bytes
+from ..data.records import check_free, network_bytes
 from ..data.scaling import Scaling
 from ..data.table_rows import TableRows
 from ..data.written import WrittenNumbers

@@ -20,7 +20,7 @@ FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 def predict(net, x) -> np.ndarray:
     """Return outputs (rows, outputs) for rows as Network.predict takes them. Raises RowError for a row with a gap, or
     with values for which an output is not finite."""
-    x = _rows_of(net, x)
+    x = rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
         out = _outputs(net, x)
     else:
@@ -33,7 +33,7 @@ def predict(net, x) -> np.ndarray:
 
 def deviation(net, x) -> np.ndarray:
     """Return the standard deviation of the members' outputs, weighted as the mean is: (rows, outputs)."""
-    x = _rows_of(net, x)
+    x = rows_of(net, x)
     out, step = np.zeros((len(x), net.outputs), net.dtype), max(1, PREDICT_BLOCK // len(net.members))
     for at in range(0, len(x) if net.is_combined else 0, step):
         each = np.stack(list(member_outputs(net, x[at : at + step]))).astype(np.float64)
@@ -80,7 +80,7 @@ def _converted_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
 # ---- rows as they are given
 
 
-def _rows_of(net, x) -> np.ndarray | TableRows:
+def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
     if isinstance(x, np.ndarray) and x.dtype.names and not _are_records(x, net):
         raise _no_table(x)
@@ -96,7 +96,7 @@ def _rows_of(net, x) -> np.ndarray | TableRows:
             raise _no_table(x) from None
         if array.dtype.kind == "O" or not array.ndim:
             raise _no_table(x)
-        return _rows_of(net, array)
+        return rows_of(net, array)
     if isinstance(x, np.ndarray):
         known = x.shape[1] <= net.inputs + _left_out(net)
     else:  # a feature of the target's name is found with the target only

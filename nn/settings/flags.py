@@ -51,9 +51,9 @@ MOST_NETWORKS = 100_000  # of a model
 # The modes that read a flag, as sets of their names.
 TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
-MODEL = USE | {"plot"}  # reads a data set
+MODEL = USE | {"explain", "plot"}  # reads a data set
 ENGINE = MODEL | {"info"}  # makes an engine
-EVERY = frozenset({"train", "test", "predict", "info", "export", "bench", "sweep", "plot"})
+EVERY = frozenset({"train", "test", "predict", "explain", "info", "export", "bench", "sweep", "plot"})
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ _GROUPS = {
         Flag("train", "Train a network on --dataset and write it to --model."),
         Flag("test", "Test --model on --dataset, or on the rows that its training held out."),
         Flag("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
+        Flag("explain", "Show which columns matter to --model; with --output what each added to each prediction."),
         Flag("info", "Show the contents of --model, or the network that --layers describes."),
         Flag("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
         Flag("bench", "Time training, prediction and matrix products on every backend of this machine."),
@@ -155,8 +156,15 @@ _GROUPS = {
                  default="none", later=True),
         Flag("intervals", "Give the metrics of --test 95 % intervals, by bootstrap.", modes=_OF_MODE["test"],
              later=True),
-        Flag("output", "Where --predict (-, stdout), --export, --folds, --sweep and --plot (a folder) write.", TEXT,
-             "PATH", short="-o", modes=frozenset({"train", "predict", "export", "sweep", "plot"})),
+        Flag("output",
+             "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.", TEXT,
+             "PATH", short="-o", modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"})),
+        Flag("background", "Rows that --explain compares with (100 of the training file).", TEXT, "FILE",
+             modes=_OF_MODE["explain"]),
+        Flag("group_columns", "Groups of columns whose importance --explain reports too: a+b,c+d.", TEXT, "GROUPS",
+             modes=_OF_MODE["explain"]),
+        Flag("exact", "Contributions by all coalitions of columns, however long that takes.",
+             modes=_OF_MODE["explain"]),
         Flag("report", "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
              modes=frozenset({"test", "sweep", "plot"})),
     ],
@@ -202,16 +210,15 @@ _GROUPS = {
         Flag("networks", "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
              whole(1, MOST_NETWORKS), "K", of="several"),
         Flag("vary",
-             "Draw settings of each of --networks: 'learning_rate=1e-4..1e-2,dropout=0..0.5,hidden=32|64|128-64'.",
+             "Draw settings of each of --networks and choose the best: 'learning_rate=1e-4..1e-2,hidden=32|64|128-64'.",
              TEXT, "SPEC", of="several"),
-        Flag("keep", "Give up the worse of --networks early, and keep those that do best together on the --validation "
-             "rows (all).", whole(1, MOST_NETWORKS), "N", of="several"),
         Flag("folds", "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
              whole(2, MOST_NETWORKS), "F", of="several"),
-        _name_of("effort", EFFORTS, "{}, without --layers; chooses network, training, members for a table",
+        _name_of("effort", EFFORTS, "{}, without --layers; how hard to search for networks and settings",
                  default="standard"),
-        _name_of("monitor", MONITORS, "loss; the metric that the best epoch is chosen by", of="train", later=True),
-        Flag("refit", "Then train once more for the best number of epochs, on the --validation rows too.", of="train",
+        _name_of("monitor", MONITORS, "loss; the metric that chooses the best epoch", of="train", later=True,
+                 modes=TRAIN | {"explain"}),
+        Flag("refit", "Train once more for the best number of epochs, on the --validation rows too.", of="train",
              default=False, later=True),
         Flag("clip", "Keep predictions of regression within the range of the training targets and a tenth of it.",
              of="train", default=False, later=True),
@@ -235,7 +242,7 @@ _GROUPS = {
         Flag("trace", "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
         Flag("trace_batches", "Batches that --trace shows layer by layer ({}).", whole(1, 100_000), "N", default=20),
         Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
-        Flag("trials", "Add a line to this CSV file for each network of --vary or --keep.", TEXT, "FILE"),
+        Flag("trials", "Add a line to this CSV file for each network of --vary.", TEXT, "FILE"),
         Flag("logdir", "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     ],
     "Long trainings": [
@@ -277,7 +284,7 @@ FLAGS = [
     for group, flags in _GROUPS.items()
     for flag in flags
 ]
-GONE = {"window": "memory"}  # a former flag -> the one that takes its place
+GONE = {"window": "memory", "keep": "vary"}  # a former flag -> the one that takes its place
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
     "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends import BACKENDS, TRAITS
 from ..backends.engine import EpochSettings, PackJob
-from ..core import extension
+from ..core import random
 from ..core.random import PhiloxOrder, shuffled
 from ..layers import Layer
 from ..matrix import matmul
@@ -34,10 +34,7 @@ LONGEST_SECONDS = 4.0  # a case is skipped, unless asked for by name, where one 
 
 def normal(shape: tuple[int, ...], dtype: str, stream: int = STREAM) -> np.ndarray:
     """Return an array of normal random numbers, the same everywhere for a shape and a stream."""
-    ffi, lib = extension("seq")
-    out = np.empty(shape)
-    lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, 0, stream)
-    return out.astype(dtype)
+    return random.normal(math.prod(shape), 0, stream).reshape(shape).astype(dtype)
 
 
 # ---------------------------------------------------------------- cases
@@ -76,7 +73,10 @@ class PreparedCase:
 
 @dataclass(frozen=True)
 class TrainStepCase:
-    """A training step, measured as training does: shuffle, gather, forward, loss, backward and update."""
+    """A training step, measured as training does: shuffle, gather, forward, loss, backward and update.
+
+    networks: trained together, each on rows in an order of its own.
+    """
 
     name: str
     model: Model
@@ -85,8 +85,12 @@ class TrainStepCase:
     optimizer: str = "adam"
     learning_rate: float = 0.001
     dtype: str = "float32"
+    networks: int = 1
 
-    per = "batch"
+    @property
+    def per(self) -> str:
+        """Return what a time is told of."""
+        return "batch" if self.networks == 1 else "batch and network"
 
     @property
     def rows(self) -> int:
@@ -101,66 +105,39 @@ class TrainStepCase:
         return 2.0 * self.batch * (3 * sum(each) - first)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
-        """Prepare a training; each measurement is one epoch."""
+        """Prepare a training; each measurement is one epoch, of all networks."""
         net = self.model.network(self.dtype, backend, threads)
-        engine, order = net.engine, PhiloxOrder(self.rows, net.seed, ahead=not net.traits.on_host)
-        data = engine.load(*self.data())
+        engine, data = net.engine, net.engine.load(*self.data())
         settings = at_constant_rate(self.optimizer, self.learning_rate, self.batch)
+        epoch = (self._alone if self.networks == 1 else self._together)(net, data, settings)
         epochs = itertools.count()
 
         def once() -> float:
             number = next(epochs)
             began = time.perf_counter()
-            progress = engine.progress(step=number * self.batches)
-            engine.epoch(data, order.epoch(number), settings, progress)
-            return (time.perf_counter() - began) / self.batches
+            epoch(number, lambda: engine.progress(step=number * self.batches))
+            return (time.perf_counter() - began) / self.batches / self.networks
 
-        return PreparedCase(once, engine.threads_for(self.batch), net)
+        used = engine.threads_for(self.batch) if self.networks == 1 else min(engine.threads, self.networks)
+        return PreparedCase(once, used, net)
+
+    def _alone(self, net: Network, data, settings: EpochSettings) -> Callable:
+        order = PhiloxOrder(self.rows, net.seed, ahead=not net.traits.on_host)
+        return lambda number, progress: net.engine.epoch(data, order.epoch(number), settings, progress())
+
+    def _together(self, net: Network, data, settings: EpochSettings) -> Callable:
+        members, rows = range(self.networks), np.arange(self.rows)
+        pack = net.engine.pack(self.networks, self.batch)
+        for member in members:
+            pack.set(member, "parameters", net.engine.get("parameters"))
+        each = [replace(settings, seed=member) for member in members]
+        return lambda number, progress: pack.epoch(
+            [PackJob(member, data, rows, each[member], progress(), number) for member in members]
+        )
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the data set: see Model.data."""
         return self.model.data(self.rows, self.dtype)
-
-
-@dataclass(frozen=True)
-class PackCase:
-    """Training steps of several networks together, as `step` describes them, each on rows in an order of its own."""
-
-    name: str
-    step: TrainStepCase
-    networks: int
-
-    per = "batch and network"
-
-    @property
-    def dtype(self) -> str:
-        """Type of the numbers."""
-        return self.step.dtype
-
-    @property
-    def operations(self) -> float:
-        """Return the multiplications and additions of a step of one network."""
-        return self.step.operations
-
-    def start(self, backend: str, threads: int | None = None) -> PreparedCase:
-        """Prepare the trainings; each measurement is one epoch of all networks."""
-        net = self.step.model.network(self.dtype, backend, threads)
-        engine, data, rows = net.engine, net.engine.load(*self.step.data()), np.arange(self.step.rows)
-        pack = engine.pack(self.networks, self.step.batch)
-        for member in range(self.networks):
-            pack.set(member, "parameters", engine.get("parameters"))
-        settings = at_constant_rate(self.step.optimizer, self.step.learning_rate, self.step.batch)
-        settings = [replace(settings, seed=member) for member in range(self.networks)]
-        epochs = itertools.count()
-
-        def once() -> float:
-            number = next(epochs)
-            began = time.perf_counter()
-            progress = [engine.progress(step=number * self.step.batches) for _ in settings]
-            pack.epoch([PackJob(m, data, rows, settings[m], progress[m], number) for m in range(self.networks)])
-            return (time.perf_counter() - began) / self.step.batches / self.networks
-
-        return PreparedCase(once, min(engine.threads, self.networks), net)
 
 
 @dataclass(frozen=True)
@@ -206,11 +183,13 @@ class Product:
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a (m, k) and b (k, n)."""
-        a, b = (
-            normal(shape[::-1] if name in self.transposed else shape, self.dtype, STREAM + index)
-            for index, (name, shape) in enumerate({"a": (self.m, self.k), "b": (self.k, self.n)}.items())
+        shapes = {"a": (self.m, self.k), "b": (self.k, self.n)}
+        return tuple(
+            normal(shape[::-1], self.dtype, STREAM + at).T
+            if name in self.transposed
+            else normal(shape, self.dtype, STREAM + at)
+            for at, (name, shape) in enumerate(shapes.items())
         )
-        return a.T if "a" in self.transposed else a, b.T if "b" in self.transposed else b
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a product."""
@@ -224,7 +203,7 @@ def multiplications(layer: Layer) -> int:
     return layer.outputs * layer.fan_in if layer.weight_shape else 0
 
 
-def at_constant_rate(optimizer: str, rate: float, batch: int):
+def at_constant_rate(optimizer: str, rate: float, batch: int) -> EpochSettings:
     """Return the settings of an epoch with one learning rate."""
     return EpochSettings(optimizer=optimizer, batch=batch, rates=[rate] * 9)
 
@@ -261,17 +240,15 @@ SOLAR_LARGE = Model("solar-large", "50,3200,1600,832,1", "regression")
 SOLAR_CNN = Model("solar-cnn", "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu", "regression")
 MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
 
-CC_B32_ADAM = TrainStepCase("cc-b32-adam", CC_RELU, 32, 700)
-DIGITS_STEP = TrainStepCase("digits", DIGITS, 32, 100)
 CASES = [
     TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
     TrainStepCase("cc-b10-float64", CC, 10, 2000, "sgd", 0.01, "float64"),
     TrainStepCase("cc-b10-relu", CC_RELU, 10, 2000, "sgd", 0.01),
-    CC_B32_ADAM,
-    PackCase("cc-b32-adam-x64", CC_B32_ADAM, 64),
+    TrainStepCase("cc-b32-adam", CC_RELU, 32, 700),
+    TrainStepCase("cc-b32-adam-x64", CC_RELU, 32, 700, networks=64),
     TrainStepCase("cc-b1000", CC, 1000, 20, "sgd", 0.01),
-    DIGITS_STEP,
-    PackCase("digits-x16", replace(DIGITS_STEP, batches=10), 16),
+    TrainStepCase("digits", DIGITS, 32, 100),
+    TrainStepCase("digits-x16", DIGITS, 32, 10, networks=16),
     TrainStepCase("cnn0", CNN0, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn1", CNN1, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn2", CNN2, 32, 20, "sgd", 0.01),

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import __version__
 from ..backends import TRAITS, resolve
-from ..data.memory import check_free, network_bytes
 from ..data.model_data import split_seed_of
+from ..data.records import check_free, network_bytes
 from ..data.source import relative_to
 from ..ds import load, split_holdout
 from ..layers import parse

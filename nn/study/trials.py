@@ -1,4 +1,4 @@
-"""The file of trials: CSV, a line for each network that --vary or --keep tried, to which several runs may add."""
+"""The file of trials: CSV, a line for each network that --vary tried, to which several runs may add."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIALS = LineFile(COLUMNS, TEXTS, "--trials")
 def rows_of(result: dict, net) -> list[dict]:
     """Return the lines of the networks that a training tried. result: the figures of `train`; net: its network."""
     shared = {name: value for name, value in net.config.items() if name in COLUMNS}
-    shared |= {"data": (net.dataset or {}).get("path"), "metric": metric_of(result)}
+    shared |= {"data": (net.dataset or {}).get("path"), "metric": result["monitor"]}
     shared["split_seed"] = net.config.get("split_seed", net.seed)
     outcome = ("seed", "score", "best_epoch", "weight", "status")
     return [
@@ -27,14 +27,9 @@ def rows_of(result: dict, net) -> list[dict]:
     ]
 
 
-def metric_of(result: dict) -> str:
-    """Return what the score of a training's trials is."""
-    return result.get("monitor") or ("held-out loss" if result["val_loss"] else "training loss")
-
-
 def best_first(result: dict) -> list[dict]:
     """Return the trials of a training: its members before the others, then by their scores; given up ones after."""
-    sign = -1 if METRICS[result.get("monitor") or "loss"].higher_is_better else 1
+    sign = -1 if METRICS[result["monitor"]].higher_is_better else 1
 
     def key(trial: dict) -> tuple:
         score = trial["score"]

@@ -6,21 +6,21 @@ import sys
 import time
 
 from ..utils import say
-from ..watch.callbacks import CandidateCallback
+from ..watch.callbacks import Callback
 from .console import on_terminal, say_encoding, say_run
 from .progress import REDRAW_SECONDS, Lines, is_told
 
 LONG_SECONDS = 5.0  # that are left: worth telling
 
 
-def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = False) -> CandidateCallback:
+def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = False) -> Callback:
     """Return what tells a person: a bar on a terminal, lines in a pipe, nothing if quiet. about: the data."""
     if quiet:
-        return CandidateCallback()
+        return Callback()
     return (CandidatesBar if on_terminal(sys.stderr) else CandidateLines)(about, verbose)
 
 
-class CandidateLines(CandidateCallback):
+class CandidateLines(Callback):
     """The first lines of a run, and one for some candidates when they have ended; if `verbose` for all, and their
     epochs."""
 

@@ -12,6 +12,7 @@ WORDS = {  # a mode as a word -> the flags whose values follow it, in this order
     "train": ("dataset",),
     "test": ("model", "dataset"),
     "predict": ("model", "dataset"),
+    "explain": ("model", "dataset"),
     "info": ("model",),
     "export": ("model",),
     "bench": ("case",),

@@ -405,3 +405,35 @@ def network_table(layers, title: str = "") -> None:
         rows.append([str(number), layer["layer"], activation, shape, parameters])
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
     table(["", "layer", "activation", "output shape", "parameters"], rows, title, left=3)
+
+
+# ---------------------------------------------------------------- explanations
+
+MOST_COLUMNS, BAR = 12, 20  # of importance, characters of the longest bar
+
+
+def importance_report(found: dict, curves: dict, net) -> None:
+    """Print the importance of columns with bars, how scores go with the first ones, and which columns go together."""
+    name = {**RATES, **NUMBERS}.get(found["metric"], found["metric"])
+    rows, most = [], max([*found["mean"], 0.0])
+    columns = [*zip(found["names"], found["mean"], found["low"], found["high"], strict=True)]
+    for column, mean, low, high in columns[:MOST_COLUMNS]:
+        bar = "#" * round(BAR * max(mean, 0.0) / most) if most else ""
+        rows.append([column, bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
+    title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
+    table(["column", "", "lost", INTERVAL], rows, title, 2)
+    if len(columns) > MOST_COLUMNS:
+        print(f"{len(columns) - MOST_COLUMNS} more columns: at most {columns[MOST_COLUMNS][1]:.4f} each")
+    of = net.classes[-1] if net.classes else "the value"
+    for column, points in curves.items():
+        if net.outputs == 1 and points:
+            told = [points[0], points[-1]] if isinstance(points[0][0], float) else points[:4]
+            print(f"{printable(column)}: {printable(of)} " + ", ".join(_point(*point) for point in told))
+    for one, other, r in found["correlated"][:3]:
+        pair = printable(f"{one}+{other}")
+        print(f"correlation {r:.2f} of {printable(one)} and {printable(other)}: see both, --group_columns '{pair}'")
+
+
+def _point(value, scores: list[float]) -> str:
+    shown = f"{value:g}" if isinstance(value, float) else printable(value or "(missing)")
+    return f"{scores[0]:.3g} at {shown}"

@@ -6,15 +6,15 @@
     validation.py  Monitor: the metric of the rows apart from training, the best epoch, early stopping
     judging.py     Judge: loss and metric of these rows after each epoch
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
-    call.py        train: a call's settings checked; the training of one network, or of several
-    asks.py        Ask: what a training wants its engine to compute next
-    loop.py        Training: epoch after epoch, stops, checkpoints, figures
-    pack.py        PackTraining: several networks together, each as in a Training; pack_limits.py: what they cannot do
-    pack_rows.py   PackRows: the rows of each; pack_engines.py: PackEngines, what computes them
-    pack_ranks.py  PackRanks: the ranks that share them out
-    pack_members.py  PackMembers: how far each is, which are left, their figures
-    vary.py        Variation: how the settings of each are drawn; trials.py: the settings of each
-    halving.py     SuccessiveHalving: the worse networks are given up early; selection.py: those that go together
+    call.py        train: a call's settings checked
+    start.py       what it becomes: the run of one network, or of those of a plan; train_many
+    plan.py        Plan: the networks of --networks, --vary and --folds before they are made
+    run.py         Run: the networks of a call, epoch by epoch: stops, checkpoints, callbacks
+    member.py      Member: one network of a run: its rows, its epochs, where it stands
+    engines.py     Ask, what it wants computed next; Engines and Ranks, which compute what several ask for
+    ensemble.py    Ensemble: the networks that predict together, their decisions and metrics
+    search.py      which networks are given up early, and which of the others are chosen
+    vary.py        Variation: how --vary draws the settings of each
     folds.py       figures of a cross-validation
     learned.py     learned: whether the loss is better than that of the class shares or the mean; the warning if not
     effort.py      Effort: network, length of training and members chosen for a table, by cross-validations
@@ -27,6 +27,6 @@ from __future__ import annotations
 
 from ..utils import StopRequest
 from .call import train
-from .loop import Training
+from .start import train_many
 
-__all__ = ["StopRequest", "Training", "train"]
+__all__ = ["StopRequest", "train", "train_many"]

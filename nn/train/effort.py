@@ -16,31 +16,30 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from ..core import random
-from ..core.metrics import metric
 from ..data.encoding import TableStatistics
-from ..data.memory import program_bytes
+from ..data.records import program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset
+from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD, TASKS
 from ..settings.flags import BY_NAME
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
-from ..watch.callbacks import CandidateCallback
+from ..watch.callbacks import Callback
 from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
 from .options import Options, options_of
-from .pack_members import lasting, mean_losses
 from .rows import encode, row_bytes
-from .selection import greedy_selection
+from .run import lasting, mean_losses
+from .search import SHARE, choose
 from .validation import LOSS, Monitor
 
-PICKS = 10  # of greedy selection
 MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
 MANY_FOLDS, ROWS_A_FOLD = 8, 4
-SHARE, NETWORKS = 0.2, 2  # of validation rows, and of each candidate then
+NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION, USUAL_SCALING = "relu", "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -159,15 +158,18 @@ class Effort:
         effort: str,
         given: dict,
         network: Callable[[str], Network],
-        callback: CandidateCallback | None = None,
+        callback: Callback | None = None,
+        checkpoint: Checkpoint | None = None,
     ):
         """given: keywords of `train` that the user has set, which all candidates have, and `activation`. network: makes
         one of layers. Raises UsageError for rows that cannot be divided into folds."""
         self._ds, self._effort, self._network = ds, checked_effort(effort), network
         self._rules = rules_in(given)  # of the network that is chosen
+        self.given = given
         self._given = {name: value for name, value in given.items() if name not in {"activation", *self._rules}}
         self._activation = given.get("activation")
-        self._callback = callback or CandidateCallback()
+        self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
+        self._checkpoint.about = {"effort": effort}
         self.tried: list[tuple[Candidate, Network]] = []
         self.net: Network | None = None  # that is trained now, or was last
         self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
@@ -219,8 +221,8 @@ class Effort:
 
     @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
-        """Return the network and the figures of --json. train: trains a network with keywords. Stopped: after the first
-        candidate the best of those that have ended is kept, and the training is over."""
+        """Return the network and the figures of --json. train: trains a network with keywords. Stopped: without a
+        checkpoint, after the first candidate the best of those that have ended is kept, and the training is over."""
         figures, candidates = [], self.candidates()
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
         total = sum(cost for *_, cost in candidates)
@@ -228,13 +230,13 @@ class Effort:
         try:
             for candidate, net, _ in candidates:
                 self.net = net
-                settings = {**self._settings(candidate), "callback": self._callback}
+                settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
                 with without_remarks():
                     figures.append(train(net, self._ds, **settings))
                 self.tried.append((candidate, net))
                 self._callback.ended(net.spec, _loss_of(figures[-1]))
         except Stopped as stopped:
-            if not self.tried:
+            if not self.tried or self._checkpoint.path is not None:
                 raise
             self.stopped = stopped
         finally:
@@ -251,11 +253,7 @@ class Effort:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
         found = [self._unknown(net) for _, net in self.tried]
         ds = self._ds.of_rows(found[0][0], inputs=False)
-
-        def loss(scores: np.ndarray) -> float | None:
-            return metric(LOSS, ds.task, ds.y, scores, ds.weights)
-
-        return greedy_selection([scores for _, scores in found], PICKS, Monitor(LOSS), loss)
+        return choose(ds.task, Monitor(LOSS), ds.y, [scores for _, scores in found], ds.weights)
 
     def _unknown(self, net: Network) -> tuple[np.ndarray, np.ndarray]:
         """Return (rows that networks did not know, what a network predicts of them)."""

@@ -16,12 +16,12 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..data import loading
+from ..data.column import number_text
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoders import NumberEncoder
 from ..data.encoding import CALL_ROWS, Encoding
 from ..data.frames import open_frame
 from ..data.table_rows import TableRows
-from ..data.targets import number_name
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import DEFAULTS, settings_of, takes
@@ -58,7 +58,7 @@ _NONE = {
 }  # fmt: skip
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"  # the effort that gives way to given parameters
-_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "keep", "validation", "refit")  # by effort
+_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "validation", "refit")  # by effort
 
 
 def quick_epochs(rows: int, batch_size: int) -> int:
@@ -260,7 +260,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
     to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. class_weight: balanced, {class: weight}, or a number for each
     class. fit holds no rows out: `validation` or eval_set set some apart.
@@ -318,7 +318,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     def _class_names(self) -> list[str]:
         """Return the classes as a model file has them."""
         are_numbers = self.classes_.dtype.kind in "iuf"
-        return [number_name(value) if are_numbers else str(value) for value in self.classes_.tolist()]
+        return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
 
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)
@@ -339,7 +339,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
     standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, keep, validation, refit, eval_set); quick gives way
+    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
     to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
     random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
 

@@ -37,12 +37,23 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
     rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
     (effort): outputs are then their weighted mean. Probabilities are calibrated by the temperature of the network.
     """
+    return predicted_by_folds(net, ds, _folds_of(net, ds))
+
+
+def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
+    """Return for each fold that `folds` trained net on its rows of ds, and [(member, weight)] that do not know them."""
+    folds, each = _folds_of(net, ds), [*zip(net.members, net.member_weights, strict=True)]
+    return [(fold.tested, each[number :: len(folds)]) for number, fold in enumerate(folds)]
+
+
+def _folds_of(net: Network, ds: Dataset) -> list[Fold]:
+    """Return the folds of ds that `folds` trained net on. Raises DataError for a damaged model."""
     config, folds = net.config, net.config.get("folds", len(net.members))
     if not 0 < folds <= len(net.members) or "holdout" not in config:
         raise DataError(f"damaged model: {folds} folds of {len(net.members)} networks; train again")
     seed = config.get("split_seed", net.seed)
     rows = split_rows(ds, config["holdout"], 0.0, seed).training
-    return predicted_by_folds(net, ds, fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD))
+    return fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD)
 
 
 def predicted_by_folds(net: Network, ds: Dataset, folds: Sequence[Fold]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from ..nn import Network
 from ..settings.flags import DEFAULTS
 from ..utils import Stopped
 from . import rows as row_sets
-from .asks import Ask
+from .engines import Ask
 from .validation import LOSS, JudgedRows, Monitor, metric_of
 
 

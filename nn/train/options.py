@@ -31,6 +31,11 @@ class Options(make_dataclass("_Options", [(flag.name, flag.type) for flag in _SE
         """Return the share of the rows that --holdout leaves; 0 without validation rows or where a file has them."""
         return self.validation if isinstance(self.validation, float) else 0.0
 
+    @property
+    def moments(self) -> list[str]:
+        """Return the vectors that the optimiser keeps beside the parameters: moment1, moment2."""
+        return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
+
     def config(self) -> dict:
         """Return the settings as files keep them: those that came later only where they are not the default."""
         usual = {flag.name: flag.default for flag in _SETTINGS if flag.later}

@@ -25,13 +25,15 @@ from ..settings.flags import DEFAULTS
 from ..settings.values import number_embedding_value
 from ..utils import DataError, UsageError, log
 from .learned import Baseline, baseline_of, targets_of
-from .options import Options, is_decided_later, without_validation
-from .validation import LOSS, JudgedRows
+from .options import Options, without_validation
+from .validation import JudgedRows
 from .weights import check_any_weight, class_weights, row_weights, weight_of
 
 CLIP_MARGIN = 0.1  # of the range of the training targets, that --clip leaves on either side
 VALIDATION_ROWS = 4096  # between two looks for a signal
 MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
+GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
+OF_NETWORK = ("task", "loss", "init", "seed", "dtype", "backend", "reference", "tf32")  # settings of a model file
 ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a network reads its data
 
 
@@ -67,8 +69,7 @@ class TrainingRows:
         self._judged = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
         self.judged_count = self._file.rows if self._file else len(self._judged)
         self._has_weights = ds.weights is not None
-        needed = is_decided_later(options) or (self.is_validated and options.monitored.name != LOSS)
-        self._data = ds if needed else None  # else the engine's copy is enough
+        self.data = ds
         convert = partial(_engine_rows, net, self.of_classes)
         self._file_loaded = None
         targets = self._load(convert(ds))
@@ -113,7 +114,7 @@ class TrainingRows:
         """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_on."""
         if self._file:
             return self._file, np.arange(self._file.rows), True
-        return self._data, self._judged if self.is_validated else self._training, self.is_validated
+        return self.data, self._judged if self.is_validated else self._training, self.is_validated
 
     @property
     def weight(self) -> float:
@@ -144,7 +145,7 @@ class TrainingRows:
         if self._file:
             ds, weights = self._file, self._file_arrays[2] if len(self._file_arrays) > 2 else None
             return JudgedRows(self._file_loaded, np.arange(ds.rows), partial(weight_of, weights), partial(_truth, ds))
-        return JudgedRows(self.loaded, self._judged, partial(weight_of, self.weights), partial(_truth, self._data))
+        return JudgedRows(self.loaded, self._judged, partial(weight_of, self.weights), partial(_truth, self.data))
 
 
 def split_seed(options: Options, seed: int) -> int:
@@ -198,7 +199,6 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
             of_targets = target_scaling(net.layers[-1].output_function, moments)
         if o.clip:
             of_targets = within_range(of_targets, moments)
-    settings = ("task", "loss", "init", "seed", "dtype", "backend", "reference", "tf32")
     return {
         "columns": ds.columns,
         "targets": ds.targets,
@@ -210,15 +210,20 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "scaling": scaling,
         "target_scaling": of_targets,
         "target_written": ds.written,
-        "config": {
-            **o.config(),
-            "layers": net.spec,
-            **{name: getattr(net, name) for name in settings},
-            "target": ds.target,
-            "window": None,  # as files of earlier versions have it
-            **({"left_out": list(ds.left_out_places)} if ds.left_out_places else {}),
-            **({"table": ds.kept_choices} if ds.kept_choices else {}),
-        },
+        "config": config_of(net, ds, o),
+    }
+
+
+def config_of(net, ds: Dataset, o: Options) -> dict:
+    """Return the settings of a network, its training and its table, as files keep them."""
+    return {
+        **o.config(),
+        "layers": net.spec,
+        **{name: getattr(net, name) for name in OF_NETWORK},
+        "target": ds.target,
+        "window": None,  # as files of earlier versions have it
+        **({"left_out": list(ds.left_out_places)} if ds.left_out_places else {}),
+        **({"table": ds.kept_choices} if ds.kept_choices else {}),
     }
 
 

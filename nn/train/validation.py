@@ -10,7 +10,6 @@ import numpy as np
 
 from ..core.metrics import METRICS, metric
 from ..nn import Network
-from ..utils import NnError
 
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
 
@@ -43,14 +42,6 @@ class Monitor:
     def is_over(self, values: Sequence[float]) -> bool:
         """Return whether the last `patience` epochs were no better than the best before them."""
         return self.patience is not None and len(values) - (self.best(values) or 0) >= self.patience
-
-
-def undefined(monitor: Monitor) -> NnError:
-    """Return the error of a choice among networks by a metric that is undefined for all of them."""
-    return NnError(
-        f"{monitor.name} is undefined for the rows that choose among the networks: give another --monitor, or rows in "
-        "which targets differ"
-    )
 
 
 @dataclass(frozen=True)

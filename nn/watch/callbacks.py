@@ -1,4 +1,4 @@
-"""Callback: what a training tells while it runs; several as one; what --effort tells; the losses as CSV."""
+"""Callback: what a training tells while it runs; several as one; the losses as CSV."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ class Callback:
     def close(self) -> None:
         """Called once at the end, also after an error or a signal."""
 
-
-class CandidateCallback(Callback):
-    """The events of `train.effort.Effort`: of all candidates, and as a Callback of the training of each."""
+    # ---- around the training of each candidate of `train.effort.Effort`
 
     def begin(self, shares: list[float]) -> None:
         """Called before the first candidate. shares: of all operations, for each at most."""
@@ -45,7 +43,7 @@ class CandidateCallback(Callback):
         """Called when a candidate's training has ended. loss: out of fold, with its name."""
 
     def end(self) -> None:
-        """Called once at the end, also after an error or a signal."""
+        """Called after the last candidate, also after an error or a signal."""
 
 
 class Callbacks(Callback):
@@ -88,6 +86,15 @@ class Callbacks(Callback):
     def close(self) -> None:
         self._tell("close")
 
+    def begin(self, shares: list[float]) -> None:
+        self._tell("begin", shares)
+
+    def ended(self, layers: str, loss: str) -> None:
+        self._tell("ended", layers, loss)
+
+    def end(self) -> None:
+        self._tell("end")
+
 
 class CsvHistory(Callback):
     """A line for each epoch in a CSV file, which can be read when the epoch is over; a device or a pipe will do.
@@ -95,8 +102,8 @@ class CsvHistory(Callback):
     An older file stays until the first epoch is over; a line that there is no room for is not there in part.
 
     Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's beginning,
-    seconds, us_per_batch; with validation rows val_metric, empty where it is undefined. The epochs of a refit are not
-    written. Raises OutputError.
+    seconds, us_per_batch; with validation rows val_metric, empty where it is undefined; of --effort the number of the
+    candidate. The epochs of a refit are not written. Raises OutputError.
     """
 
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
@@ -104,12 +111,18 @@ class CsvHistory(Callback):
     def __init__(self, path: str):
         check_writable(path, stream=True)
         self._path, self._file, self._size = path, None, 0
+        self._candidate: list[int] = []  # its number, from 1, where there are several
+        self._pending = io.StringIO(newline="")  # lines that wait for the first epoch's end
+        self._csv = csv.writer(self._pending, lineterminator="\n")
+
+    def begin(self, shares: list[float]) -> None:
+        self._candidate = [1]
 
     def start(self, info: dict) -> None:
         self._info, self._metric, self._is_refit = info, [], False
-        self._pending = io.StringIO(newline="")  # lines that wait for the first epoch's end
-        self._csv = csv.writer(self._pending, lineterminator="\n")
-        self._csv.writerow([*self.COLUMNS, *(["val_metric"] if info["monitor"] else [])])
+        if self._file is None and not self._pending.tell():
+            more = ["val_metric"] if info["monitor"] else []
+            self._csv.writerow([*self.COLUMNS, *more, *(["candidate"] if self._candidate else [])])
         done = info["resumed"]["done"] if info["resumed"] else []
         for epoch, (loss, val_loss, seconds) in enumerate(done, 1):  # what a checkpoint knows of earlier runs
             if info["monitor"]:
@@ -127,7 +140,8 @@ class CsvHistory(Callback):
 
     def _add(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
         rate, times = learning_rate(self._info, epoch, epochs), [f"{seconds:.6g}", f"{us_per_batch:.6g}"]
-        self._csv.writerow([epoch, loss, "" if val_loss is None else val_loss, rate, *times, *self._metric])
+        metric = [*self._metric, *self._candidate]
+        self._csv.writerow([epoch, loss, "" if val_loss is None else val_loss, rate, *times, *metric])
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
         self._metric = ["" if math.isnan(value) else value]
@@ -135,7 +149,14 @@ class CsvHistory(Callback):
     def refit(self, epochs: int, rows: int) -> None:
         self._is_refit = True
 
+    def ended(self, layers: str, loss: str) -> None:
+        self._candidate[0] += 1
+
     def close(self) -> None:
+        if self._file is not None and not self._candidate:
+            self._file.close()
+
+    def end(self) -> None:
         if self._file is not None:
             self._file.close()
 

@@ -18,7 +18,6 @@ from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.turns import Turns
 from nn.core.random import PhiloxOrder
 from nn.layers import InputColumn
-from nn.nn_aux import moment_names
 from nn.utils import NnError
 
 pytestmark = pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux, which the emulation is for")
@@ -28,7 +27,7 @@ VECTORS = ("parameters", "moment1", "moment2")
 HOW = [  # what each member does otherwise than the others
     {"weight_decay": 0.1},
     {"seed": 77, "rates": [0.02] * 5 + [0.01] * 4},
-    {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, "momentum": 0.9},
+    {"weight_decay": 0.3, "momentum": 0.9},
 ]
 SHARED_MEMORY = {"all": 227 << 10, "several": 14 << 10, "one": 8 << 10}  # parts of a batch that a block has room for
 
@@ -64,7 +63,7 @@ def prepared(dtype="float32", weighted=False, spec=SPEC):
 
 def alone(engine, data, member, how, epochs):
     """Return the vectors, the sum of losses and the step of a member that is trained alone."""
-    changed = ["parameters", *moment_names(how.optimizer, how.momentum)]
+    changed = ["parameters", *how.moments]
     for what in changed:
         engine.set(what, np.zeros(engine.size, engine.dtype))
     engine.set("parameters", start_of(engine, member))
@@ -85,7 +84,7 @@ def together(engine, pack, data, how, epochs):
         pack.epoch(jobs[::-1])
         steps = [job.progress.step for job in jobs]
     vectors = [
-        [pack.get(m, what) for what in ("parameters", *moment_names(how[m].optimizer, how[m].momentum))]
+        [pack.get(m, what) for what in ("parameters", *how[m].moments)]
         for m in range(MEMBERS)
     ]
     return list(zip(vectors, [job.progress.loss for job in jobs], steps, strict=True))

@@ -55,12 +55,6 @@ def test_every_optimiser_has_an_update_rule(name, momentum):
     assert rule in abi.MOMENTS and f"if constexpr (OPTIMIZER == {rule})" in sources("optimizer")
 
 
-def test_an_optimiser_without_a_rule_is_named():
-    known = " or ".join(OPTIMIZERS)
-    with pytest.raises(UsageError, match=f"--optimizer rprop: the GPU has no such update rule; use {known}"):
-        abi.update_rule("rprop", 0.9)
-
-
 def test_every_layer_kind_has_kernels():
     images, table = parse(ONE_OF_EACH_KIND, "relu", "linear"), parse("5,3", columns=COLUMNS)
     assert {layer.kind for layer in [*images, *table]} == set(KINDS) == set(LAYER_KINDS)

@@ -5,11 +5,18 @@ Every network begins with the same parameters and has rows in an order of its ow
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from nn.study.bench import PackCase
+from nn.study.bench import TrainStepCase
 
 from .sides import EAGER_BATCHES, Nn, Torch, checked_batches, epoch_timer
+
+
+def is_pack(case) -> bool:
+    """Return whether the case trains several networks."""
+    return isinstance(case, TrainStepCase) and case.networks > 1
 
 
 class NnAlone(Nn):
@@ -18,10 +25,9 @@ class NnAlone(Nn):
     name = "nn-alone"
 
     def start(self, case):
-        if not isinstance(case, PackCase):
+        if not is_pack(case):
             return None
-        run = case.step.start("omp")
-        return run.once, None, {}
+        return replace(case, networks=1).start("omp").once, None, {}
 
 
 class TorchVmap(Torch):
@@ -30,29 +36,29 @@ class TorchVmap(Torch):
     name = "torch-vmap"
 
     def start(self, case):
-        if not isinstance(case, PackCase) or not self.comparable(case):
+        if not is_pack(case) or not self.comparable(case):
             return None
-        torch, step = self.torch, case.step
-        model, net = self.model(step, with_output=False)
-        x, y = step.data()
+        torch = self.torch
+        model, net = self.model(case, with_output=False)
+        x, y = case.data()
         x, y = self.rows(x, net), self.targets(y)
         stacked = self.stacked(model, case.networks)
-        optimizer = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[step.optimizer]
-        optimizer = optimizer(list(stacked.values()), lr=step.learning_rate)
+        optimizer = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[case.optimizer]
+        optimizer = optimizer(list(stacked.values()), lr=case.learning_rate)
         gradients_of = self.gradients_of(model, net)
-        batches = min(step.batches, EAGER_BATCHES)
+        batches = min(case.batches, EAGER_BATCHES)
 
         def epoch():
             orders = torch.stack([torch.randperm(len(x)) for _ in range(case.networks)])
-            for rows in orders.split(step.batch, 1)[:batches]:
+            for rows in orders.split(case.batch, 1)[:batches]:
                 gradients = gradients_of(stacked, x[rows], y[rows])
                 for name, parameter in stacked.items():
                     parameter.grad = gradients[name]
                 optimizer.step()
 
-        return epoch_timer(epoch, batches * case.networks), self.checked(step, model, net), {}
+        return epoch_timer(epoch, batches * case.networks), self.checked(case, model, net), {}
 
-    def comparable(self, case: PackCase) -> bool:
+    def comparable(self, case: TrainStepCase) -> bool:
         """Return whether the networks can be written so."""
         return True
 
@@ -97,8 +103,8 @@ class TorchBatched(TorchVmap):
 
     name = "torch-batched"
 
-    def comparable(self, case: PackCase) -> bool:
-        return all(layer.kind == "dense" for layer in case.step.model.network(case.dtype).layers)
+    def comparable(self, case: TrainStepCase) -> bool:
+        return all(layer.kind == "dense" for layer in case.model.network(case.dtype).layers)
 
     def gradients_of(self, model, net):
         torch, loss_of = self.torch, self.loss_of(net)

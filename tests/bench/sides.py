@@ -15,10 +15,9 @@ import time
 import numpy as np
 
 from nn import __version__
-from nn.backends.engine import EpochSettings
-from nn.data.memory import network_bytes
-from nn.nn_aux import moment_names
-from nn.study.bench import Forward, PackCase, Product, TrainStepCase, at_constant_rate, timed
+from nn.data.records import network_bytes
+from nn.nn_aux import OPTIMIZERS
+from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 
 BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
 LARGEST_CHECKED_BATCH = 128
@@ -51,11 +50,6 @@ def in_order(gradients: dict, names) -> np.ndarray:
     return np.concatenate([np.asarray(gradients[name], np.float64).ravel() for name in names])
 
 
-def of_one_network(case):
-    """Return the step of a pack's networks: libraries train them one after another, as their users do."""
-    return case.step if isinstance(case, PackCase) else case
-
-
 def epoch_timer(epoch, batches: int):
     """Return a function that measures seconds of a batch over one call of `epoch`, which trains on `batches`."""
 
@@ -78,7 +72,7 @@ def padding(layer) -> tuple[int, int, int, int]:
 def needed_bytes(case: TrainStepCase) -> int:
     """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
     layers = [layer for layer in case.model.network(case.dtype).layers if layer.kind != "flatten"]
-    return network_bytes(layers, case.dtype, 1 + len(moment_names(case.optimizer, 0.0)), case.batch)
+    return network_bytes(layers, case.dtype, 1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0)), case.batch)
 
 
 class Nn:
@@ -103,8 +97,8 @@ class Nn:
         elif isinstance(case, Forward):
             x, _ = case.model.data(case.rows, case.dtype)
             result = run.network.predict(x)[checked_rows(case.rows)]
-        elif isinstance(case, PackCase):  # its members' bits are those of the step alone
-            result = self.gradients(case.step)
+        elif case.networks > 1:  # its members' bits are those of one alone
+            result = self.gradients(case)
         else:
             run.once()
             facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": needed_bytes(case)}
@@ -133,6 +127,35 @@ class Nn:
         return (before - net.engine.get("parameters")) / rate
 
 
+def torch_model(torch, layers, parameters, with_output: bool):
+    """Return a network as a Sequential with these parameters; without an output activation that the loss has."""
+    nn, modules = torch.nn, []
+    functions = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "softmax": lambda: nn.Softmax(dim=1)}
+    kinds = {
+        "dense": lambda layer: nn.Linear(layer.inputs, layer.outputs),
+        "maxpool": lambda layer: nn.MaxPool2d(layer.kernel, layer.stride),
+        "avgpool": lambda layer: nn.AvgPool2d(layer.kernel, layer.stride),
+        "dropout": lambda layer: nn.Dropout(layer.rate),
+        "flatten": lambda _: nn.Flatten(),
+    }
+    for layer in layers:
+        if layer.kind == "conv":
+            zeros = padding(layer)
+            pad = zeros[0] if len(set(zeros)) == 1 else 0
+            modules += [] if len(set(zeros)) == 1 else [nn.ZeroPad2d(zeros)]
+            modules.append(nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, pad))
+        else:
+            modules.append(kinds[layer.kind](layer))
+        in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
+        if layer.activation != "linear" and not in_loss:
+            modules.append(functions[layer.activation]())
+    model = nn.Sequential(*modules)
+    with torch.no_grad():
+        for own, ours in zip(model.parameters(), parameters, strict=True):
+            own.copy_(torch.from_numpy(ours))
+    return model
+
+
 class Torch:
     """PyTorch, eager."""
 
@@ -144,51 +167,16 @@ class Torch:
         self.torch, self.version = torch, torch.__version__
 
     def start(self, case):
-        case = of_one_network(case)
         if isinstance(case, Product):
             a, b = map(self.torch.from_numpy, case.factors())
             return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)], {}
         return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
 
     def model(self, case, with_output: bool):
-        """Return the network as a Sequential with our parameters, without an output activation of the loss."""
-        nn = self.torch.nn
+        """Return the network in PyTorch (see torch_model), and our own."""
         net = case.model.network(case.dtype)
-        activations = {
-            "relu": nn.ReLU,
-            "sigmoid": nn.Sigmoid,
-            "tanh": nn.Tanh,
-            "softmax": lambda: nn.Softmax(dim=1),
-        }
-        modules, layers = [], net.layers
-        for layer in layers:
-            modules += self.modules(layer)
-            in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
-            if layer.activation != "linear" and not in_loss:
-                modules.append(activations[layer.activation]())
-        model = nn.Sequential(*modules).to(getattr(self.torch, case.dtype))
-        with self.torch.no_grad():
-            for own, ours in zip(model.parameters(), net.parameters().values(), strict=True):
-                own.copy_(self.torch.from_numpy(ours))
-        return model, net
-
-    def modules(self, layer):
-        nn = self.torch.nn
-        if layer.kind == "dense":
-            return [nn.Linear(layer.inputs, layer.outputs)]
-        if layer.kind == "conv":
-            left, right, top, below = zeros = padding(layer)
-            even = left == right == top == below
-            conv = nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, left if even else 0)
-            return [conv] if even else [nn.ZeroPad2d(zeros), conv]
-        return [
-            {
-                "maxpool": lambda: nn.MaxPool2d(layer.kernel, layer.stride),
-                "avgpool": lambda: nn.AvgPool2d(layer.kernel, layer.stride),
-                "dropout": lambda: nn.Dropout(layer.rate),
-                "flatten": nn.Flatten,
-            }[layer.kind]()
-        ]
+        model = torch_model(self.torch, net.layers, net.parameters().values(), with_output)
+        return model.to(getattr(self.torch, case.dtype)), net
 
     def rows(self, x, net):
         """x (rows, inputs) as a tensor of the network's input shape."""
@@ -257,8 +245,6 @@ class Jax:
 
     def start(self, case):
         jax = self.jax
-        if isinstance(case, PackCase):
-            return self.start_training(case.step, case.networks)
         if isinstance(case, Product):
             a, b = map(jax.numpy.asarray, case.factors())
             product = jax.jit(jax.numpy.matmul)
@@ -310,8 +296,8 @@ class Jax:
             return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
         return ((z - y) ** 2).mean()
 
-    def start_training(self, case: TrainStepCase, networks: int = 1):
-        """networks: are trained together, each on rows in an order of its own."""
+    def start_training(self, case: TrainStepCase):
+        """Several networks are trained together, each on rows in an order of its own."""
         jnp = self.jax.numpy
         net = case.model.network(case.dtype)
         parameters = [jnp.asarray(value) for value in net.parameters().values()]
@@ -320,20 +306,20 @@ class Jax:
             np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
             for checked in checked_batches(case)
         ]
-        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()), networks)
+        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()))
         run()  # compiles
-        return epoch_timer(run, case.batches * networks), np.stack(gradients), {}
+        return epoch_timer(run, case.batches * case.networks), np.stack(gradients), {}
 
     def gradient_of(self, net):
         """A function from parameters, rows and targets to the loss's gradients."""
         return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
 
-    def epochs(self, case: TrainStepCase, net, parameters: list, x, y, networks: int = 1):
+    def epochs(self, case: TrainStepCase, net, parameters: list, x, y):
         """A function that trains one epoch, of all networks, and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
         gradient_of = self.gradient_of(net)
-        rate, usual = case.learning_rate, EpochSettings
-        beta1, beta2, epsilon = usual.beta1, usual.beta2, usual.epsilon
+        rate = case.learning_rate
+        beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
 
         def sgd(w, g, m, v, step):
             return w - rate * g, m, v
@@ -362,7 +348,7 @@ class Jax:
 
         zeros = [jnp.zeros_like(p) for p in parameters]
         state = parameters, zeros, list(zeros), jnp.zeros((), x.dtype), jax.random.PRNGKey(0)
-        if networks > 1:
+        if (networks := case.networks) > 1:
             *others, key = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state)
             state = *others, jax.random.split(state[-1], networks)
             epoch = jax.vmap(epoch, in_axes=(0, None, None))
@@ -398,7 +384,6 @@ class Sklearn:
         self.version = sklearn.__version__
 
     def start(self, case):
-        case = of_one_network(case)
         if isinstance(case, Product) or not self.comparable(net := case.model.network(case.dtype)):
             return None
         from sklearn.neural_network import MLPClassifier, MLPRegressor

@@ -10,7 +10,7 @@ import numpy as np
 
 from nn.study.bench import Forward, Product, TrainStepCase
 
-from .sides import checked_batches, checked_rows, in_order, of_one_network
+from .sides import checked_batches, checked_rows, in_order
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from support.plain_layers import ACTIVATIONS, forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
@@ -18,7 +18,6 @@ from support.plain_layers import ACTIVATIONS, forward, gradients  # noqa: E402 -
 
 def truth(case) -> np.ndarray:
     """Return the true result of a case: gradients (batches, parameters) or outputs (1, values)."""
-    case = of_one_network(case)
     if isinstance(case, TrainStepCase):
         return np.stack([true_gradient(case, *batch) for batch in checked_batches(case)])
     return (true_outputs(case) if isinstance(case, Forward) else true_product(case)).reshape(1, -1)

@@ -1,4 +1,4 @@
-"""Intervals of figures: the C core against the reports of repeated rows, and the whole against SciPy's bootstrap."""
+"""Intervals of figures against the reports of repeated rows, and against SciPy's bootstrap."""
 
 import logging
 import time
@@ -12,10 +12,9 @@ from nn.core import bootstrap
 from nn.core.bootstrap import (
     binary_intervals,
     interval,
+    intervals_of,
     multiclass_intervals,
     regression_intervals,
-    resampled_areas,
-    resampled_sums,
 )
 from nn.core.metrics import log_loss, pr_auc, precision_recall_f1, roc_auc
 from nn.test import binary_report, multiclass_report, regression_report
@@ -29,7 +28,7 @@ def no_warnings(caplog):
 
 def draws(rows, seed=0, resamples=bootstrap.RESAMPLES):
     """How often each resample has each row: (resamples, rows)."""
-    return resampled_sums(rows, values=np.eye(rows), seed=seed, resamples=resamples).astype(int)
+    return np.array([bootstrap.times_drawn(rows, seed, resample) for resample in range(resamples)]).astype(int)
 
 
 def two_classes(rows=60, ties=True):
@@ -74,18 +73,9 @@ def test_resamples_differ_by_number_and_seed():
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     monkeypatch.setattr(bootstrap, "default_threads", lambda: threads)
     truth, scores = two_classes()
-    assert binary_intervals(truth, scores, 0.5) == binary_intervals(truth, scores, 0.5)
-    monkeypatch.setattr(bootstrap, "BLOCK", 7)
     by_others = binary_intervals(truth, scores, 0.5)
     monkeypatch.undo()
     assert by_others == binary_intervals(truth, scores, 0.5)
-
-
-def test_sums_and_areas_draw_the_same_rows():
-    truth, scores = two_classes(ties=False)
-    times, areas = draws(len(truth)), resampled_areas(truth, scores)
-    for r in range(20):
-        assert areas[r] == pytest.approx([f(truth, scores, times[r]) for f in (roc_auc, pr_auc)], rel=1e-12)
 
 
 # ---------------------------------------------------------------- against the reports of the drawn rows
@@ -153,7 +143,8 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says():
     covered = 0
     for seed in range(200):
         right = (rng.random(100) < 0.8).astype(float)
-        low, high = interval(resampled_sums(100, values=right[:, None], seed=seed, resamples=400)[:, 0] / 100)
+        found = intervals_of(lambda times: {"right": times @ right / 100}, 100, seed=seed, resamples=400)  # noqa: B023
+        low, high = found["right"]
         covered += low <= 0.8 <= high
     assert 178 < covered <= 200
 

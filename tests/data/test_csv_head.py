@@ -163,7 +163,7 @@ def test_comments_above_a_table_are_none_of_its_rows(write):
     assert ds.columns == ["#a"] and ds.rows == 2
     with pytest.raises(DataError, match="row 5, column x"):
         load(write("# made\n\nx,y\n1,2.5\ninf,3.5\n3,0.5\n"))
-    with pytest.raises(DataError, match="the first 3 lines are blank or comments, which begin with #, expected rows"):
+    with pytest.raises(DataError, match="its first 9 bytes are blank lines or comments, which begin with #, exp"):
         load(write("# a\n# b\n\n"))
 
 
@@ -189,9 +189,9 @@ def test_comments_above_a_table_may_be_many_and_long(write, lines, length):
 
 
 def test_a_file_of_comments_alone_is_not_called_empty(write):
-    with pytest.raises(DataError, match=r"the first \d+ lines are blank or comments, which begin with #"):
+    with pytest.raises(DataError, match=r"its first \d+ bytes are blank lines or comments"):
         load(write("# and so on\n" * 5_000_000 + "x,y\n1,2\n3,4\n"))
-    with pytest.raises(DataError, match=r"the first \d+ bytes are blank lines, expected rows"):
+    with pytest.raises(DataError, match=r"its first \d+ bytes are blank lines or comments"):
         load(write("\n" * 40_000_000 + "x,y\n1,2\n3,4\n"))
     with pytest.raises(DataError, match="the file is empty"):
         load(write("\n" * 10))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.tables import fields_of, odd_of, read_csv
 
-from nn.data import csv_head, csv_reader
+from nn.data import csv_head, csv_table
 from nn.data.column import GAPS, Wanted
 from nn.data.csv_table import CsvSource
 from nn.utils import DataError
@@ -19,8 +19,8 @@ WORDS = ["red", "blue", " green ", "?", "NA", 'a "quoted" word', "two\nlines", "
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Four threads, and pieces of a few rows."""
-    monkeypatch.setattr(csv_reader, "_PIECE_BYTES", 64)
-    monkeypatch.setattr(csv_reader, "default_threads", lambda: 4)
+    monkeypatch.setattr(csv_table, "_PIECE_BYTES", 64)
+    monkeypatch.setattr(csv_table, "default_threads", lambda: 4)
     monkeypatch.setattr(csv_head, "_HEAD_BYTES", 256)
 
 
@@ -40,15 +40,15 @@ def write(path, rng, rows, blank_lines):
 @pytest.mark.parametrize("seed", [7, 8])
 def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
     rng, path, read = random.Random(seed), str(tmp_path / "a.csv"), 0
-    in_pieces = csv_reader._read_pieces
+    in_pieces = csv_table._read_pieces
     wanted = Wanted(READS, exact=frozenset({0}) if seed == 7 else frozenset(), raw=frozenset({3}), missing=GAPS)
     for count in range(60):
         write(path, rng, rng.randint(20, 200), blank_lines=count % 2)
         found = []
-        monkeypatch.setattr(csv_reader, "_read_pieces", lambda *how: None)
+        monkeypatch.setattr(csv_table, "_read_pieces", lambda *how: None)
         whole = CsvSource([path], path).read(wanted)
         monkeypatch.setattr(
-            csv_reader, "_read_pieces", lambda *how, found=found: found.append(in_pieces(*how)) or found[0]
+            csv_table, "_read_pieces", lambda *how, found=found: found.append(in_pieces(*how)) or found[0]
         )
         table = CsvSource([path], path).read(wanted)
         read += found[0] is not None  # else a cut lies within quotes

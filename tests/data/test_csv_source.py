@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from support.effort import examples
 from support.tables import ANY, fields_of, odd_of, read_csv
 
-from nn.data import csv_reader
+from nn.data import csv_table
 from nn.data.column import GAPS, MOSTLY, Wanted, number_in
 from nn.data.csv_head import Head, read_head
-from nn.data.csv_reader import CsvReader
-from nn.data.csv_table import CsvSource
+from nn.data.csv_table import CsvReader, CsvSource
 from nn.data.source import digest_text, read_blocks
 from nn.utils import DataError
 
@@ -193,14 +192,14 @@ def test_words_grow_from_block_to_block(write, size):
 
 
 def test_too_many_different_words_are_refused(write, monkeypatch):
-    monkeypatch.setattr(csv_reader, "MAX_WORDS", 1000)
+    monkeypatch.setattr(csv_table, "MAX_WORDS", 1000)
     assert len(read_any(write(ANY + "".join(f"1,w{i % 1000},,i,0\n" for i in range(3000)))).columns[1].words) == 1000
     with pytest.raises(DataError, match="row 1002, column word: found one text more, expected not more than"):
         read_any(write(ANY + "".join(f"1,w{i},,i,0\n" for i in range(1001))))
 
 
 def test_of_very_many_odd_words_the_first_are_told_apart(write, monkeypatch):
-    monkeypatch.setattr(csv_reader, "MOST_ODD", 3)
+    monkeypatch.setattr(csv_table, "MOST_ODD", 3)
     table = read_any(write(ANY + "".join(f'"w""{i % 9}",a,,i,0\n' for i in range(90))))
     assert odd_of(table, 0) == {
         'w"0': (10, "row 2"), 'w"1': (10, "row 3"), 'w"2': (10, "row 4"), "...": (60, "row 5")

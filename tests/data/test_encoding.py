@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 
 from nn.data.column import Column
-from nn.data.encoders import CategoryEncoder, DateEncoder, NumberEncoder
+from nn.data.encoders import (
+    SAMPLE,
+    CategoryEncoder,
+    DateEncoder,
+    DateStatistics,
+    NumberEncoder,
+    NumberStatistics,
+    TextStatistics,
+)
 from nn.data.encoding import Encoding, TableStatistics
-from nn.data.kinds import ONE_HOT, RARE, Choice, Kind, kind_of
-from nn.data.schema import Decision, decide
-from nn.data.statistics import SAMPLE, DateStatistics, NumberStatistics, TextStatistics
+from nn.data.kinds import ONE_HOT, RARE, Choice, Decision, Kind, decide, kind_of
 from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -186,8 +192,8 @@ def test_waves_come_back_from_their_description_which_is_as_before_without_any()
 def test_damaged_waves_are_refused(change):
     described = Encoding((NumberEncoder(0.0, 1.0, 0.0, waves=7),)).to_dict()
     described["columns"][0] |= change
-    with pytest.raises(DataError, match="damaged encoding"):
-        Encoding.from_dict(described, None)
+    with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1"):
+        parse("1,1", columns=Encoding.from_dict(described, None).columns)
 
 
 @pytest.mark.parametrize("plain", [1.5, "yes", None, {}])

@@ -9,10 +9,10 @@ import pytest
 import nn
 from nn.data import written
 from nn.data.column import Column, Odd
-from nn.data.encoders import ColumnEncoder, OrderedEncoder
+from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics
 from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
 from nn.data.kinds import Choice, Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
-from nn.data.statistics import TextStatistics
+from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 
 def texts(*words: str | None) -> Column:
@@ -27,18 +27,18 @@ def kind(*words: str | None, choice: Choice | None = None) -> Kind:
 
 def test_columns_of_numbers_and_dates_are_that():
     for reads in ("number", "date"):
-        assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads, reads)
+        assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
 
 
 @pytest.mark.parametrize(
     "words, expected",
     [
-        (["yes", "No", "YES"], Kind("yes/no", "text")), (["yes", None, "no"], Kind("category", "text")),
-        (["red", "blue", "red"], Kind("category", "text")), ([None, None], Kind("category", "text")),
-        (["$1,234.50", "$3", "$4"], Kind("written number", "text", "1,234.5", "$")),
-        (["3.5 %", "3 %", "4 %"], Kind("written number", "text", "1,234.5", "", "%")),
-        (["31.12.2019", "1.2.2019", "2.2.2019"], Kind("written date", "text", "day.month.year")),
-        (["5%", "6%"], Kind("category", "text")),
+        (["yes", "No", "YES"], Kind.of(written.YesNo())), (["yes", None, "no"], Kind("category")),
+        (["red", "blue", "red"], Kind("category")), ([None, None], Kind("category")),
+        (["$1,234.50", "$3", "$4"], Kind.of(WrittenNumbers("1,234.5", "$"))),
+        (["3.5 %", "3 %", "4 %"], Kind.of(WrittenNumbers("1,234.5", "", "%"))),
+        (["31.12.2019", "1.2.2019", "2.2.2019"], Kind.of(WrittenDates("day.month.year"))),
+        (["5%", "6%"], Kind("category")),
     ],
 )  # fmt: skip
 def test_what_texts_are(words, expected):
@@ -46,15 +46,15 @@ def test_what_texts_are(words, expected):
 
 
 def test_a_person_may_say_what_texts_are():
-    assert kind("5%", "6%", choice=Choice("number")) == Kind("written number", "text", "1,234.5", "", "%")
-    assert kind("$1", "$2", "$3", choice=Choice("category")) == Kind("category", "text")
-    assert kind("1", "2.0", "1e0", choice=Choice("category")) == Kind("category", "text", decimals=True)
-    assert kind("1", "x", choice=Choice("number")) == Kind("number", "number")
-    assert kind("20150314", "20150301", choice=Choice("date")) == Kind("written date", "text", "yearmonthday")
-    assert kind("2015-03-14", "2015-03-01", choice=Choice("date")) == Kind("date", "date")
-    assert kind("01.2019", choice=Choice("date", "%m.%Y")) == Kind("written date", "text", "%m.%Y")
+    assert kind("5%", "6%", choice=Choice("number")) == Kind.of(WrittenNumbers("1,234.5", "", "%"))
+    assert kind("$1", "$2", "$3", choice=Choice("category")) == Kind("category")
+    assert kind("1", "2.0", "1e0", choice=Choice("category")) == Kind("category", decimals=True)
+    assert kind("1", "x", choice=Choice("number")) == Kind("number")
+    assert kind("20150314", "20150301", choice=Choice("date")) == Kind.of(WrittenDates("yearmonthday"))
+    assert kind("2015-03-14", "2015-03-01", choice=Choice("date")) == Kind("date")
+    assert kind("01.2019", choice=Choice("date", "%m.%Y")) == Kind.of(WrittenDates("%m.%Y"))
     low = Choice("ordered", order=("low", "high"))
-    assert kind("low", "x", choice=low) == Kind("ordered", "text", order=["low", "high"])
+    assert kind("low", "x", choice=low) == Kind.of(Order(["low", "high"]))
 
 
 def test_a_column_of_which_a_person_says_what_it_is_not_has_odd_words_alone():
@@ -62,7 +62,7 @@ def test_a_column_of_which_a_person_says_what_it_is_not_has_odd_words_alone():
     for said in ("number", "date"):
         column = texts("red", "blue", "red")
         found = kind_of(column, Choice(said), "column a")
-        assert found == Kind(said, said) and odd_of(found, column) == {"red": Odd(2, 0), "blue": Odd(1, 1)}
+        assert found == Kind(said) and odd_of(found, column) == {"red": Odd(2, 0), "blue": Odd(1, 1)}
 
 
 def test_day_or_month_first_is_asked_for_with_both_cures():
@@ -73,7 +73,7 @@ def test_day_or_month_first_is_asked_for_with_both_cures():
     for form, name in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
         assert f"--dates day={form}" in str(told.value)
         ((column, choice),) = parse_choices(dates=f"day={form}")
-        assert column == "day" and kind(*words, choice=choice) == Kind("written date", "text", name)
+        assert column == "day" and kind(*words, choice=choice) == Kind.of(WrittenDates(name))
     for name, flag in (("column 3 of 5", "2=%d/%m/%Y"), ("column a, b's", """'"a, b'"'"'s=%d/%m/%Y"'""")):
         with pytest.raises(nn.DataError) as told:
             kind_of(texts(*words), None, name)
@@ -161,9 +161,7 @@ def test_words_that_no_row_has_do_not_count():
     column = Column("text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"])
     found = kind_of(column, None, "column a")
     assert found.kind == "written number" and odd_of(found, column) == {}
-    assert (
-        reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category", "text")) == "one value only"
-    )
+    assert reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category")) == "one value only"
 
 
 # ---- words without a value
@@ -174,20 +172,20 @@ def test_odd_words_are_counted_with_their_first_rows():
     found = kind_of(column, None, "column a")
     assert odd_of(found, column) == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
     column = texts("31.12.2019", "2019-12-31", "n.a.")
-    assert odd_of(Kind("written date", "text", "day.month.year"), column) == {"n.a.": Odd(1, 2)}
-    assert odd_of(Kind("ordered", "text", order=["low", "high"]), texts("low", "Low", "high")) == {"Low": Odd(1, 1)}
-    assert odd_of(Kind("category", "text"), texts("a", "b")) == {}
+    assert odd_of(Kind.of(WrittenDates("day.month.year")), column) == {"n.a.": Odd(1, 2)}
+    assert odd_of(Kind.of(Order(["low", "high"])), texts("low", "Low", "high")) == {"Low": Odd(1, 1)}
+    assert odd_of(Kind("category"), texts("a", "b")) == {}
     numbers = Column("number", np.array([1.0, np.nan]), odd={"x": Odd(1, 1)})
-    assert odd_of(Kind("number", "number"), numbers) == numbers.odd
+    assert odd_of(Kind("number"), numbers) == numbers.odd
 
 
 # ---- ordered words
 
 
-def ordered(*words: str | None, order=("low", "mid", "high")) -> OrderedEncoder:
+def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
     column = texts(*words)
     found = TextStatistics(column.values, column.words)
-    return OrderedEncoder.fit(found, kind_of(column, Choice("ordered", order=order), "column a"))
+    return NumberEncoder.fit(found, kind_of(column, Choice("ordered", order=order), "column a"))
 
 
 def test_ordered_words_become_scaled_ranks():
@@ -214,7 +212,7 @@ def test_ordered_numbers_are_the_same_however_a_format_writes_them():
 def test_an_ordered_column_comes_back_from_its_description_and_damaged_ones_are_refused():
     encoding = Encoding((ordered("low", "high"),), ["size"], (0,))
     described = encoding.to_dict()
-    assert Encoding.from_dict(described, ["size"]) == encoding and ENCODERS["ordered"] is OrderedEncoder
+    assert Encoding.from_dict(described, ["size"]) == encoding and ENCODERS["ordered"] == (NumberEncoder, Order)
     with pytest.raises(nn.DataError, match="damaged"):
         Encoding.from_dict(described | {"plain": True}, ["size"])
     for order in ("abc", ["low"], ["low", "low"], ["low", 3], None):
@@ -234,23 +232,26 @@ def test_a_model_of_dates_in_a_form_that_went_is_refused_by_its_column():
             with pytest.raises(nn.DataError, match=f'column {column}: dates written as "{form}"'):
                 Encoding.from_dict(described, names)
     for form in ("month-year", "yearmonthdayTtime", "%m.%Y"):
-        assert Encoding.from_dict({"columns": [dates | {"way": form}], "places": [3]}, None).encoders[0].way == form
+        assert (
+            Encoding.from_dict({"columns": [dates | {"way": form}], "places": [3]}, None).encoders[0].written.way
+            == form
+        )
 
 
-@pytest.mark.parametrize("encoder", ENCODERS.values(), ids=lambda encoder: encoder.kind)
+@pytest.mark.parametrize("encoder", {encoder for encoder, _ in ENCODERS.values()})
 def test_encoders_have_the_signatures_of_their_base(encoder):
     methods = {name: method for name, method in inspect.getmembers(ColumnEncoder, inspect.isroutine) if name[0] != "_"}
-    assert {"fit", "inputs", "encode", "unknown", "summary", "check"} <= {*methods}
+    assert {"fit", "inputs", "encode", "unknown", "facts", "summary"} <= {*methods}
     for name, method in methods.items():
         found = inspect.signature(getattr(encoder, name)).parameters.values()
         expected = inspect.signature(method).parameters.values()
-        assert [(p.name, p.kind, p.default) for p in found] == [(p.name, p.kind, p.default) for p in expected], name
+        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected], name
 
 
 def test_decimals_of_one_category_are_one():
     column = texts(*["1", "1.0", "2"] * 9)
     found = TextStatistics(column.values, column.words)
-    encoder = ENCODERS["category"].fit(found, kind_of(column, Choice("category"), "column a"))
+    encoder = CategoryEncoder.fit(found, kind_of(column, Choice("category"), "column a"))
     assert encoder.values == ["1", "2"] and encoder.decimals
     assert encoder.encode(np.arange(4), ["1e0", "01", "2.00", "2"])[0].tolist() == [0, 0, 1, 1]
 
@@ -291,10 +292,9 @@ def seconds_of(words: list[str]) -> float:
     written.way_of_dates(words, asked=True)
     written.written_as(words)
     for word in words:
-        written.is_number(word)
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
     encoder = ordered(*words, order=(words[0], "x"))
-    ENCODERS["category"]([words[0]], False, 0).unknown(np.arange(len(words)), words)
+    CategoryEncoder([words[0]], False, 0).unknown(np.arange(len(words)), words)
     encoder.unknown(np.arange(len(words)), words)
     return time.perf_counter() - started
 

@@ -165,7 +165,7 @@ WAYS = {
     "weights": ["--layers", "auto,8,1", "--weight", "number"],
     "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3],
     "time": ["--layers", "auto,8,1", "--time", "number", "--validation", 0.2],
-    "networks": ["--layers", "4,8,1", "--networks", 3, "--validation", 0.2, "--keep", 2],
+    "networks": ["--layers", "4,8,1", "--networks", 3, "--vary", "hidden=7|9"],
     "pieces": ["--layers", "4,8,1", "--number_embedding", "pieces8"],
     "reference": ["--layers", "4,8,1", "--reference"],
 }

@@ -198,7 +198,7 @@ def test_ordered_words_are_ranks_from_training_to_prediction(folder, form):
     net.export("m.bin")
     net = nn.Network.load("m.bin")
     encoder = net.encoding.encoders[0]
-    assert (encoder.kind, encoder.order, net.encoding.by_kind()) == (
+    assert (encoder.kind, encoder.written.order, net.encoding.by_kind()) == (
         "ordered", SIZES, {"ordered": ["size (small < medium < large)"], "number": ["n"]},
     )  # fmt: skip
     new = {"n": [1, 1, 1, 1, 1], "size": ["small", "medium", "large", "huge", ""]}

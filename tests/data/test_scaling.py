@@ -89,23 +89,6 @@ def test_images_are_standardized_by_channel():
     np.testing.assert_array_equal((x.reshape(50, -1) - shift) / scale, z.reshape(50, -1))
 
 
-@pytest.mark.parametrize("values", [
-    {},
-    {"kind": "unknown", "shift": [], "scale": []},
-    {"kind": [], "shift": [], "scale": []},
-    {"kind": "none", "shift": [1], "scale": [1]},
-    {"kind": "normalization", "shift": [1], "scale": [-1]},
-    {"kind": "standardization", "shift": [1], "scale": [1, 2]},
-    {"kind": "standardization", "shift": ["a"], "scale": [1]},
-    {"kind": "standardization", "shift": 1, "scale": 1},
-    {"kind": "standardization", "shift": [float("nan")], "scale": [1]},
-    {"kind": "standardization", "shift": [], "scale": []},
-])  # fmt: skip
-def test_damaged_scaling_constants_are_refused(values):
-    with pytest.raises(DataError):
-        Scaling.from_dict(values)
-
-
 def test_an_unknown_scaling_is_wrong_use():
     with pytest.raises(UsageError, match="standardization"):
         Scaling.fit("standard", np.zeros((2, 2)))

@@ -104,11 +104,12 @@ def test_a_file_that_is_not_there_or_not_for_us_is_one_line(server):
     assert "ACCESS_DENIED" in told(lambda: opened(uri(server, "day/a.parquet")), nn.InputNotFound)
 
 
-def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch):
+@pytest.mark.parametrize("how", ["denies", "drops"])
+def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch, how):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     source, (csv,) = opened(uri(server, "day/a.parquet")), data_files(uri(server, "day/a.csv"))
-    server.is_denied = True
-    for action in (lambda: read(source), lambda: Source(csv)):
+    server.is_denied, server.drops = how == "denies", how == "drops"
+    for action in (lambda: Source(csv), lambda: read(source))[: 1 if server.drops else 2]:  # it asks for long again
         message = told(action, nn.InputNotFound)
         assert message.startswith(uri(server, "day/a.", "").partition("?")[0]) and "cannot be read" in message
 

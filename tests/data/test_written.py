@@ -30,12 +30,12 @@ from nn.data.written import EitherFirst, WrittenNumbers, date_of, way_of_dates, 
     ],
 )
 def test_numbers_in_words(words, values):
-    assert list(map(way_of_numbers(words).number_of, words)) == values
+    assert list(map(way_of_numbers(words).value_of, words)) == values
 
 
 def test_words_for_a_gap_among_plain_numbers():
     way = way_of_numbers(["1.5", "-", "2.5", "Unknown", "4"])
-    assert list(map(way.number_of, ("1.5", "-", "Unknown"))) == [1.5, None, None]
+    assert list(map(way.value_of, ("1.5", "-", "Unknown"))) == [1.5, None, None]
     assert way_of_numbers(["1.5", "#DIV/0!", "2.5", "n.d.", "4"]) == way
     assert way_of_numbers(["1.5", "-", "2.5", "Unknown", "4", "*"]) is None
     assert way_of_numbers(["+", "-", "*"]) is None
@@ -54,7 +54,7 @@ def test_one_in_twenty_may_be_written_in_another_way():
     many = [f"{i}.5 kmpl" for i in range(40)]
     way = way_of_numbers([*many, "3 km/kg", "null kmpl"])
     assert way == WrittenNumbers("1,234.5", "", "kmpl")
-    assert list(map(way.number_of, ("3 km/kg", "null kmpl", "3 kmpl"))) == [None, None, 3]
+    assert list(map(way.value_of, ("3 km/kg", "null kmpl", "3 kmpl"))) == [None, None, 3]
     assert way_of_numbers([*many, "1 km/kg", "2 km/kg", "3 km/kg"]) is None
     assert way_of_numbers(["$1", "$2", "$3", "5 kg"], [30, 30, 35, 5]) == WrittenNumbers("1,234.5", "$")
     assert way_of_numbers(["$1", "$2", "$3", "5 kg"], [30, 30, 34, 6]) is None
@@ -86,7 +86,7 @@ def test_targets_in_words(words, told, values):
     """A list of numbers, 1,2, is no number with a decimal comma."""
     found = written_as(words)
     assert (str(found) if found else None) == told
-    assert values is None or [found.number_of(word) for word in words] == values
+    assert values is None or [found.value_of(word) for word in words] == values
 
 
 DATES = [
@@ -108,7 +108,7 @@ DATES = [
 
 
 def test_every_way_to_write_dates_is_tried():
-    assert {way for _, way, _ in DATES} == set(written.DATES)
+    assert {way for _, way, _ in DATES} == set(written.FORMS)
     assert len(written.FORMS) <= 10
 
 
@@ -184,7 +184,7 @@ def test_what_is_no_date(word):
     "word", ["1981-13", "1981-00", "1981 Q1", "1991 W05", "1981 Foo", "25:60:00", "1:2:3", "Foo 1981", "2019-02-30", ""]
 )
 def test_what_is_no_date_in_any_form(word):
-    assert all(date_of(word, way) is None for way in written.DATES)
+    assert all(date_of(word, way) is None for way in written.FORMS)
 
 
 def offers(count: int = 300) -> list[str]:
@@ -243,7 +243,7 @@ def test_a_person_may_call_them_categories(folder):
 @pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}])
 def test_a_damaged_encoding_is_refused(change):
     encoder = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "way": "1,234.5", "before": "$"}
-    assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].before == "$"
+    assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].written.before == "$"
     with pytest.raises(nn.utils.DataError):
         Encoding.from_dict({"columns": [encoder | change], "places": [0]}, ["a"])
 
@@ -303,7 +303,7 @@ def trained_on_days(folder, form: str) -> dict[str, list]:
 def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(folder, form, way):
     pandas = pytest.importorskip("pandas")
     columns, net = trained_on_days(folder, form), nn.Network.load("m.bin")
-    assert net.encoding.encoders[1].way == way
+    assert net.encoding.encoders[1].written.way == way
     frame = pandas.DataFrame(columns)
     own = net.predict(frame)
     iso = days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d")

@@ -16,6 +16,7 @@ from support.command_line import position, read_until, run, start, succeed, writ
 import nn
 import nn.commands.train
 from nn.files import checkpoint as checkpoints
+from nn.files.checkpoint import COUNTS
 from nn.utils import DataError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
 
@@ -75,8 +76,8 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
     monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 0)
     kept = []
 
-    def noted(self, run, at, vectors):
-        kept.append(at.epoch)
+    def noted(self, states):
+        kept.append(states[0][0]["epoch"])
         self._begun = time.monotonic()
 
     monkeypatch.setattr(checkpoints.Checkpoint, "save", noted)
@@ -267,15 +268,22 @@ def test_what_is_no_checkpoint_is_refused(saved):
     assert result.code == 65 and "without the metadata of a model file" in result.err
 
 
+OF_RUN = ("config", "engine", "count")
+
+
 def rewritten(path, facts=None, **arrays):
-    """The checkpoint with other facts and arrays, and a SHA-256 that fits: what only a hand writes."""
+    """The checkpoint with other facts, also of its run and its network, and arrays of that, and a SHA-256 that fits:
+    what only a hand writes."""
     import safetensors.numpy
 
-    old = position(path)
+    old, changed = position(path), dict(facts or {})
+    of_run, of_network = ({name: changed.pop(name) for name in names if name in changed} for names in (OF_RUN, COUNTS))
     with open(path, "rb") as file:
         tensors = safetensors.numpy.load(file.read())
-    tensors = {name: array for name, array in {**tensors, **arrays}.items() if array is not None}
-    checkpoints._FILE.save("made.ck", tensors, {**old, **(facts or {})})
+    tensors |= {f"member0.{name}": array for name, array in arrays.items()}
+    tensors = {name: array for name, array in tensors.items() if array is not None}
+    told = {"runs": [{**old["runs"][0], **of_run}], "members": [{**old["members"][0], **of_network}]}
+    checkpoints._FILE.save("made.ck", tensors, {**old, **told, **changed})
     with open("made.ck", "rb") as file:
         return file.read()
 
@@ -284,7 +292,8 @@ def rewritten(path, facts=None, **arrays):
     "facts",
     [
         {"epoch": 4}, {"epoch": -1}, {"epoch": "3"}, {"epoch": 2}, {"row": 1}, {"row": 10**30}, {"step": 5},
-        {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 2},
+        {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 2}, {"runs": []}, {"members": []},
+        {"members": [None]}, {"count": 2}, {"count": -1},
     ],
 )  # fmt: skip
 def test_facts_that_cannot_be_are_refused(saved, facts):

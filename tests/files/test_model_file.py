@@ -1,5 +1,6 @@
 """Model files: what is saved is what is loaded, and no damaged or hostile file gets through."""
 
+import copy
 import hashlib
 import json
 import os
@@ -10,8 +11,9 @@ import pytest
 import safetensors.numpy
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from support.command_line import run
+from support.command_line import ONE, run, succeed
 from support.effort import examples
+from support.mixed_table import write_table
 
 import nn
 from nn.files import model_file, tensor_file, text_model
@@ -225,7 +227,11 @@ def test_a_foreign_or_hostile_file_is_refused_with_one_line(tmp_path, content, w
         ("dtype", "float16"),
         ("dtype", {}),
         ("scaling", "none"),
+        ("scaling", {}),
         ("scaling", {"kind": "none"}),
+        ("scaling", {"kind": [], "shift": [], "scale": []}),
+        ("scaling", {"kind": "standardization", "shift": 1, "scale": 1}),
+        ("scaling", {"kind": "standardization", "shift": [], "scale": []}),
         ("scaling", {"kind": "x", "shift": [1], "scale": [1, 2]}),
         ("scaling", {"kind": "x", "shift": ["a"], "scale": [1]}),
         ("scaling", {"kind": "x", "shift": [int("9" * 400)], "scale": [1]}),
@@ -272,6 +278,46 @@ def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, key: value}))
     assert f"`{key}`" in line or f"--{key}" in line
+
+
+HUGE = int("9" * 400), -int("9" * 400)
+HOSTILE = [  # a fact of a table's model, and what cannot stand there
+    *((("encoding", "columns", 0, name), value) for name in ("shift", "scale", "unknown_share") for value in HUGE),
+    *((("encoding", "places", 0), value) for value in (*HUGE, -1, 2**63, 0.5)),
+    *((path, "half \ud800 of a pair") for path in (("columns", 1), ("targets", 0), ("classes", 1))),
+    (("encoding", "columns", 1, "values", 1), "half \udc80 of a pair"),
+    (("config", "left_out"), [2**63]),
+    (("config", "split_seed"), HUGE[0]),
+    (("scaling", "shift"), [HUGE[0]]),
+    (("threshold",), HUGE[0]),
+    (("temperature",), HUGE[0]),
+    (("history", "loss", 0), HUGE[0]),
+]
+
+
+@pytest.fixture(scope="module")
+def of_table(tmp_path_factory):
+    """A model of a mixed table: its file, the table's, its arrays and its facts."""
+    folder = tmp_path_factory.mktemp("table")
+    write_table(folder / "t.csv", 120, 0, "three")
+    succeed(*ONE, "--dataset", folder / "t.csv", "--model", folder / "m.bin", "--epochs", 1)
+    tensors, facts = model_file.load(folder / "m.bin")
+    del facts["sha256"]
+    return folder, tensors, facts
+
+
+@pytest.mark.parametrize("path, value", HOSTILE, ids=lambda value: ascii(value)[:40])
+def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
+    folder, tensors, facts = of_table
+    changed = at = copy.deepcopy(facts)
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    (folder / "x.bin").write_bytes(file_of(tensors, changed))
+    model, data = ["--model", folder / "x.bin"], ["--dataset", folder / "t.csv"]
+    for command in (["--info"], ["--test", *data], ["--predict", *data], ["--export", "-o", folder / "x.onnx"]):
+        result = run(*command, *model)
+        assert result.code == 65 and "damaged" in result.err and len(result.err.splitlines()) == 1, command
 
 
 def test_a_file_of_a_later_format_asks_for_a_newer_nn(tmp_path):

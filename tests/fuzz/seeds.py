@@ -188,7 +188,8 @@ def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
     header = json.loads(data[8 : 8 + size])
     facts = json.loads(header.pop("__metadata__")[key])
     del facts["sha256"]
-    facts["config"] |= config or {}
+    if config:
+        facts["config"] |= config
     lines = [json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)]
     return b"\n".join([*lines, data[8 + size :]])
 

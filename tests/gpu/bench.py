@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,6 @@ from nn.study.bench import (
     SOLAR_DEEP,
     SOLAR_WIDE,
     Model,
-    PackCase,
     TrainStepCase,
 )
 from nn.terminal.tables import table
@@ -242,7 +242,7 @@ def packs() -> dict:
     for step in PACK_STEPS:
         times = {"one by one": {"cuda": 1e9 * median_of(step.start("cuda").once)}}
         for networks in PACK_NETWORKS:
-            at_once = {"cuda": PackCase(step.name, step, networks).start("cuda").once}
+            at_once = {"cuda": replace(step, networks=networks).start("cuda").once}
             at_once |= {side: once_of(*make(side).pack(step, networks), networks) for side in PACK_PEERS}
             times[f"{networks} at once"] = {side: 1e9 * median_of(once) for side, once in at_once.items()}
         result[step.name] = times

@@ -9,6 +9,10 @@ compile, tests/bench tells them). All sides start from the same parameters and w
 from __future__ import annotations
 
 import functools
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +22,10 @@ from nn.core.random import PhiloxOrder
 from nn.layers import parse
 from nn.nn_aux import TASKS
 from nn.study.bench import TrainStepCase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.bench.sides import Jax as JaxSide  # noqa: E402 - of this checkout, which need not be installed
+from tests.bench.sides import torch_model  # noqa: E402
 
 EAGER_BATCHES = 100  # of an epoch that PyTorch is timed on: every batch costs about the same
 CHECKED_BATCHES, CHECKED_ROWS = 3, 64  # several, for in some a relu's or a maximum's choice turns on a rounding
@@ -134,41 +142,8 @@ class Torch:
 
     def network(self, case: TrainStepCase, with_output: bool):
         """The network with the common parameters; without an output activation that the loss has."""
-        torch, modules, layers = self.torch, [], network(case).layers
-        activations = {
-            "relu": torch.nn.ReLU,
-            "sigmoid": torch.nn.Sigmoid,
-            "softmax": lambda: torch.nn.Softmax(dim=1),
-        }
-        for layer in layers:
-            modules += self.modules(layer)
-            in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
-            if layer.activation != "linear" and not in_loss:
-                modules.append(activations[layer.activation]())
-        model = torch.nn.Sequential(*modules).to("cuda", self.dtype)
-        with torch.no_grad():
-            for own, common in zip(model.parameters(), parameters_of(case), strict=True):
-                own.copy_(torch.from_numpy(common))
-        return model
-
-    def modules(self, layer):
-        nn = self.torch.nn
-        if layer.kind == "conv":
-            (height, width), k, s = layer.in_shape[1:], layer.kernel, layer.stride
-            below = max(0, (layer.out_shape[1] - 1) * s + k - height - layer.pad_top)
-            right = max(0, (layer.out_shape[2] - 1) * s + k - width - layer.pad_left)
-            sizes = layer.in_shape[0], layer.out_shape[0], k, s
-            if (below, right) == (layer.pad_top, layer.pad_left):
-                return [nn.Conv2d(*sizes, (layer.pad_top, layer.pad_left))]
-            return [nn.ZeroPad2d((layer.pad_left, right, layer.pad_top, below)), nn.Conv2d(*sizes)]
-        return [
-            {
-                "dense": lambda: nn.Linear(layer.inputs, layer.outputs),
-                "maxpool": lambda: nn.MaxPool2d(layer.kernel, layer.stride),
-                "dropout": lambda: nn.Dropout(layer.rate),
-                "flatten": nn.Flatten,
-            }[layer.kind]()
-        ]
+        model = torch_model(self.torch, network(case).layers, parameters_of(case), with_output)
+        return model.to("cuda", self.dtype)
 
     def tensors(self, case: TrainStepCase, x, y):
         """Rows and targets on the GPU, as the network and its loss want them."""
@@ -298,16 +273,9 @@ class Jax:
     """JAX: an epoch in one jitted scan, a forward pass in one jitted function."""
 
     def __init__(self, tf32: bool = False):
-        import os
-        import sys
-        from pathlib import Path
-
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=2")  # tries kernels, does not check their results
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-        from tests.bench.sides import Jax as Side
-
-        self.side = Side("cuda")
+        self.side = JaxSide("cuda")
         self.jax, self.version = self.side.jax, f"JAX {self.side.version}"
         self.jax.config.update("jax_default_matmul_precision", "tensorfloat32" if tf32 else "highest")
 
@@ -320,7 +288,7 @@ class Jax:
     def pack(self, case: TrainStepCase, networks: int):
         """As `epoch` of several networks, each with an order of its own."""
         parameters, rows = self.arrays(*parameters_of(case)), self.arrays(*rows_of(case, case.rows))
-        return self.side.epochs(case, network(case), parameters, *rows, networks), case.batches
+        return self.side.epochs(replace(case, networks=networks), network(case), parameters, *rows), case.batches
 
     def forward(self, case: TrainStepCase, rows: int):
         layers, parameters = network(case).layers, self.arrays(*parameters_of(case))

@@ -26,7 +26,7 @@ WAYS = {
     "networks": ["--networks", 5, "--layers", DENSE, *EARLY, "--refit", "--class_weight", "balanced"],
     "turns": ["--networks", 3, "--layers", DROPPING, "--epochs", 2],
     "folds": ["--folds", 4, "--layers", DENSE, *EARLY, "--threshold", "f1"],
-    "keep": ["--networks", 9, "--layers", DENSE, *EARLY, "--keep", 2,
+    "vary": ["--networks", 23, "--layers", DENSE, *EARLY,
              "--vary", "hidden=7|60-10,learning_rate=1e-3..1e-2"],
 }  # fmt: skip
 TIMES = ("seconds", "us_per_batch", "ranks", "model")

@@ -15,7 +15,7 @@ VECTORS = ("parameters", "moment1", "moment2")
 HOW = [  # what members do otherwise than the others
     {},
     {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
-    {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6},
+    {"weight_decay": 0.3},
     {"seed": 2**32 - 1},
     {"rates": list(np.linspace(0.02, 0, 9))},
 ]

@@ -67,10 +67,11 @@ def start(*arguments, **options) -> subprocess.Popen:
 
 
 def position(checkpoint) -> dict:
-    """The facts in a checkpoint: epoch, row, step and more."""
+    """The facts in a checkpoint, and of its first network epoch, row and step."""
     with open(checkpoint, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return json.loads(header["__metadata__"]["nn-checkpoint"])
+    facts = json.loads(header["__metadata__"]["nn-checkpoint"])
+    return {**facts, **facts["members"][0]}
 
 
 def write_two_classes(path: Path, rows: int = 60, header: bool = True) -> Path:

@@ -1,19 +1,20 @@
 /* faults.c - an interposer for LD_PRELOAD: the n-th call of a kind fails, so that a test can let every call fail once.
  *
  * It counts what the tests are about: the core's allocations, told by the object that calls; large allocations of
- * anyone; files that are created; writes to regular files, fsync and rename.
+ * anyone; files that are created; writes to regular files, fsync and rename; reads and seeks in files of the current folder.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CORE_ALLOCATION, LARGE_ALLOCATION, CREATE, WRITE, FSYNC, RENAME, KINDS };
+enum { CORE_ALLOCATION, LARGE_ALLOCATION, CREATE, WRITE, FSYNC, RENAME, READ, KINDS };
 enum { LARGE = 1 << 16 };
 
 static long first_failing[KINDS], last_failing[KINDS], calls[KINDS];
@@ -80,6 +81,36 @@ ssize_t write(int file, const void *bytes, size_t count)
 {
     return is_regular(file) && fails(WRITE) ? -1 : NEXT(write)(file, bytes, count);
 }
+
+/* Whether a file lies in the current folder: Python reads many others. */
+static int is_here(int file)
+{
+    char link[64], path[4096], here[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0 || !getcwd(here, sizeof here))
+        return 0;
+    path[length] = '\0';
+    return !strncmp(path, here, strlen(here));
+}
+
+ssize_t read(int file, void *bytes, size_t count)
+{
+    return is_regular(file) && is_here(file) && fails(READ) ? -1 : NEXT(read)(file, bytes, count);
+}
+
+#define READING(name, offset) \
+    ssize_t name(int file, void *bytes, size_t count, offset at) \
+    { \
+        return is_here(file) && fails(READ) ? -1 : NEXT(name)(file, bytes, count, at); \
+    }
+READING(pread, off_t)
+READING(pread64, off64_t)
+
+#define SEEKING(name, offset) \
+    offset name(int file, offset to, int from) { return is_here(file) && fails(READ) ? -1 : NEXT(name)(file, to, from); }
+SEEKING(lseek, off_t)
+SEEKING(lseek64, off64_t)
 
 int fsync(int file) { return is_regular(file) && fails(FSYNC) ? -1 : NEXT(fsync)(file); }
 int rename(const char *from, const char *to) { return fails(RENAME) ? -1 : NEXT(rename)(from, to); }

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).with_suffix(".c")
-KINDS = ("core_allocation", "large_allocation", "create", "write", "fsync", "rename")
+KINDS = ("core_allocation", "large_allocation", "create", "write", "fsync", "rename", "read")
 MOST = 2000  # calls of a kind in one command: more would take too long
 
 
@@ -69,7 +69,7 @@ def _main(command: list[str]) -> None:
     number, library = KINDS.index(kind), ctypes.CDLL(None)
     arm, calls = library.faults_arm, library.faults_calls
     arm.argtypes, calls.restype = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int], ctypes.c_long
-    error = errno.ENOMEM if "allocation" in kind else errno.EIO if kind == "fsync" else errno.ENOSPC
+    error = errno.ENOMEM if "allocation" in kind else errno.EIO if kind in ("fsync", "read") else errno.ENOSPC
     original, copy = Path.cwd(), Path.cwd().parent / "copy"
 
     from support.command_line import run

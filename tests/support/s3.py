@@ -57,7 +57,8 @@ class Bucket(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if with_body:
-            self.wfile.write(data)
+            self.wfile.write(data[: len(data) // 2] if self.server.drops else data)
+            self.close_connection = self.server.drops
 
     def log_message(self, *_):
         pass
@@ -68,6 +69,7 @@ def bucket(objects):
     """Yield a server with these objects (bytes by name); its address is server.address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
     server.objects, server.asked, server.is_denied, server.is_down = dict(objects), [], False, False
+    server.drops = False
     server.address = f"127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,5 +1,6 @@
 """--effort: candidates within a budget of operations, chosen by the rows that their networks do not know."""
 
+import csv
 import signal
 import sys
 
@@ -7,13 +8,16 @@ import numpy as np
 import pytest
 from support.command_line import run, start, succeed, write_numbers, write_two_classes
 from support.networks import flattened
+from support.packs import StopSoon
 
 import nn
 from nn.core.calibration import best_temperature
 from nn.core.thresholds import best_threshold
+from nn.files.checkpoint import Checkpoint
 from nn.nn_aux import EFFORTS
 from nn.train.effort import Effort, candidates_for, operations
 from nn.train.folds import out_of_fold
+from nn.utils import Stopped, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +154,7 @@ def test_under_a_limit_on_memory_it_chooses_the_same_or_not_at_all(table, standa
     assert ("--memory has no room for several" in told) != fits
 
 
-@pytest.mark.parametrize("flags", ["--layers auto,4,1", "--history h.csv", "--checkpoint c.ck", "--validation 0.2"])
+@pytest.mark.parametrize("flags", ["--layers auto,4,1", "--networks 1", "--validation 0.2"])
 def test_flags_of_one_training_leave_one_network(table, tmp_path, monkeypatch, flags):
     monkeypatch.chdir(tmp_path)
     result = succeed("--train", "--dataset", table, "--model", "m.bin", "--epochs", 1, "--json", *flags.split()).json
@@ -303,6 +307,50 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
         assert again.predict(ds.x).tobytes() == both.predict(ds.x).tobytes()
         mean = sum(w * member.predict(ds.x) for w, member in zip([0.2, 0.4, 0.2, 0.2], members, strict=True))
         np.testing.assert_allclose(again.predict(ds.x), mean, rtol=1e-5)
+
+
+@pytest.mark.parametrize("effort", ["quick", "standard"])
+def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort):
+    """Wherever it is stopped, also between two candidates; with any number of files for its state."""
+    ds, stops, ended = nn.load(table), 0, None
+
+    def chosen(checkpoint=None, stop=None):
+        network = lambda layers: nn.Network.for_data(ds, layers, seed=3, backend="omp")  # noqa: E731
+        given = {"epochs": 6, "threshold": "f1"}
+        return Effort(ds, effort, given, network, checkpoint=checkpoint).run(
+            lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
+        )
+
+    whole, figures = chosen()
+    while ended is None:
+        try:
+            saving = Checkpoint(tmp_path / "state.nn", resume="auto")
+            ended, result = chosen(saving, StopSoon(9 + stops % 40))
+        except Stopped:
+            stops += 1
+    assert stops > 2
+    whole.export(tmp_path / "whole.bin")
+    ended.export(tmp_path / "ended.bin")
+    assert (tmp_path / "ended.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()
+    assert {name: value for name, value in result.items() if name not in ("seconds", "us_per_batch")} == {
+        name: value for name, value in figures.items() if name not in ("seconds", "us_per_batch")
+    }
+    with pytest.raises(UsageError, match="--effort: .* was written with"):
+        effort = "standard" if effort == "quick" else "quick"
+        chosen(Checkpoint(tmp_path / "state.nn", resume="auto"))
+
+
+def test_files_beside_the_model_change_nothing(table, standard, tmp_path):
+    """They left one network of the usual layers."""
+    history, out = tmp_path / "h.csv", tmp_path / "out.csv"
+    _, model = trained(table, tmp_path, "m.bin", "--history", history, "-o", out, "--checkpoint", tmp_path / "c.ck")
+    assert model == standard[1]
+    lines = list(csv.DictReader(history.read_text().splitlines()))
+    assert {line["candidate"] for line in lines} == set("1234") and float(lines[-1]["val_metric"]) > 0
+    assert len(out.read_text().splitlines()) == 201
+    result = run("--train", "--dataset", table, "--model", tmp_path / "n.bin", "--resume", tmp_path / "c.ck", "-q")
+    assert result.code == 0, result.err
+    assert (tmp_path / "n.bin").read_bytes() == model
 
 
 @pytest.mark.parametrize("stopped_at", [0, 1])

@@ -16,9 +16,10 @@ from nn.backends.turns import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model
-from nn.train import pack_limits, pack_rows
-from nn.train.loop import NotFinite, Training
-from nn.train.pack_members import mean_of
+from nn.train import plan
+from nn.train import run as runs
+from nn.train.member import Member, NotFinite
+from nn.train.run import mean_of
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
@@ -205,14 +206,14 @@ def test_threshold_and_temperature_are_found_before_the_refit(task):
 def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     """It is no member of the model."""
     flags = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03, "threshold": "f1"}
-    usual = Training._begin_refit
+    usual = Member._begin_refit
 
     def fails(self):
         usual(self)
         if self.net.seed == SEED + 1:
             raise NotFinite("loss is nan")
 
-    monkeypatch.setattr(Training, "_begin_refit", fails)
+    monkeypatch.setattr(Member, "_begin_refit", fails)
     net, result = together(refit=True, **flags)
     monkeypatch.undo()
     first, _ = together(**{**flags, "threshold": 0.5})
@@ -296,7 +297,7 @@ def test_epochs_are_told_once_with_the_mean_losses():
     assert [tuple(figures) for figures in zip(result["loss"], result["val_loss"])] == [own[1:] for own in told.epochs]
 
 
-@pytest.mark.parametrize("more", [{}, {"networks": 8, "keep": 4, "vary": "batch_number=16..64"}])
+@pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
 def test_a_network_that_has_stopped_counts_on_with_its_best_epoch(more):
     """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
     net, result = together(**{**flags_of("patience", "binary"), **more})
@@ -318,7 +319,7 @@ def test_means_are_of_those_that_are_there():
     [
         ({"reference": True}, {}, "--reference trains one network"),
         ({"seed": 2**32 - 2}, {}, "smaller --seed"),
-        ({}, {"networks": 0}, "at least 1"),
+        ({}, {"networks": 0}, "a whole number from 1"),
     ],
 )
 def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
@@ -333,7 +334,7 @@ def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
 )
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
-    monkeypatch.setattr(pack_limits, "available_memory", lambda: free)
+    monkeypatch.setattr(plan, "available_memory", lambda: free)
     with pytest.raises(NnError, match="--networks 8: 8 networks need .* --networks 7 fits"):
         together(networks=8, **flags)
     assert together(networks=7, **flags)[1]["networks"] == 7
@@ -422,7 +423,7 @@ def test_flags_of_one_network_are_wrong_use(more, folder):
 
 def test_rows_are_shared_not_copied(monkeypatch):
     made = []
-    usual = pack_rows.TrainingRows
-    monkeypatch.setattr(pack_rows, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
+    usual = runs.TrainingRows
+    monkeypatch.setattr(runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
     together(networks=20)
     assert len(made) == 1

@@ -1,4 +1,4 @@
-"""--vary: networks with settings of their own, trained together, are those trained alone with these settings."""
+"""--vary, train_many: networks with settings of their own, trained together, are those trained alone with these."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,13 @@ from support.people import as_csv, people
 
 import nn
 from nn.core.random import uniform
+from nn.files.checkpoint import Checkpoint
 from nn.nn import Network
 from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
 from nn.utils import Stopped, UsageError
 
 COUNT = 6
+TIMES = ("seconds", "us_per_batch", "threads")
 VARY = {
     "all": "learning_rate=1e-3..1e-1,weight_decay=0..0.3,dropout=0..0.5,hidden=7|16|9-5,batch_number=8..64,epochs=2..5,"
     "optimizer=adam|sgd,momentum=0..0.9,schedule=constant|cosine",
@@ -24,8 +26,14 @@ VARY = {
 
 def together(vary, task="binary", backend="omp", ds=None, networks=COUNT, seed=SEED, **flags):
     net = network(task, seed, backend)
-    result = nn.train(net, ds or data(task), networks=networks, vary=vary, **{"epochs": 3, **flags})
+    result = nn.train(net, ds or data(task), networks=networks, vary=vary, **{"epochs": 3, "validation": 0.25, **flags})
     return net, result
+
+
+def of_layers(layers, drawn):
+    """The settings of train_many for those that --vary drew."""
+    own = {name: value for name, value in drawn.items() if name not in ("hidden", "dropout")}
+    return {**own, "layers": layers_with(layers, drawn)}
 
 
 # ---------------------------------------------------------------- the promise
@@ -42,19 +50,74 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
         own = alone(task, member, told["settings"], backend, **flags)
         assert np.array_equal(vector(member), vector(own))
         assert member.metadata() == own.metadata()
-    assert len({str(told["settings"]) for told in result["members"]}) > 1
+    assert len({str(told["settings"]) for told in result["trials"]}) > 1
     assert result["parameters"] == sum(member.parameter_count for member in net.members)
 
 
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+@pytest.mark.parametrize("task", LAYERS)
+@pytest.mark.parametrize("flags", [{}, {"patience": 2, "calibrate": "temperature"}, {"refit": True}], ids=str)
+def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
+    ds, flags = data(task), {**flags, **({"validation": 0.3} if flags else {})}
+    if task == "regression":
+        flags = {name: value for name, value in flags.items() if name != "calibrate"} | {"clip": True}
+    each = []
+    for number, vary in enumerate([*VARY.values(), *VARY.values()]):
+        each.append({"epochs": 3, **of_layers(LAYERS[task], Variation.parse(vary).draw(number)), "seed": number % 5})
+    each = [{name: value for name, value in own.items() if name != "momentum"} for own in each]
+    for (net, figures), own in zip(nn.train_many(ds, each, backend=backend, **flags), each, strict=True):
+        given = dict(own)
+        alone = Network(given.pop("layers"), task, seed=given.pop("seed"), backend=backend)
+        expected = nn.train(alone, ds, **flags, **given)
+        assert np.array_equal(vector(net), vector(alone)) and net.metadata() == alone.metadata()
+        assert {name: figures[name] for name in expected if name not in TIMES} == {
+            name: value for name, value in expected.items() if name not in TIMES
+        }
+
+
+def test_one_of_many_whose_loss_is_no_number_says_so():
+    ds, each = data("regression"), [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}]
+    (_, good), (_, bad) = nn.train_many(ds, each, layers="6,8,2", epochs=3)
+    assert len(good["loss"]) == 3 and "loss is" in bad["failed"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "shared", "expected"),
+    [
+        ([], {}, "no settings"),
+        ([{"lerning_rate": 1}], {}, "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
+        ([{"networks": 2}], {}, "networks: no such setting of train"),
+        ([{"epochs": 0}], {}, "--epochs 0"),
+        ([{"layers": "6,1,x"}], {}, "--layers"),
+    ],
+)
+def test_what_many_cannot_have_is_told(settings, shared, expected):
+    with pytest.raises(UsageError, match=expected):
+        nn.train_many(data("binary"), settings, **shared)
+
+
+def test_many_networks_that_were_stopped_go_on(folder):
+    ds, each, stops, ended = data("binary"), [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)], 0, None
+    whole = nn.train_many(ds, each, validation=0.2)
+    while ended is None:
+        try:
+            saving = Checkpoint(folder / "c.ck", resume="auto")
+            ended = nn.train_many(ds, each, validation=0.2, checkpoint=saving, stop=StopSoon(5 + stops % 5))
+        except Stopped:
+            stops += 1
+    assert stops > 1
+    for (net, _), (own, _) in zip(ended, whole, strict=True):
+        assert np.array_equal(vector(net), vector(own)) and net.metadata() == own.metadata()
+
+
 @pytest.mark.parametrize("vary", ["hidden=4|9-3,dropout=0|0.3", "number_embedding=linear|waves4|pieces6,hidden=4|9"])
-@pytest.mark.parametrize("flags", [{}, {"validation": 0.3, "refit": True}, {"validation": 0.3, "keep": 2}], ids=str)
+@pytest.mark.parametrize("flags", [{"validation": 0.2}, {"validation": 0.3, "refit": True}], ids=str)
 def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
     path = folder / "people.csv"
     path.write_text(as_csv(people()))
     ds = nn.load(path)
     net = Network(f"{ds.inputs},8,1", "binary", seed=SEED, backend="omp")
     result = nn.train(net, ds, networks=6, epochs=2, vary=vary, **flags)
-    flags = {name: value for name, value in flags.items() if name != "keep"}
     for member, told in zip(net.members, result["members"], strict=True):
         given = {name: told["settings"][name] for name in ("number_embedding",) if name in told["settings"]}
         own = Network(layers_with(f"{ds.inputs},8,1", told["settings"]), "binary", seed=member.seed, backend="omp")
@@ -71,26 +134,30 @@ def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
 def test_bits_do_not_depend_on_threads(threads):
     ds, nets = data("binary"), []
     for count in (threads, 4):
-        net = Network(LAYERS["binary"], "binary", seed=SEED, backend="omp", threads=count)
-        nn.train(net, ds, networks=COUNT, epochs=2, vary="hidden=7|16|9-5,learning_rate=0.01|0.1")
-        nets.append(net)
-    for one, other in zip(nets[0].members, nets[1].members, strict=True):
+        drawn = [Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1").draw(seed) for seed in range(COUNT)]
+        each = [of_layers(LAYERS["binary"], own) for own in drawn]
+        nets.append([net for net, _ in nn.train_many(ds, each, epochs=2, threads=count, backend="omp")])
+    for one, other in zip(*nets, strict=True):
         assert np.array_equal(vector(one), vector(other)) and one.threads == threads
 
 
 def test_members_that_differ_in_dropout_share_an_engine_to_predict():
-    net, _ = together("dropout=0|0.1|0.2|0.3|0.4")
-    assert len({member.spec for member in net.members}) > 2
-    x = data("binary").x
+    ds, layers = data("binary"), LAYERS["binary"]
+    each = [{"layers": layers_with(layers, {"dropout": rate})} for rate in (0, 0.1, 0.2, 0.3, 0.4)]
+    net = network("binary")
+    net.combine([own for own, _ in nn.train_many(ds, each, epochs=2, backend="omp")], [1.0] * 5)
+    x = ds.x
     found = net.predict(x)
     assert all(member._engine is None for member in net.members)
     assert np.allclose(found, np.mean([member.predict(x) for member in net.members], 0), rtol=1e-6)
 
 
 def test_a_file_holds_members_of_different_layers(folder):
-    net, _ = together("hidden=7|16|9-5", validation=0.25)
-    assert len({member.spec for member in net.members}) > 1
-    net.combine(net.members[1:], [2.0, 1.0, 1.0, 3.0, 1.0])
+    ds, net = data("binary"), network("binary")
+    nn.train(net, ds, epochs=2)
+    each = [{"layers": layers_with(LAYERS["binary"], {"hidden": own})} for own in ("7", "16", "9-5", "7", "16")]
+    members = [own for own, _ in nn.train_many(ds, each, epochs=2, seed=SEED, backend="omp")]
+    net.combine(members, [2.0, 1.0, 1.0, 3.0, 1.0])
     net.export(folder / "several.bin")
     again, x = Network.load(folder / "several.bin", backend="omp"), data("binary").x
     assert again.metadata() == net.metadata() and again.seed == SEED
@@ -99,7 +166,7 @@ def test_a_file_holds_members_of_different_layers(folder):
     assert np.allclose(net.predict(x), mean, rtol=1e-6)
 
 
-@pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}, {}])
+@pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}])
 def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
     def together(vary, **flags):
         ds = data("binary")
@@ -128,8 +195,8 @@ def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
 def test_a_members_settings_depend_on_its_seed_alone():
     variation = Variation.parse(VARY["all"])
     ten = [variation.draw(SEED + number) for number in range(10)]
-    assert [told["settings"] for told in together(VARY["options"], networks=4)[1]["members"]] == [
-        told["settings"] for told in together(VARY["options"], networks=7)[1]["members"][:4]
+    assert [told["settings"] for told in together(VARY["options"], networks=4)[1]["trials"]] == [
+        told["settings"] for told in together(VARY["options"], networks=7)[1]["trials"][:4]
     ]
     fewer = Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
     assert [{name: one[name] for name in fewer.of} for one in ten] == [fewer.draw(SEED + n) for n in range(10)]
@@ -230,7 +297,7 @@ def test_every_setting_has_its_words():
 def test_varied_networks_on_the_command_line(folder):
     path, model = write_two_classes(folder / "data.csv"), folder / "v.bin"
     vary = "learning_rate=0.01..0.1,hidden=4|6-3"
-    call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--vary", vary]
+    call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--seed", 2, "--vary", vary]
     told = succeed(*call, "--epochs", 3, "-q", "--json").json
     said = succeed(*call, "--epochs", 3, "-v").err
     assert "4 networks of 2 architectures" in said and "12 held out" in said
@@ -240,7 +307,8 @@ def test_varied_networks_on_the_command_line(folder):
     assert all(set(own["settings"]) == {"learning_rate", "hidden"} for own in told["members"])
     info = succeed("--info", "--model", model, "--json").json
     assert info["parameters"] == told["parameters"] and info["config"]["vary"].startswith("learning_rate")
-    assert len(succeed("--test", "--model", model, "-v", "--json").json["members"]) == 4
+    figures = succeed("--test", "--model", model, "-v", "--json").json
+    assert len(figures.get("members", [0])) == len(told["members"])
     assert "deviation" in succeed("--predict", "--model", model, "--dataset", path).out
     result = run(*call[:-2], "--vary", "dropout=2..3")
     assert result.code == 2 and "dropout 2: expected" in result.err

@@ -1,7 +1,14 @@
 """The n-th call fails, for all n: memory of the core, and what the system does for files."""
 
+import contextlib
+import gzip
+import json
+import os
+import sqlite3
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from support.campaign import CASES, FILES, faults_of, prepare
 from support.command_line import ONE, succeed, write_two_classes
@@ -57,7 +64,61 @@ def test_memory_that_ends_anywhere_is_one_line_and_the_old_files_stay(tmp_path, 
     assert len(found) > 3 and not any(wrong for _, wrong in found), found
 
 
-# ---------------------------------------------------------------- files
+# ---------------------------------------------------------------- files that are read
+
+
+MORE_FORMATS = ("csv.gz", "jsonl", "npy", "parquet")
+
+
+def write_data(name: str) -> str:
+    """Write small data of a format; return the path to give for it."""
+    x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    columns = {"a": x[:, 0].tolist(), "b": x[:, 1].tolist(), "y": y.tolist()}
+    text = "a,b,y\n" + "\n".join(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)) + "\n"
+    if name == "d.csv":
+        Path(name).write_text(text)
+    elif name == "d.csv.gz":
+        Path(name).write_bytes(gzip.compress(text.encode()))
+    elif name == "d.jsonl":
+        Path(name).write_text("\n".join(json.dumps({k: v[row] for k, v in columns.items()}) for row in range(60)))
+    elif name == "d.db":
+        with contextlib.closing(sqlite3.connect(name)) as base, base:
+            base.execute("create table t (a, b, y)")
+            base.executemany("insert into t values (?, ?, ?)", zip(*columns.values(), strict=True))
+    elif name == "d.npz":
+        np.savez(name, x=x, y=y)
+    elif name == "d.npy":
+        np.save(name, np.column_stack([x, y]))
+    elif name == "d.parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(pytest.importorskip("pyarrow").table(columns), name)
+    else:
+        for label in "ab":
+            os.makedirs(f"{name}/{label}")
+            image = pytest.importorskip("PIL.Image").fromarray(np.full((2, 1), ord(label), np.uint8))
+            image.save(f"{name}/{label}/{name}.png")
+    return name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["d.csv", "d.db", "d.npz", "d", *(pytest.param(f"d.{kind}", marks=pytest.mark.long) for kind in MORE_FORMATS)],
+)
+def test_a_file_that_cannot_be_read_any_further_is_named(tmp_path, monkeypatch, name):
+    """Each read, and each seek, of each file fails once; a seek that was for speed alone is no matter."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    network = ["--layers", "2,1"] if name == "d" else ["--networks", "1"]
+    command = ["--train", "--dataset", write_data(name), "--model", "m.bin", *network, "--epochs", "1", "--quiet"]
+    fine, *failed = outcomes("read", command, folder)
+    assert fine.code == 0 and len(failed) > 4, fine.err
+    for outcome in failed:
+        is_named = outcome.code in (65, 66) and len(outcome.lines) == 1 and outcome.err.startswith(f"nn: {name}")
+        assert is_named or (outcome.code == 0 and not outcome.err), outcome
+    assert any(outcome.code == 66 and "cannot read: Input/output error" in outcome.err for outcome in failed)
+
+
+# ---------------------------------------------------------------- files that are written
 
 
 @pytest.mark.parametrize("lasting", [False, True])

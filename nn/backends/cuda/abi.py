@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import COLUMN_KINDS
-from ...nn_aux import ACTIVATIONS, LOSSES
-from ...utils import UsageError
+from ...nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
 
 THREADS = 256  # of every block; ops that tile count on a square of 16 x 16
 TILE_STAGES = 2  # slices of a tile in shared memory: one is multiplied while the next one comes (gemm.cu)
@@ -26,17 +25,19 @@ CONSTANTS = {
     "BLOCK_SIDE": WINOGRAD_SIDE, "DEPTH": WINOGRAD_DEPTH, "PLACES": WINOGRAD_PLACES,
 }  # fmt: skip
 
-MOMENTS = {"SGD": 0, "MOMENTUM": 1, "ADAM": 2}  # update rule of optimizer.cu -> moment vectors that it keeps
+MOMENTUM = "MOMENTUM"  # update rule of an optimiser with --momentum
+MOMENTS = {name.upper(): known.moments for name, known in OPTIMIZERS.items()} | {MOMENTUM: 1}  # by update rule
 
 UPDATE = (  # struct update, members of type real: what the optimiser does in one batch
     "rate",  # SGD: learning rate / n, MOMENTUM: learning rate, ADAM: that / (1 - beta1^t)
     "inv_rows",  # gradients are sums over the batch; this makes them means
     "decay",  # learning rate * weight decay
     "root_scale",  # ADAM: 1 / sqrt(1 - beta2^t)
-    "momentum",
-    "gain1",  # 1 - beta1; 0.999 as a float would be off visibly
-    "gain2",  # 1 - beta2
-    "epsilon",
+    "constant1",  # of nn_training: SGD's momentum, ADAM's betas and epsilon
+    "constant2",
+    "constant3",
+    "gain1",  # 1 - constant1; 0.999 as a float would be off visibly
+    "gain2",
 )
 
 CONTROL = {  # struct control: member -> C type, of eight bytes
@@ -69,11 +70,8 @@ CONTROL_TYPE = np.dtype([(name, np.int64) for name in CONTROL])
 
 
 def update_rule(optimizer: str, momentum: float) -> str:
-    """Return the update rule of optimizer.cu for an optimiser. Raise UsageError for an unknown one."""
-    rules = {"adam": "ADAM", "sgd": "MOMENTUM" if momentum else "SGD"}
-    if optimizer not in rules:
-        raise UsageError(f"--optimizer {optimizer}: the GPU has no such update rule; use {' or '.join(rules)}")
-    return rules[optimizer]
+    """Return the update rule of optimizer.cu for an optimiser."""
+    return MOMENTUM if OPTIMIZERS[optimizer].takes_momentum and momentum else optimizer.upper()
 
 
 def _enum(names) -> str:

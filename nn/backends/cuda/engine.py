@@ -15,7 +15,7 @@ from ...utils import UsageError
 from ..engine import EpochSettings, Pack, TimedStep
 from ..turns import Turns
 from . import small
-from .abi import MOMENTS, update_rule
+from .abi import update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers
@@ -304,11 +304,7 @@ class CudaEngine:
                 self._recorder = runner
             weights = batch_weights(data.weights, left, batch, self.rank_group)
             updates = cupy().asarray(update_table(settings, progress, len(order), self.dtype, weights))
-            moments = {
-                name: self.vector(name).data.ptr
-                for name in ("moment1", "moment2")[: MOMENTS[rule]]
-                if self._updates_weights
-            }
+            moments = {name: self.vector(name).data.ptr for name in settings.moments if self._updates_weights}
             done = 0
             for segment in data.segments(left, batch, self.rank_group):
                 row_loss = cupy().empty(max(1, segment.own))

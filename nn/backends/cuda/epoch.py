@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster import RankGroup
 from ..engine import EpochSettings
-from .abi import UPDATE, update_rule
+from .abi import UPDATE
 
 
 @dataclass
@@ -36,21 +36,22 @@ def update_table(
 
     weights: of the rows of each of these batches in all; None: one a row.
     """
-    row, rule = np.arange(progress.row, rows, settings.batch), update_rule(settings.optimizer, settings.momentum)
+    row = np.arange(progress.row, rows, settings.batch)
     total = np.minimum(settings.batch, rows - row) if weights is None else weights
     inv_rows = np.divide(1.0, total, out=np.zeros(len(row)), where=total > 0)
     learning_rate = np.interp(row / rows, np.linspace(0, 1, len(settings.rates)), settings.rates)
     number = progress.step + 1.0 + np.arange(len(row))
     rate, root_scale = learning_rate, np.zeros(len(row))
-    if rule == "ADAM":
-        rate = learning_rate / (1 - settings.beta1**number)
-        root_scale = 1 / np.sqrt(1 - settings.beta2**number)
-    elif rule == "SGD":
+    constants = [*settings.constants, 0.0, 0.0, 0.0][:3]
+    if settings.optimizer == "adam":
+        rate = learning_rate / (1 - constants[0] ** number)
+        root_scale = 1 / np.sqrt(1 - constants[1] ** number)
+    elif not settings.moments:
         rate = learning_rate * inv_rows
     columns = {
         "rate": rate, "inv_rows": inv_rows, "decay": learning_rate * settings.weight_decay, "root_scale": root_scale,
-        "momentum": settings.momentum, "gain1": 1 - settings.beta1, "gain2": 1 - settings.beta2,
-        "epsilon": settings.epsilon,
+        **{f"constant{place}": constant for place, constant in enumerate(constants, 1)},
+        "gain1": 1 - constants[0], "gain2": 1 - constants[1],
     }  # fmt: skip
     table = np.empty((len(row), len(UPDATE)), dtype)
     for place, name in enumerate(UPDATE):

@@ -14,13 +14,13 @@ __device__ inline real stepped(real w, real g, real *m, real *v, real decay, con
     if constexpr (OPTIMIZER == SGD) {
         return w - multiply_add(g, u.rate, decay * w);
     } else if constexpr (OPTIMIZER == MOMENTUM) {
-        *m = multiply_add(g, u.inv_rows, u.momentum * *m);
+        *m = multiply_add(g, u.inv_rows, u.constant1 * *m);
         return w - multiply_add(decay, w, u.rate * *m);
     } else if constexpr (OPTIMIZER == ADAM) {
         real mean = g * u.inv_rows;
         *m = multiply_add(u.gain1, mean - *m, *m);
         *v = multiply_add(u.gain2, multiply_add(mean, mean, -*v), *v);
-        return w - multiply_add(decay, w, u.rate * *m / multiply_add(sqrt(*v), u.root_scale, u.epsilon));
+        return w - multiply_add(decay, w, u.rate * *m / multiply_add(sqrt(*v), u.root_scale, u.constant3));
     } else {
         static_assert(OPTIMIZER < 0, "optimizer.cu: stepped() has no formula for this optimiser");
     }

@@ -16,7 +16,7 @@ from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
 from ..turns import Turns
-from .abi import CONTROL_TYPE, MOMENTS, THREADS, update_rule
+from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import CudaData, check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
@@ -36,7 +36,7 @@ DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu
 MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
 
 
-_rule = attrgetter("optimizer", "batch", "momentum", "beta1", "beta2", "epsilon", "weight_decay")  # of EpochSettings
+_rule = attrgetter("optimizer", "batch", "constants", "weight_decay")  # of EpochSettings
 
 
 class CudaPack(Turns):
@@ -191,7 +191,7 @@ class CudaPack(Turns):
         row_loss = cupy().empty(int((counts - begun).sum()))
         updates, at = self._updates(jobs, orders)
         control, members = controls(jobs, self._matrix("parameters")), np.array([job.member for job in jobs])
-        for what in ("moment1", "moment2")[: MOMENTS[purpose.optimizer]]:
+        for what in jobs[0].settings.moments:
             matrix = self._matrix(what)
             control[what] = matrix.data.ptr + members * matrix[:1].nbytes
         control["order"] = orders.addresses + 8 * begun

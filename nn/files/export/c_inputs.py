@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...data.encoders import YES_NO, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
+from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
 from ...data.encoding import Encoding
+from ...data.written import YES_NO
 from ...layers import InputColumn
 from ...utils import UsageError
 from .c_text import Constants, numbers

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.column import GAPS
-from ...data.encoders import YES_NO, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
+from ...data.encoders import DAY, YEAR, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
 from ...data.encoding import Encoding
 from ...data.scaling import Scaling
-from ...data.statistics import DAY, YEAR
+from ...data.written import YES_NO
 from ...layers import InputColumn
 from .columns import UNSEEN, are_rounded, spellings
 from .onnx_graph import Graph

@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from .core.bootstrap import binary_intervals, multiclass_intervals, regression_intervals
-from .core.metrics import (
+from ..core.bootstrap import binary_intervals, multiclass_intervals, regression_intervals
+from ..core.metrics import (
     Counts,
     are_constant,
     are_probabilities,
@@ -40,12 +40,12 @@ from .core.metrics import (
     row_log_losses,
     total,
 )
-from .data.dataset import name_of
-from .data.frames import open_frame
-from .data.model_data import load_for
-from .data.written import WrittenNumbers
-from .settings.values import check_is_number
-from .utils import DataError, NnError, RowError, UsageError, listed, log
+from ..data.dataset import name_of
+from ..data.frames import open_frame
+from ..data.model_data import load_for
+from ..data.written import WrittenNumbers
+from ..settings.values import check_is_number
+from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
 remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
 

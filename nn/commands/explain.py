@@ -1,0 +1,85 @@
+"""--explain: which columns matter to a model, how predictions go with them, and what each column added to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..settings.flags import given_values
+from ..terminal import console, tables
+from ..utils import check_writable, say
+from .common import check_apart, load_network, print_json
+
+LAYOUT = ("target", "separator", "header")
+BLOCK = 256  # rows explained at a time
+
+
+def explain_command(flags) -> None:
+    """Print the importance of the raw columns of --model; write the contributions to each prediction to --output."""
+    if flags.output:
+        for read in filter(None, (flags.dataset, flags.model, flags.background)):
+            check_apart(read, flags.output)
+        check_writable(flags.output, stream=True)
+    net = load_network(flags)
+
+    from ..test.background import background_rows
+    from ..test.importance import curves, importance
+
+    background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
+    ds, parts, about = _rows(flags, net)
+    if not flags.quiet:
+        console.say_run(console.about(ds, about), net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+    result: dict = {}
+    if ds.y is not None:
+        found = importance(
+            net, ds, metric_name=flags.monitor, group_columns=flags.group_columns, seed=flags.seed or 0, parts=parts
+        )
+        result = {"importance": vars(found), "curves": curves(net, ds.x, found.names)}
+    if flags.output:
+        result |= {"contributions": flags.output, "error": _write(flags, net, ds.x, background)}
+    if flags.json:
+        print_json(result)
+        return
+    if "importance" in result:
+        tables.importance_report(result["importance"], result["curves"], net)
+    if flags.output and not flags.quiet:
+        exact = "exact" if result["error"] == 0 else f"within {result['error']:.2g} (a standard deviation)"
+        say(f"{flags.output}: contributions of {len(background)} background rows' difference, {exact}")
+
+
+def _rows(flags, net):
+    """Return (rows to explain, who predicts which of them or None, the word for them): rows that training did not see,
+    where no --dataset is given."""
+    from ..data.model_data import holdout_dataset, load_for, training_dataset
+    from ..train.folds import unseen_parts
+
+    if flags.dataset:
+        return load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=not flags.output), None, "rows"
+    if "folds" in net.config and not net.holdout:
+        ds = training_dataset(net, flags.model, force=flags.force)
+        parts = unseen_parts(net, ds)
+        return ds, parts, "rows, each predicted by networks that do not know it"
+    return holdout_dataset(net, flags.model, force=flags.force), None, "held-out rows"
+
+
+def _write(flags, net, x, background) -> float:
+    """Write row, base, columns and value of each row, of several outputs a line for each; return the error."""
+    from ..test.shapley import explain
+    from .predictions import write_table
+
+    errors: list[float] = []
+
+    def lines() -> Iterator[list]:
+        for first in range(0, len(x), BLOCK):
+            found = explain(net, x[first : first + BLOCK], background, exact=flags.exact, seed=flags.seed or 0)
+            errors.append(found.error)
+            several = found.values.ndim == 3
+            if not first:
+                yield ["row", *["class" if net.classes else "target"] * several, "base", *found.feature_names, "value"]
+            for row, (values, base) in enumerate(zip(found.values, found.base_values, strict=True), start=first):
+                for k, name in enumerate(found.output_names if several else [""]):
+                    own, start = (values[:, k], base[k]) if several else (values, base)
+                    numbers = map(repr, [float(start), *own.tolist(), float(start + own.sum())])
+                    yield [row, *[name] * several, *numbers]
+
+    write_table(flags.output, lines())
+    return max(errors, default=0.0)

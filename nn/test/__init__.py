@@ -1,0 +1,28 @@
+"""Test a network on rows, and explain what it predicts by raw columns.
+
+    reports.py     the metrics of a network on a data set
+    columns.py     names and raw values of columns; background.py: rows to compare with
+    values.py      the value of a prediction that is explained, and rows of which some columns are another row's
+    shapley.py     contributions of columns to each prediction
+    importance.py  how much a metric loses without a column, and partial dependence
+
+Imports: utils, core, settings, data, backends, nn. Imported by: train, study, commands.
+"""
+
+from .reports import (
+    binary_report,
+    figures_of,
+    judged,
+    multiclass_report,
+    regression_report,
+    remarks,
+    scores_of,
+    skill,
+    test,
+    without_remarks,
+)
+
+__all__ = [
+    "binary_report", "figures_of", "judged", "multiclass_report", "regression_report", "remarks", "scores_of", "skill",
+    "test", "without_remarks",
+]  # fmt: skip

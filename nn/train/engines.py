@@ -1,0 +1,289 @@
+"""The engines of the networks of a run: an Ask is what one wants computed next; Engines computes what several ask for,
+those of a place whose layers are alike as a pack; Ranks are the processes that share the networks out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..backends import Place
+from ..backends.engine import Engine, Pack, PackJob
+from ..backends.member import MemberEngine, RankMember
+from ..cluster import RankGroup
+from ..nn import Network
+from ..utils import NnError
+
+
+@dataclass
+class Ask:
+    """A computation that a network asks for: an epoch, or the loss or outputs of some rows."""
+
+    what: str  # epoch, loss, predict
+    job: PackJob
+
+    def of(self, engine: Engine):
+        """Return what the engine computes."""
+        job = self.job
+        if self.what == "epoch":
+            return engine.epoch(job.data, job.order(), job.settings, job.progress)
+        return {"loss": engine.loss, "predict": engine.predict}[self.what](job.data, job.rows)
+
+
+def stop_all(asks: Mapping[int, Ask]) -> None:
+    """End all epochs among the asks after the batch at hand."""
+    for ask in asks.values():
+        if ask.job.progress is not None:
+            ask.job.progress.stop = 1
+
+
+class OwnEngine:
+    """The engine of one network, whose batches ranks and GPUs may share; the interface is that of Engines."""
+
+    packs = ()
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+
+    def get(self, number: int) -> Engine:
+        """Return the engine."""
+        return self._engine
+
+    def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
+        """Return what the network asks for."""
+        return [ask.of(self._engine) for ask in asks.values()]
+
+
+class Engines:
+    """The engine of each of several networks, and what they compute together: each place those of its share."""
+
+    def __init__(self, net: Network, networks: Mapping[int, Network], places: Sequence[Place], batch_number: int):
+        """net: whose engine, at the first place, computes the networks of its layers. networks: by their numbers."""
+        self._net, self._threads = net, net.engine.threads
+        self._at_once: list[Pack] = []  # of few members each, on one thread
+        self._engines: dict[int, MemberEngine] = {}
+        numbers = list(networks)
+        for place, where in enumerate(places):
+            share = numbers[len(numbers) * place // len(places) : len(numbers) * (place + 1) // len(places)]
+            for number in share if place else ():
+                networks[number].compute_at(where)
+            self._engines |= self._made({number: networks[number] for number in share}, place, batch_number)
+
+    def get(self, number: int) -> MemberEngine | None:
+        """Return the engine of a network; None for one that is not computed here."""
+        return self._engines.get(number)
+
+    @property
+    def packs(self) -> list[Pack]:
+        """Return the packs, each once."""
+        return list(dict.fromkeys(engine.pack_of_member for engine in self._engines.values()))
+
+    def _made(self, networks: Mapping[int, Network], place: int, batch_number: int) -> dict[int, MemberEngine]:
+        """Return the engine of each network of a place by its number."""
+        net, alike = self._net, numbers_by_layers(networks)
+        small = [numbers for numbers in alike if len(numbers) < self._threads]
+        at_once = net.traits.on_host and len(small) > 1 and sum(map(len, small)) >= self._threads
+        engines = {}
+        for numbers in alike:
+            first = networks[numbers[0]]
+            if at_once and numbers in small:
+                engine = on_one_thread(first)
+            else:
+                engine = net.engine if kind_of(first) == kind_of(net) and not place else first.engine
+            pack = engine.pack(len(numbers), batch_number)
+            if at_once and numbers in small:
+                self._at_once.append(pack)
+            engines |= {number: MemberEngine(engine, pack, member, place) for member, number in enumerate(numbers)}
+        return engines
+
+    def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
+        """Return what networks ask for, all of one kind (Ask.what), in the order of the asks."""
+        by_place: dict[int, dict[Pack, dict[int, PackJob]]] = {}
+        for number, ask in asks.items():
+            engine = self._engines[number]
+            jobs = by_place.setdefault(engine.place, {})
+            jobs.setdefault(engine.pack_of_member, {})[number] = engine.job(ask.job)
+        found: dict[int, object] = {}
+        for own in at_the_same_time([lambda jobs=jobs: self._of_packs(what, jobs) for jobs in by_place.values()], asks):
+            found |= own
+        return [found[number] for number in asks]
+
+    def _of_packs(self, what: str, jobs: dict[Pack, dict[int, PackJob]]) -> dict[int, object]:
+        """Return what the jobs of each pack of a place give: of one after the other, but for those that are small."""
+
+        def of(pack: Pack) -> dict[int, object]:
+            own = jobs[pack]
+            return dict(zip(own, getattr(pack, what)(list(own.values())) or [None] * len(own), strict=True))
+
+        parts = [of(pack) for pack in jobs if pack not in self._at_once]
+        small = [pack for pack in jobs if pack in self._at_once]
+        if small:
+            with ThreadPoolExecutor(self._threads) as workers:
+                parts += workers.map(of, small)
+        return {number: result for part in parts for number, result in part.items()}
+
+
+def at_the_same_time(calls: Sequence[Callable[[], dict]], asks: Mapping[int, Ask]) -> list[dict]:
+    """Return what the calls give, each in a thread of its own. Raises the first error of one, once the others, which
+    are told to stop what was asked for, have ended."""
+    if len(calls) < 2:
+        return [call() for call in calls]
+    with ThreadPoolExecutor(len(calls)) as workers:
+        running = [workers.submit(call) for call in calls]
+        done, others = wait(running, return_when=FIRST_EXCEPTION)
+        if others:
+            stop_all(asks)
+        error = next((future.exception() for future in done if future.exception()), None)
+        if error is not None:
+            raise error
+        return [future.result() for future in running]
+
+
+def kind_of(net: Network) -> tuple:
+    """Return what networks have alike that one engine can compute."""
+    return tuple(net.layers), net.loss, net.dtype
+
+
+def numbers_by_layers(networks: Mapping[int, Network]) -> list[list[int]]:
+    """Return the numbers of the networks by their layers."""
+    alike: dict[tuple, list[int]] = {}
+    for number, net in networks.items():
+        alike.setdefault(kind_of(net), []).append(number)
+    return list(alike.values())
+
+
+def on_one_thread(net: Network) -> Engine:
+    """Return a network's engine, made for one thread; the network's own setting stays."""
+    threads, net.threads = net.threads, 1
+    try:
+        return net.engine
+    finally:
+        net.threads = threads
+
+
+class Ranks:
+    """The ranks among which `count` networks are shared out, a process alone included. Each runs all networks, and
+    computes what its own ask for.
+
+    All ranks call the methods alike, with the same asks, and get the same answers, by which all networks go on alike.
+    """
+
+    def __init__(self, rank_group: RankGroup, count: int, dtype: str):
+        """dtype: of vectors and outputs."""
+        self.group, self._dtype = rank_group, np.dtype(dtype)
+        self._members: list[RankMember] = []
+        self._said: list = []  # what each rank told last
+        numbers, ranks = range(count), range(rank_group.size)
+        shares = {rank: numbers[rank_group.share(count, rank)] for rank in ranks}
+        self._owners = {number: rank for rank in ranks for number in shares[rank]}
+
+    @property
+    def size(self) -> int:
+        """Return how many ranks there are."""
+        return self.group.size
+
+    @property
+    def own(self) -> list[int]:
+        """Return the numbers of the networks that this rank computes."""
+        return self._of(self.group.rank)
+
+    def _of(self, rank: int) -> list[int]:
+        return [number for number, owner in self._owners.items() if owner == rank]
+
+    def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
+        """Return those asks that this rank answers."""
+        own = {*self.own}
+        return {number: ask for number, ask in asks.items() if number in own}
+
+    def engine_of(self, number: int, engine: Engine, own: Engine | None) -> Engine:
+        """Return the engine of a network as all ranks see it; engine, own: see RankMember."""
+        if self.size == 1:
+            return own
+        self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
+        return self._members[-1]
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let all ranks get the networks' vectors from their owners in the block, which all of them enter. Elsewhere a
+        rank that meets with an error, and brings its trainings to their ends, would wait for others."""
+        for member in self._members:
+            member.tells = True
+        try:
+            yield
+        finally:
+            for member in self._members:
+                member.tells = False
+
+    def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray | None:
+        """Return an array of the owner of a network, None where that has none; None: this rank is not the owner. Raises
+        NnError."""
+        owner, flat = self._owners[number], np.zeros(0, np.uint8)
+        described = self.group.gather(None if array is None else [array.dtype.str, array.shape])[owner]
+        if array is not None:
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if described is None:
+            return None
+        return self._gathered(flat)[owner].view(described[0]).reshape(described[1])
+
+    def _gathered(self, array: np.ndarray) -> list[np.ndarray]:
+        try:
+            return self.group.gather_arrays(array)
+        except MemoryError:  # which a training outlives, but the others would wait for this rank
+            raise NnError("out of memory for what ranks tell each other; use smaller layers") from None
+
+    # ---- answers
+
+    def tell(
+        self, what: str, own: Mapping[int, Ask], found: Sequence | None, signum: int | None
+    ) -> tuple[bool, int | None]:
+        """Tell the others how far this rank is; return (whether all have answered their asks, the signal of one of
+        them, None without).
+
+        own: this rank's asks, all of one kind (Ask.what). found: the answers; None while they are computed. signum: of
+        this rank's signal.
+        """
+        everyone = self.group.gather([None if found is None else said_of(what, own, found), signum])
+        self._said = [said for said, _ in everyone]
+        signals = (signum for _, signum in everyone if signum is not None)
+        return all(said is not None for said in self._said), next(signals, None)
+
+    def answers(self, what: str, asks: Mapping[int, Ask], found: Sequence) -> dict[int, object]:
+        """Return the answers to all asks, which all ranks have told of; found: those to this rank's, in their order."""
+        own = dict(zip(self.owned(asks), found or [None] * len(asks), strict=False))
+        if self.size == 1:
+            return own
+        if what == "predict":
+            return self._outputs(asks, own)
+        said = [one for rank in self._said for one in rank]
+        if what == "loss":
+            return dict(said)
+        for number, (row, step, loss) in said:
+            progress = asks[number].job.progress
+            progress.row, progress.step, progress.loss = row, step, loss
+        return dict.fromkeys(asks)
+
+    def _outputs(self, asks: Mapping[int, Ask], own: Mapping[int, np.ndarray]) -> dict[int, object]:
+        """Return the outputs (rows, outputs) of each network."""
+        flat = np.concatenate([np.zeros(0, self._dtype), *(out.ravel() for out in own.values())])
+        found = {}
+        for rank, values in enumerate(self._gathered(flat)):
+            numbers = [number for number in self._of(rank) if number in asks]
+            if numbers:
+                ends = np.cumsum([len(asks[number].job.rows) for number in numbers])
+                found |= dict(zip(numbers, np.split(values.reshape(ends[-1], -1), ends[:-1]), strict=True))
+        return found
+
+
+def said_of(what: str, own: Mapping[int, Ask], found: Sequence) -> list:
+    """Return what a rank tells of its answers, for JSON: [number, loss], [number, where its epoch ended]; of outputs
+    nothing, which follow as arrays."""
+    if what == "predict":
+        return []
+    if what == "loss":
+        return [[number, float(loss)] for number, loss in zip(own, found, strict=True)]
+    ends = {number: ask.job.progress for number, ask in own.items()}
+    return [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]

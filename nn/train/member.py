@@ -1,0 +1,350 @@
+"""Member: one network of a run: its rows, its epochs, where it stands, its metrics."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+
+from ..backends.engine import EpochSettings, PackJob
+from ..core.random import GlibcOrder, PhiloxOrder
+from ..data.splits import Split
+from ..files.checkpoint import COUNTS, Checkpoint, MemberFacts, Position, State
+from ..nn import Network
+from ..utils import NnError, Stopped, StopRequest, UsageError
+from .decision import judged
+from .engines import Ask
+from .judging import Judge
+from .learned import Baseline, learned
+from .options import Options, learning_rates
+from .rows import TrainingRows, kinds_of_columns, refuse_gaps
+
+
+class NotFinite(NnError):
+    """The loss of an epoch is infinite or no number."""
+
+
+class Member:
+    """One network of a run, which is trained as if it were alone.
+
+    reader: a network that reads the data as this one does, with which it shares its rows; None: it has rows of its own.
+    split: rows other than those that the options ask for. settings: what was drawn for it, by the names of --vary.
+    tells_unknown: keep what it predicts of validation rows before its refit, as `unknown`; see decision.judged.
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        options: Options,
+        reader: Network | None = None,
+        split: Split | None = None,
+        settings: dict | None = None,
+        tells_unknown: bool = False,
+    ):
+        self.net, self.options, self.split, self.settings = net, options, split, settings or {}
+        self.reader, self.is_alone = reader or net, True
+        self.monitor = options.monitored
+        self.tells_unknown, self.unknown = tells_unknown, None
+
+    # ---- before the first epoch
+
+    def begin(self, rows_of: Callable[[Member, bool], TrainingRows], stop: StopRequest, is_alone: bool) -> None:
+        """Load the rows and make the first epoch ready. rows_of: those of a network, or of its refit, which is told
+        what it must know to read them. is_alone: no other network is computed beside it."""
+        self._rows_of, self._stop, self.is_alone = rows_of, stop, is_alone
+        net, options = self.net, self.options
+        self.engine = net.engine  # made here at the latest
+        self.rank_group, self.threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
+        self._start = self.engine.get("parameters") if options.refit else None
+        self.rows = rows_of(self, False)
+        self._baseline = self.rows.baseline
+        self._validation_count = self.rows.judged_count if self.monitor else 0
+        self._check_ranks()
+        self.batches = self._batches()
+        self.order = self._order()
+        self.at = Position(order=self.order.state())
+        self.is_best = False  # the last epoch
+        self._clear_moments()
+        if self.monitor:
+            self.engine.keep()  # takes the memory now
+        self._judge = Judge(net, self.monitor, options.threshold, self.rank_group, self._asked)
+
+    def _check_ranks(self) -> None:
+        """Raise UsageError if the ranks cannot share the batches."""
+        size, rows = self.rank_group.size, self.rows.count
+        if size > 1 and self.net.reference:
+            raise UsageError("--reference runs in one process: leave out --distribute")
+        if size > rows:
+            raise UsageError(f"{size} ranks for {rows} rows to train on: start at most {rows}, or give more data")
+
+    def _batches(self) -> int:
+        """Return the batches of an epoch."""
+        rows, size = self.rows.count, self.options.batch_number
+        if not self.net.reference:
+            return -(-rows // size)
+        if size > rows:
+            raise UsageError(
+                f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
+                "shorter batch; choose a smaller one"
+            )
+        return rows // size
+
+    def epoch_rows(self) -> int:
+        """Return the rows of an epoch."""
+        return self.batches * self.options.batch_number if self.net.reference else self.rows.count
+
+    def _order(self):
+        if self.net.reference:
+            return GlibcOrder(self.rows.count, self.net.random)
+        ahead = not self.net.traits.on_host
+        return PhiloxOrder(self.rows.count, self.net.seed, ahead, self.rows.by_blocks)
+
+    def _clear_moments(self) -> None:
+        """Set the moments to 0: the network may have been trained before."""
+        for name in self.options.moments:
+            self.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
+
+    # ---- its state in a checkpoint
+
+    def resume(self, checkpoint: Checkpoint, state: State) -> None:
+        """Go on from a state of a checkpoint. Raises DataError for one that cannot be."""
+        net = self.net
+        facts = MemberFacts(
+            epochs=self.options.epochs,
+            batch=self.options.batch_number,
+            rows=self.epoch_rows(),
+            holdout=self.rows.judged_count,
+            vectors={name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()},
+            monitored=self.monitor is not None,
+            refit_rows=self.rows.count + self.rows.judged_count if self.options.refit else None,
+        )
+        self.at, vectors = checkpoint.position_of(state, facts, self.at)
+        try:
+            self.order.restore(self.at.order)
+        except ValueError as error:
+            raise checkpoint.damaged(str(error)) from error
+        if self.at.first and self.at.epoch > (self.best_epoch() or 0):
+            raise checkpoint.damaged(f"epoch {self.at.epoch} of the refit")
+        for name, vector in vectors.items():
+            self.engine.set(name, vector)
+
+    def state(self) -> State:
+        """Return copies of all that a checkpoint keeps of the network."""
+        counts = {name: getattr(self.at, name) for name in COUNTS}
+        return counts, {**{name: self.engine.get(name) for name in self._vectors()}, **self.at.arrays()}
+
+    def _vectors(self) -> list[str]:
+        """Return the names of the engine's vectors that training changes."""
+        kept = ["kept"] if self.monitor else []
+        return ["parameters", *self.options.moments, *kept]
+
+    # ---- the epochs
+
+    def steps(self) -> Iterator[Ask | None]:
+        """Yield each computation of the engine and take its result; None after each epoch, when all is told and saved.
+
+        Raises NotFinite, DataError for gaps in the data, and Stopped where a signal asks for it.
+        """
+        try:
+            if not self.at.first:
+                yield from self._run_epochs()
+            if self.options.refit and self.best_epoch():
+                self._begin_refit()
+                yield from self._run_epochs()
+            elif self.monitor and self.best_epoch():
+                self.engine.set("parameters", self.engine.get("kept"))
+        finally:
+            self.net.take_parameters()
+            self.net.describe(history=self.losses())
+
+    def _run_epochs(self) -> Iterator[Ask | None]:
+        """Run the epochs that are left, of the refit if that has begun."""
+        while not self.is_over():
+            yield from self._run_epoch()
+
+    @property
+    def epochs_done(self) -> int:
+        """How many epochs are done of the run that chooses the best one."""
+        return len(self.at.first["losses"]) if self.at.first else self.at.epoch
+
+    def last_epoch(self) -> int:
+        """Return how many epochs there are at most."""
+        return self.best_epoch() if self.at.first else self.options.epochs
+
+    def is_over(self) -> bool:
+        """Return whether no epoch follows: the last one is done, or there was none better for long."""
+        if self.at.epoch >= self.last_epoch():
+            return True
+        return self.monitor is not None and not self.at.first and self.monitor.is_over(self.at.val_metrics)
+
+    def best_epoch(self) -> int | None:
+        """Return the best epoch, from 1; None where none is known."""
+        return self.monitor.best(self.chosen("val_metrics")) if self.monitor else None
+
+    def chosen(self, name: str) -> list[float]:
+        """Return a list of Position for the run that chooses the best epoch."""
+        return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
+
+    def _begin_refit(self) -> None:
+        """Train once more, on validation rows too: from the first parameters, or from a checkpoint of the refit.
+
+        What the validation rows tell of the network they tell before, when it does not know them.
+        """
+        engine, is_resumed = self.engine, bool(self.at.first)
+        vectors = {name: engine.get(name) for name in self._vectors()} if is_resumed else {"parameters": self._start}
+        engine.set("parameters", engine.get("kept"))
+        self.net.take_parameters()
+        if self.tells_unknown:
+            self.unknown = judged(self.net, *self.rows.decisive()[:2])
+        self.rows = None  # two would need twice the memory
+        self.rows = self._rows_of(self, True)
+        self.order, self.batches = self._order(), self._batches()
+        self._clear_moments()
+        for name, vector in vectors.items():
+            engine.set(name, vector)
+        if not is_resumed:
+            self.at = self.at.before_refit(self.order.state())
+
+    def _run_epoch(self) -> Iterator[Ask | None]:
+        """Train on the rest of the epoch at hand."""
+        at, began = self.at, time.perf_counter()
+        count = self.epoch_rows()
+        if at.row < count:
+            rows, shuffle = self.rows.of_epoch(at.epoch, self.order, later=not self.is_alone)
+            yield from self._train_on(rows[:count], shuffle)
+            at.seconds += time.perf_counter() - began
+            if at.row < count:
+                raise Stopped(self._asked())
+        yield from self._finish_epoch(at.loss / self.rows.weight)  # the original divides by all rows, too
+
+    def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
+        """Train on the rows of an epoch that come after at.row."""
+        o, at, engine = self.options, self.at, self.engine
+        settings = EpochSettings(
+            optimizer=o.optimizer,
+            batch=o.batch_number,
+            rates=learning_rates(o.schedule, o.learning_rate, o.epochs, at.epoch),
+            momentum=o.momentum,
+            weight_decay=o.weight_decay,
+            seed=self.net.seed,
+        )
+        progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
+        yield Ask("epoch", PackJob(0, self.rows.loaded, rows, settings, progress, shuffle))
+        at.row, at.step, at.loss = progress.row, progress.step, progress.loss
+
+    def _asked(self) -> int | None:
+        """Return the signal that asks this rank or another to stop, agreed on by all; None without a signal."""
+        return next((signum for signum in self.rank_group.gather(self._stop.signum) if signum is not None), None)
+
+    def _finish_epoch(self, loss: float) -> Iterator[Ask | None]:
+        at = self.at
+        self._check_finite("loss", loss)
+        value = None
+        if self.rows.judged_count:
+            val_loss, value = yield from self._judge.judge(self.rows)
+            self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
+            at.val_losses.append(val_loss)
+        if value is not None:
+            at.val_metrics.append(value)
+        self.is_best = value is not None and self.best_epoch() == len(at.val_metrics)
+        if self.is_best:
+            self.engine.keep()
+        at.losses.append(loss)
+        at.epoch_seconds.append(at.seconds)
+        at.epoch, at.row, at.loss, at.seconds = at.epoch + 1, 0, 0.0, 0.0
+        at.order = self.order.state()
+        yield None
+        asked = self._asked()
+        if asked is not None and (not self.is_over() or (self.options.refit and not at.first)):
+            raise Stopped(asked)
+
+    def _check_finite(self, name: str, loss: float) -> None:
+        """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
+        if not math.isfinite(loss):
+            refuse_gaps(self.rows.data)
+            raise NotFinite(
+                f"{name} is {loss} at epoch {self.at.epoch + 1}: "
+                "try a smaller --learning_rate or --scaling standardization"
+            )
+
+    # ---- metrics
+
+    def score(self) -> float | None:
+        """Return the best of the monitored metric, by which networks are compared. None where it is undefined or not
+        finite."""
+        best = self.best_epoch()
+        value = self.chosen("val_metrics")[best - 1] if best else math.nan
+        return value if math.isfinite(value) else None
+
+    def outcome(self) -> tuple[float, Baseline | None]:
+        """Return (loss of the network as it is kept, before a refit, baseline), of rows apart from training if any."""
+        val_losses, best = self.chosen("val_losses"), self.best_epoch()
+        if val_losses:
+            return val_losses[best - 1 if best else -1], self._baseline
+        # the original divides the loss by all rows, also where it left some out
+        return self.at.losses[-1] * (self.rows.count / self.epoch_rows()), self._baseline
+
+    def losses(self) -> dict:
+        """Return the losses of the epochs done, as a model file keeps them."""
+        is_judged = self.monitor is not None or self.rows.judged_count > 0
+        losses = {"loss": self.chosen("losses"), "val_loss": self.chosen("val_losses") if is_judged else None}
+        if self.monitor:
+            losses["val_metric"] = [None if math.isnan(value) else value for value in self.chosen("val_metrics")]
+        return losses
+
+    def info(self) -> dict:
+        """Return the settings of the network's training: see Callback.start."""
+        net = self.net
+        return {
+            **asdict(self.options),
+            "backend": self.engine.describe(),
+            "threads": self.threads,
+            "dtype": net.dtype,
+            "seed": net.seed,
+            "parameters": net.parameter_count,
+            "layers": net.spec,
+            "loss": net.loss,
+            "rows": self.rows.count,
+            "holdout": self.rows.holdout_count,
+            "validation": self._validation_count,
+            "monitor": self.monitor.name if self.monitor else None,
+            "inputs": net.inputs,
+            "encoding": net.encoding,
+            "batches": self.batches,
+            "routes": partial(self.engine.routes, self.options.batch_number),
+        }
+
+    def _chosen_epoch(self) -> dict:
+        """Return what `--json` says of the choice of an epoch; nothing without validation rows."""
+        weighted = {"weighted": True} if self.rows.weighted else {}
+        if not self.monitor:
+            return weighted
+        refit = {"refit": {"rows": self.rows.count, "loss": self.at.losses}} if self.at.first else {}
+        choice = {"monitor": self.monitor.name, "best_epoch": self.best_epoch()}
+        return {"validation": self._validation_count, **choice, **refit, **weighted}
+
+    def figures(self) -> dict:
+        """Return the metrics of `--json` without the decisions after the last epoch."""
+        net = self.net
+        ranks = {"ranks": self.rank_group.size} if self.rank_group.size > 1 else {}
+        return {
+            "backend": net.backend,
+            **ranks,
+            "dtype": net.dtype,
+            "threads": self.threads,
+            "rows": self.rows.count,
+            "holdout": self.rows.holdout_count,
+            "parameters": net.parameter_count,
+            "columns": kinds_of_columns(net),
+            "classes": net.classes,
+            "epochs": self.options.epochs,
+            **self.losses(),
+            **learned([self.outcome()]),
+            **self._chosen_epoch(),
+            "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
+            "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
+        }

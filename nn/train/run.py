@@ -1,0 +1,460 @@
+"""Run: the networks of a call of train, one or several, epoch by epoch: stops, checkpoints, callbacks."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+
+import numpy as np
+
+from ..backends import Place
+from ..backends.engine import Engine
+from ..backends.member import EngineOfPlaces
+from ..cluster import ALONE, RankGroup
+from ..ds import Dataset
+from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
+from ..nn import Network
+from ..utils import Stopped, StopRequest, log
+from ..watch.callbacks import Callback
+from .engines import Ask, Engines, OwnEngine, Ranks, numbers_by_layers, stop_all
+from .member import Member, NotFinite
+from .rows import ReadValidation, TrainingRows, config_of
+from .search import SuccessiveHalving
+
+POLL_SECONDS = 0.1
+
+
+class Run:
+    """The training of some networks, an epoch of all at a time; each ends as if it were trained alone.
+
+    net: reads the data as the first member does. apart: what Network.apart yields, among which the networks are shared
+    out; None: a network alone, whose batches its ranks and GPUs share. halving: gives up the worse networks.
+    validation: rows that judge, which the caller has. about: what callbacks are told of the run beside the settings of
+    its first network.
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        members: Sequence[Member],
+        ds: Dataset,
+        callback: Callback,
+        stop: StopRequest,
+        checkpoint: Checkpoint,
+        validation: Dataset | ReadValidation | None = None,
+        apart: tuple[RankGroup, Sequence[Place]] | None = None,
+        halving: SuccessiveHalving | None = None,
+        about: dict | None = None,
+    ):
+        self.members, self.ds, self.callback, self.stop = list(members), ds, callback, stop
+        self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
+        self.epochs = max(member.options.epochs for member in members)
+        if apart is None:
+            self.ranks, self.places, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
+            self.group, self.engines = self.engine.rank_group, OwnEngine(self.engine)
+        else:
+            self.group, self.places = apart
+            self.ranks = Ranks(self.group, len(members), net.dtype)
+            self.engine = self._engine_of(net)
+            own = {number: members[number].net for number in self.ranks.own}
+            self.engines = Engines(net, own, self.places, members[0].options.batch_number)
+        self._is_apart, self._about = apart is not None, about or {}
+        self._agreed = stop if self.ranks.size == 1 else StopRequest()  # what the networks stop for
+        self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
+        self._steps: dict[int, Generator[Ask | None]] = {}
+        self._waiting: dict[int, Ask] = {}  # for the next comparison
+        self.dropped: dict[int, NotFinite] = {}  # why the loss of a network is no number
+        self._told, self._told_of_refit, self._tells_refit = 0, 0, False
+        self.has_begun = False
+
+    # ---- before the first epoch
+
+    def begin(self) -> None:
+        """Load the rows and make the first epoch ready. Raises as train does."""
+        for number, member in enumerate(self.members):
+            if self._is_apart:
+                member.net.compute_with(self.ranks.engine_of(number, self.engine, self.engines.get(number)))
+            member.begin(self._rows_of, self._agreed, not self._is_apart)
+        self.has_begun = True
+
+    def _engine_of(self, reader: Network) -> Engine:
+        """Return what loads the rows that networks share, for all places."""
+        return reader.engine if len(self.places) == 1 else EngineOfPlaces(reader.engine)
+
+    def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
+        """Return the rows of a network, or of its refit, and tell it what they are; those of one reader are shared."""
+        net, reader = member.net, member.reader
+        rows = self._shared.get((reader, refit))
+        if rows is None:
+            is_shared = reader is not net
+            engine, given = self._engine_of(reader) if is_shared else net.engine, None if refit else self._validation
+            rows = TrainingRows(reader, self.ds, member.options, engine, given, refit, member.split)
+            if is_shared:
+                self._shared[reader, refit] = rows
+        net.describe(**{**rows.facts, "config": config_of(net, self.ds, member.options)})
+        return rows
+
+    def resume(self, config: dict) -> None:
+        """Go on from a checkpoint, if there is one. config: what all ranks and it must agree about. Raises as train
+        does."""
+        check_alike(self.group, config, self.ds, self.engine)
+        states: list[State | None] = [None] * len(self.members)
+        if self.checkpoint.is_used:
+            rows = [member.split.training for member in self.members[:1] if member.split is not None]
+            facts = RunFacts(config, data_digest(self.ds, *rows), self.engine.describe())
+            states = self.checkpoint.begin(facts, len(self.members))
+        self.is_resumed = any(state is not None for state in states)
+        for member, state in zip(self.members, states, strict=True):
+            if state is not None:
+                member.resume(self.checkpoint, state)
+        at = [[member.at.epoch, member.at.row, member.at.losses] for member in self.members]
+        self.group.agree({"resume": at}, "all ranks must see the same checkpoint", "--{}")
+
+    # ---- the run
+
+    def run(self) -> None:
+        """Train all networks that `begin` has made ready. Raises as train does."""
+        self.stop.answered = True
+        self._steps = {number: member.steps() for number, member in enumerate(self.members)}
+        if self.is_resumed:
+            self._told = min(member.epochs_done for member in self.members)
+            self._told_of_refit = min(member.at.epoch if member.at.first else 0 for member in self.members)
+        self.callback.start(self.info())
+        try:
+            with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
+                self._train(worker)
+        except Stopped:
+            self._save()
+            raise
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self.callback.close()
+        for member in self.members if self._is_apart else ():
+            member.net.compute_with(None)
+            if member.rows is not None:
+                member.rows.release()
+        self.engines = None
+        self.checkpoint.finish()
+
+    def _train(self, worker: ThreadPoolExecutor) -> None:
+        """Answer what the networks ask for, all of the same kind at a time, until none asks."""
+        answers: dict[int, object] = {}
+        is_agreed = False  # how this ends is how it ends on all ranks
+        try:
+            while asks := self._asks(answers):
+                self._tell()
+                answers = {}
+                for what in ("epoch", "loss", "predict"):
+                    of_kind = {n: ask for n, ask in asks.items() if ask is not None and ask.what == what}
+                    if of_kind:
+                        answers |= self._answer(worker, what, of_kind)
+            is_agreed = True
+        except (Stopped, NotFinite):
+            is_agreed = True
+            raise
+        finally:
+            for steps in self._steps.values():
+                steps.close()
+            self._steps.clear()
+            if is_agreed and self.ranks.size > 1:
+                self._take_parameters()
+        self._tell()
+
+    def _take_parameters(self) -> None:
+        """Bring to all ranks the parameters that the networks' owners have trained."""
+        with self.ranks.telling():
+            for member in self.members:
+                member.net.take_parameters()
+
+    def _asks(self, answers: Mapping[int, object]) -> dict[int, Ask | None]:
+        """Return what each network asks for next, given the answers to the last; None where it has ended an epoch.
+        Raises Stopped when all have ended and one was stopped, NotFinite when no network is left."""
+        asks: dict[int, Ask | None] = {}
+        stopped = None
+        for number, steps in list(self._steps.items()):
+            if number in self._waiting:
+                continue
+            try:
+                ask = steps.send(answers.get(number))
+                if self._is_to_wait(number, ask):
+                    self._waiting[number] = ask
+                else:
+                    asks[number] = ask
+                continue
+            except StopIteration:
+                pass
+            except NotFinite as error:
+                self._drop(number, error)
+            except Stopped as error:
+                stopped = error
+            del self._steps[number]
+        if stopped is not None:
+            raise stopped
+        return asks or self._compared()
+
+    def _is_to_wait(self, number: int, ask: Ask | None) -> bool:
+        """Return whether a network is about to begin an epoch that waits for a comparison of all."""
+        is_epoch = ask is not None and ask.what == "epoch"
+        return is_epoch and self._halving is not None and self._halving.waits(number, self.members[number].epochs_done)
+
+    def _compared(self) -> dict[int, Ask]:
+        """Compare the networks, which all wait or have ended, give up the worse; returns those that go on, with what
+        they ask for."""
+        asks: dict[int, Ask] = {}
+        while self._waiting and not asks:
+            metrics = {number: member.chosen("val_metrics") for number, member in self.alive().items()}
+            for number in self._halving.compare(metrics):
+                self._waiting.pop(number, None)
+                if number in self._steps:
+                    self._steps.pop(number).close()
+            done = {number: self.members[number].epochs_done for number in self._waiting}
+            asks = {n: ask for n, ask in self._waiting.items() if not self._halving.waits(n, done[n])}
+        for number in asks:
+            del self._waiting[number]
+        return asks
+
+    def _drop(self, number: int, error: NotFinite) -> None:
+        """Go on without a network whose loss is no number. Raises its error if it was the last, or has rows of its
+        own."""
+        self.dropped[number] = error
+        member = self.members[number]
+        if not self.alive() or member.split is not None:
+            raise error
+        log.warning("network %d, seed %d, is left out: %s", number, member.net.seed, error)
+
+    def left(self) -> dict[int, Member]:
+        """Return the networks whose losses are numbers."""
+        return {number: member for number, member in enumerate(self.members) if number not in self.dropped}
+
+    def alive(self) -> dict[int, Member]:
+        """Return those that were not given up."""
+        gone = self._halving.given_up if self._halving else ()
+        return {number: member for number, member in self.left().items() if number not in gone}
+
+    # ---- one round
+
+    def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
+        """Compute what the networks ask for, each rank its share; signals are answered here meanwhile."""
+        own = self.ranks.owned(asks)
+        running = worker.submit(self.engines.compute, what, own)
+        while not self._is_answered(running, what, own):
+            self._show(own)
+        return self.ranks.answers(what, asks, running.result())
+
+    def _is_answered(self, running: Future, what: str, own: dict[int, Ask]) -> bool:
+        """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
+        has had stops all."""
+        if self.stop.signum is not None:
+            stop_all(own)
+        try:
+            found = running.result(POLL_SECONDS)  # an error ends this rank, and so the others
+        except FutureTimeout:
+            found = None
+        is_answered, signum = self.ranks.tell(what, own, found, self.stop.signum)
+        if signum is not None:
+            self._agreed.request(signum)
+            stop_all(own)
+        return is_answered
+
+    def _show(self, asks: dict[int, Ask]) -> None:
+        """Tell how far the networks are with the epoch at hand."""
+        progress = [ask.job.progress for ask in asks.values() if ask.job.progress is not None]
+        done = sum(p.row for p in progress)
+        if done:
+            rows = sum(len(ask.job.rows) for ask in asks.values())
+            first = self.members[next(iter(asks))]
+            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * first.rows.rows_by_weight
+            self.callback.update(first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss)
+
+    # ---- after an epoch
+
+    def _tell(self) -> None:
+        """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
+        left = self.left()
+        running = [left[number] for number in self._steps]
+        choosing = [member for member in running if not member.at.first]
+        done = min((m.epochs_done for m in choosing), default=max(m.epochs_done for m in left.values()))
+        is_new, epoch = done > self._told, done
+        if is_new:
+            seconds = {member: member.chosen("epoch_seconds") for member in left.values()}
+            self._tell_epochs(self._told, done, self.epochs, self.losses(self._told), seconds)
+            self._told = done
+        refits = [member for member in left.values() if member.at.first]
+        if refits and not choosing:
+            before, epoch = self._told_of_refit, self._tell_refit(refits, [m for m in running if m.at.first])
+            is_new = is_new or epoch > before
+        if is_new and self._is_due(epoch, is_last=all(member.is_over() for member in running)):
+            self._save()
+
+    def _tell_refit(self, refits: Sequence[Member], running: Sequence[Member]) -> int:
+        """Tell of the epochs of the refit, and that it has begun; return how many all have done."""
+        epochs = max(member.last_epoch() for member in refits)
+        if not self._tells_refit:
+            self._tells_refit = True
+            self.callback.refit(epochs, refits[0].rows.count)
+        done = min((m.at.epoch for m in running), default=max(m.at.epoch for m in refits))
+        losses = {"loss": mean_of([m.at.losses[self._told_of_refit :] for m in refits]), "val_loss": None}
+        self._tell_epochs(self._told_of_refit, done, epochs, losses, {m: m.at.epoch_seconds for m in refits})
+        self._told_of_refit = max(done, self._told_of_refit)
+        return done
+
+    def _tell_epochs(
+        self, first: int, done: int, epochs: int, losses: dict, seconds: Mapping[Member, Sequence[float]]
+    ) -> None:
+        """Tell of the epochs from `first`, from 0, to `done`. losses: their means from `first` on; seconds: what each
+        network took for all."""
+        for new, number in enumerate(range(first, done)):
+            there = [(own[number], member.batches) for member, own in seconds.items() if len(own) > number]
+            took, batches = max(own for own, _ in there), sum(count for _, count in there)
+            if "val_metric" in losses:
+                value, is_best = losses["val_metric"][new], len(self.members) == 1 and self.members[0].is_best
+                name = self.members[0].monitor.name
+                self.callback.judged(number + 1, name, math.nan if value is None else value, is_best)
+            val_loss = losses["val_loss"] and losses["val_loss"][new]
+            self.callback.epoch(number + 1, epochs, losses["loss"][new], val_loss, took, 1e6 * took / batches)
+
+    def _is_due(self, epoch: int, is_last: bool) -> bool:
+        """Return whether the states are to be saved now; the rank that writes them decides."""
+        if self.checkpoint.path is None:
+            return False
+        return self.ranks.group.gather(self.checkpoint.due(epoch, epoch if is_last else self.epochs))[0]
+
+    def _save(self) -> None:
+        """Save the states as they are now, where the call asks for a checkpoint."""
+        if self.checkpoint.path is None or (self.ranks.size == 1 and self.group.rank):
+            return
+        try:
+            with self.ranks.telling():
+                left = self.left()
+                states = [left[n].state() if n in left else None for n in range(len(self.members))]
+        except MemoryError:
+            self.checkpoint.lose_for_memory()
+            return
+        if self.group.rank == 0:
+            self.checkpoint.save(states)
+
+    # ---- metrics
+
+    def losses(self, first: int = 0, weights: Mapping[int, float] | None = None) -> dict:
+        """Return the means of the networks' losses, of each epoch from `first` on; those given up have no more.
+
+        weights: of some networks, by their numbers; None: 1 of all.
+        """
+        weights, alive = weights or dict.fromkeys(self.left(), 1.0), self.alive()
+        members = {number: self.members[number] for number in weights}
+        epochs = max(member.epochs_done for member in members.values())
+        each = [
+            lasting(member.losses(), member.best_epoch(), epochs if number in alive else 0, first)
+            for number, member in members.items()
+        ]
+        return mean_losses(each, list(weights.values()))
+
+    def threads(self) -> int:
+        """Return how many threads compute the networks at most."""
+        threads, batch = self.members[0].threads, self.members[0].options.batch_number
+        if self._is_apart:
+            return min(self.engine.threads, max(len(self.members), self.engine.threads_for(batch)))
+        return threads
+
+    def info(self) -> dict:
+        """Return the settings of the run: see Callback.start."""
+        first = self.members[0]
+        info = {**first.info(), "networks": len(self.members), **self._about, "resumed": self._resumed()}
+        if not self._is_apart:
+            return info
+        lines = [pack.describe() for pack in self.engines.packs]
+        pack = lines[0] if len(lines) == 1 and self.ranks.size == 1 else self._shared_out()
+        return {
+            **info,
+            "threads": self.threads(),
+            "parameters": sum(member.net.parameter_count for member in self.members),
+            "layers": f"{pack}: {info['layers']}",
+            "routes": lambda: [*lines, *self.engine.routes(first.options.batch_number)],
+        }
+
+    def _shared_out(self) -> str:
+        """Return how many networks of how many architectures there are, and among how many they are shared out."""
+        count, kinds = len(self.members), len(numbers_by_layers({n: m.net for n, m in enumerate(self.members)}))
+        of = f" of {kinds} architectures" if kinds > 1 else ""
+        shares = {"ranks": self.ranks.size, "devices": len(self.places)}
+        return f"{count} networks{of}" + "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
+
+    def _resumed(self) -> dict | None:
+        """Return where the checkpoint had the run, for callbacks; None for a run that starts afresh."""
+        if not self.is_resumed:
+            return None
+        first, losses = self.members[0], self.losses()
+        each = [member.chosen("epoch_seconds")[: self._told] for member in self.members]
+        seconds = [max(took) for took in zip(*each, strict=True)]
+        done = zip(losses["loss"], losses["val_loss"] or [None] * self._told, seconds, strict=False)
+        metrics = [math.nan if value is None else value for value in losses.get("val_metric", [])]
+        at = {"file": self.checkpoint.source, "epoch": first.at.epoch if first.at.first else self._told}
+        return {**at, "row": first.at.row, "done": list(done), "metrics": metrics}
+
+
+def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -> dict:
+    """Return a network's losses from epoch `first` on, up to `epochs`: after its last epoch those of the one it keeps.
+    """
+    return {
+        name: values and values[first:] + [values[(best_epoch or 0) - 1]] * (epochs - max(len(values), first))
+        for name, values in losses.items()
+    }
+
+
+def mean_losses(each: Sequence[dict], weights: Sequence[float]) -> dict:
+    """Return the weighted means of networks' losses, of each epoch."""
+    return {
+        name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]
+    }
+
+
+def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:
+    """Return the weighted mean of the first entries, of the second ones, ..., each of the lists that are long enough.
+
+    None entries do not count; None where there are no others. weights: of the lists, 1 each by default.
+    """
+    means: list[float | None] = []
+    both = list(zip(lists, weights or [1.0] * len(lists), strict=True))
+    for epoch in range(max(map(len, lists))):
+        there = [(own[epoch], weight) for own, weight in both if len(own) > epoch and own[epoch] is not None]
+        values, counts = zip(*there, strict=True) if there else ((), ())
+        means.append(float(np.average(values, weights=counts)) if there else None)
+    return means
+
+
+def check_alike(rank_group: RankGroup, config: dict, ds: Dataset, engine: Engine) -> None:
+    """Raise UsageError if the ranks are not about to do the same: by flags, data or instruction set."""
+    if rank_group.size == 1:
+        return
+    flags = {name: config[name] for name in dict.fromkeys([*DECIDING, *config]) if name in config}
+    rank_group.agree(flags, "give all ranks the same flags", "--{}")
+    rank_group.agree({"dataset": data_digest(ds)}, "give all ranks the same data", "SHA-256 of --{}")
+    backend = {"backend": engine.describe()}
+    rank_group.agree(backend, "choose one that all have, by --backend or NN_ISA", "--{}")
+
+
+@contextlib.contextmanager
+def ctrl_c_to(stop: StopRequest) -> Iterator[None]:
+    """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a second Ctrl-C raises it."""
+    usual = signal.default_int_handler
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not usual:  # another handler is set
+        yield
+        return
+
+    def handle(signum, _frame):
+        signal.signal(signal.SIGINT, usual)
+        stop.request(signum)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)

@@ -1,0 +1,229 @@
+"""Explanations: contributions against all coalitions by hand, importance against scikit-learn's, and the command."""
+
+import csv
+import itertools
+from math import factorial
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed
+
+import nn as package
+from nn.test import shapley
+from nn.test.importance import curves, importance
+from nn.test.shapley import explain
+from nn.test.values import Value
+from nn.utils import DataError, UsageError
+
+COLUMNS = ["a", "b", "word", "c"]
+WORDS = "red", "green", "blue"
+
+
+def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(rows):
+        a, b, c = rng.normal(size=3)
+        word = WORDS[rng.integers(3)]
+        value = 2 * a + b * c + (word == "red")
+        target = np.clip(int(value + classes / 2), 0, classes - 1)
+        found.append({"a": a, "b": b if rng.random() > 0.05 else None, "word": word, "c": c, "y": f"class{target}"})
+    return found
+
+
+def trained(networks: int = 1, classes: int = 2, layers: str = "auto,6:tanh,1", **settings):
+    ds = package.load(table(classes=classes), target="y")
+    layers = layers if classes == 2 else layers[:-1] + str(classes)
+    net = package.Network(layers.replace("auto", "4"), ds.task, seed=1)
+    package.train(net, ds, epochs=3, learning_rate=0.02, networks=networks, **settings)
+    return net, ds
+
+
+def logits(net, x) -> np.ndarray:
+    """The value of rows by the plain way: the network's scores, in float64 as far as they go."""
+    p = np.clip(net.predict(x).astype(np.float64), 1e-12, 1 - 1e-12)
+    if net.outputs == 1:
+        return np.log(p / (1 - p))
+    return np.log(p) - np.log(p).mean(axis=1, keepdims=True)
+
+
+def by_hand(net, rows, background) -> np.ndarray:
+    """Shapley values by their definition: all coalitions, all background rows, raw rows predicted."""
+    n, found = len(COLUMNS), []
+    for row in rows:
+
+        def worth(inside, row=row):
+            mixed = [{name: (row if name in inside else other)[name] for name in COLUMNS} for other in background]
+            return logits(net, package.load_for(net, mixed, labelled=False).x).mean(axis=0)
+
+        shares = []
+        for name in COLUMNS:
+            others = [other for other in COLUMNS if other != name]
+            total = 0.0
+            for size in range(n):
+                for inside in itertools.combinations(others, size):
+                    weight = factorial(size) * factorial(n - size - 1) / factorial(n)
+                    total = total + weight * (worth({*inside, name}) - worth(set(inside)))
+            shares.append(total)
+        found.append(shares)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("networks", "classes"), [(1, 2), (3, 2), (2, 3)])
+def test_contributions_are_those_of_all_coalitions(networks, classes):
+    """1e-4: float32 networks, whose scores near 0 and 1 have few digits as logits."""
+    net, ds = trained(networks, classes)
+    rows, background = table(3, 7, classes), table(5, 8, classes)
+    found = explain(net, *(package.load_for(net, some, labelled=False).x for some in (rows, background)))
+    expected = by_hand(net, rows, background)
+    assert found.error == 0 and np.allclose(found.values, expected.reshape(found.values.shape), atol=1e-4)
+    assert found.feature_names == COLUMNS and found.data[0, 2] in WORDS
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_base_and_columns_add_up_to_the_value(exact, monkeypatch):
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    net, ds = trained(3)
+    found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
+    value = Value(net, ds.x[:40])
+    assert np.abs(found.base_values + found.values.sum(axis=1) - value.of(value.rows)[:, 0]).max() < 1e-9
+    assert np.allclose(value.of(value.rows), logits(net, ds.x[:40]), atol=1e-4)
+
+
+def test_permutations_are_exact_where_columns_act_in_pairs(monkeypatch):
+    """A network of one hidden layer that squares: its output has products of two columns, and no more."""
+    ds = package.Dataset(np.random.default_rng(0).normal(size=(60, 5)), np.zeros(60), task="regression")
+    net = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
+    every = explain(net, ds.x[:4], ds.x[30:40], exact=True)
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    drawn = explain(net, ds.x[:4], ds.x[30:40])
+    assert np.allclose(every.values, drawn.values, atol=1e-12) and drawn.error < 1e-12
+
+
+def test_permutations_come_near_all_coalitions(monkeypatch):
+    net, ds = trained(2)
+    every = explain(net, ds.x[:30], ds.x[100:200], exact=True)
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    drawn = explain(net, ds.x[:30], ds.x[100:200])
+    off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
+    assert 0 < off < 3 * drawn.error < 0.1
+
+
+def test_threads_and_blocks_change_no_bit(monkeypatch):
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    net, ds = trained(2)
+    found = []
+    for threads in (1, 2):
+        for member in net.members:
+            member.compute_on("omp", threads)
+        found.append(explain(net, ds.x[:40], ds.x[100:150]).values)
+    assert np.array_equal(*found)
+
+
+def test_a_score_that_rounds_to_1_has_a_finite_value():
+    net = package.Network("2,1", "binary", seed=0)
+    net.set_parameters({"layer0.weight": [[300.0, 1.0]], "layer0.bias": [0.0]})
+    x = np.array([[1.0, 0.0], [-1.0, 2.0], [0.0, 1.0]], np.float32)
+    assert net.predict(x)[0, 0] == 1
+    found = explain(net, x, x)
+    assert np.allclose(found.base_values + found.values.sum(axis=1), [300, -298, 1], atol=1e-4)
+
+
+def test_importance_is_scikit_learns():
+    inspection = pytest.importorskip("sklearn.inspection")
+    x = np.random.default_rng(0).normal(size=(1500, 4))
+    y = (x[:, 0] + 0.5 * x[:, 1] * x[:, 2] > 0).astype(int)
+    model = package.NetworkClassifier(layers="auto,16,1", epochs=20, random_state=0).fit(x[:1000], y[:1000])
+    x, y = x[1000:], y[1000:]
+    theirs = inspection.permutation_importance(model, x, y, scoring="roc_auc", n_repeats=20, random_state=0)
+    ours = importance(model.network_, package.load(x, y=y), repeats=20)
+    by_place = dict(zip(ours.names, ours.mean, strict=True))
+    assert np.allclose([by_place[str(k)] for k in range(4)], theirs.importances_mean, atol=0.02)
+    assert all(low <= mean <= high for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True))
+
+
+def test_groups_and_columns_that_go_together():
+    rng = np.random.default_rng(1)
+    a, c = rng.normal(size=(2, 400))
+    rows = {"a": a, "twin": a + 0.01 * rng.normal(size=400), "c": c, "y": 3 * a + 0.1 * c}
+    ds = package.load(rows, target="y")
+    net = package.Network("3,8,1", ds.task, seed=0)
+    package.train(net, ds, epochs=20)
+    found = importance(net, ds, group_columns="a+twin,twin+c")
+    both, most = found.mean[found.names.index("a+twin")], found.mean[found.names.index("a")]
+    assert both > most and found.correlated[0][:2] == ("twin", "a") and found.metric == "rmse"
+    with pytest.raises(UsageError, match="--group_columns a\\+b: b is no input"):
+        importance(net, ds, group_columns="a+b")
+
+
+def test_curves_go_as_the_prediction_does():
+    net, ds = trained(2)
+    found = curves(net, ds.x, ["a", "word"])
+    values, scores = zip(*found["a"], strict=True)
+    assert list(values) == sorted(values) and scores[0][0] < scores[-1][0]
+    assert {word for word, _ in found["word"]} == set(WORDS)
+
+
+def test_images_and_one_class_are_refused():
+    net = package.Network("1x4x4,conv2k3,2", "multiclass")
+    with pytest.raises(UsageError, match="images have no columns"):
+        explain(net, np.zeros((2, 1, 4, 4), np.float32), np.zeros((2, 1, 4, 4), np.float32))
+    net, ds = trained()
+    ones = ds.of_rows(np.flatnonzero(ds.y == 1))
+    with pytest.raises(DataError, match="roc_auc is undefined"):
+        importance(net, ones)
+    with pytest.raises(UsageError, match="too many coalitions"):
+        explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def refused(code: int, *arguments) -> str:
+    """The last line of stderr of a command that ends with this exit code."""
+    result = run(*arguments)
+    assert result.code == code, result.err
+    return result.err.splitlines()[-1]
+
+
+@pytest.fixture
+def model(folder):
+    rows = table()
+    with open("t.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, [*COLUMNS, "y"])
+        writer.writeheader()
+        writer.writerows(rows)
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
+    return folder / "m.bin"
+
+
+def test_the_command_says_what_matters_in_few_lines(model):
+    printed = succeed("--explain", "--model", "m.bin").out.splitlines()
+    assert len(printed) <= 25 and "what it loses without a column" in printed[0]
+    assert printed[2].split()[0] == "a" and "#" in printed[2]
+    told = succeed("--explain", "--model", "m.bin", "--json", "--monitor", "loss").json
+    assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
+
+
+def test_contributions_are_written(model):
+    line = succeed("--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
+    assert line.startswith("why.csv: ")
+    with open("why.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
+    for row in rows[:5]:
+        assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
+
+
+def test_who_has_no_background_rows_is_told_what_to_do(model):
+    (model.parent / "t.csv").rename("moved.csv")
+    line = refused(2, "--explain", "--model", "m.bin", "--dataset", "moved.csv", "-o", "why.csv")
+    assert "no background rows" in line and "--background" in line
+    succeed("--explain", "--model", "m.bin", "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
+
+
+def test_rows_without_the_truth_have_no_importance(model):
+    with open("new.csv", "w") as file:
+        file.write("a,b,word,c\n1,2,red,0\n0,1,blue,2\n")
+    assert "target" in refused(65, "--explain", "--model", "m.bin", "--dataset", "new.csv")
+    succeed("--explain", "--model", "m.bin", "--dataset", "new.csv", "-o", "why.csv")

@@ -1,0 +1,383 @@
+"""The search of --vary and --effort: the worse networks are given up early, and of the others those are chosen that
+together do best on rows that they do not know, by a metric that exists."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.packs import BEST, LAYERS, SEED, StopSoon, alone, data, network, vector
+
+import nn
+from nn.cluster import RankGroup
+from nn.core.metrics import METRICS, log_loss, metric
+from nn.nn import Network
+from nn.train.effort import Effort
+from nn.train.folds import out_of_fold
+from nn.train.judging import Judge
+from nn.train.search import PICKS, SHARE, SuccessiveHalving, greedy_selection, survivors
+from nn.train.validation import Monitor
+from nn.utils import NnError, Stopped, UsageError
+
+COUNT = 20
+VARY = "learning_rate=1e-4..1e-1,hidden=4|16,dropout=0|0.3"
+
+
+def together(task="binary", ds=None, networks=COUNT, **flags):
+    net = network(task, SEED)
+    given = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task], "vary": VARY}
+    return net, nn.train(net, ds or data(task), networks=networks, **{**given, **flags})
+
+
+def by_status(result, status):
+    return [trial for trial in result["trials"] if trial["status"] == status]
+
+
+# ---------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_members_are_the_networks_alone_and_the_given_up_the_worst(task):
+    net, result = together(task)
+    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
+    for member, told in zip(net.members, result["members"], strict=True):
+        own = alone(task, member, told["settings"], **flags)
+        assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
+    given_up = by_status(result, "given up")
+    assert len(given_up) == COUNT // 2 and {trial["epochs"] for trial in given_up} <= {1, 2, 3, 4}
+    # by hand: each network alone, compared by its best epoch of the first half
+    scores = []
+    for trial in result["trials"]:
+        maker = Network(LAYERS[task], task, seed=trial["seed"], backend="omp")
+        history = alone(task, maker, trial["settings"], **flags).history["val_metric"][:4]
+        scores.append(max(history) if METRICS[BEST[task]].higher_is_better else -min(history))
+    worst = sorted(range(COUNT), key=lambda number: (-scores[number], number))[COUNT // 2 :]
+    assert sorted(trial["seed"] - SEED for trial in given_up) == sorted(worst)
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_the_members_are_those_of_a_greedy_selection_by_hand(task):
+    ds = data(task)
+    net, result = together(task, ds)
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    left = [trial for trial in result["trials"] if trial["status"] != "given up"]
+    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
+    scores = [
+        alone(task, Network(LAYERS[task], task, seed=trial["seed"]), trial["settings"], **flags).predict(ds.x[rows])
+        for trial in left
+    ]
+    sign = 1 if METRICS[BEST[task]].higher_is_better else -1
+
+    def value(numbers):
+        mean = np.mean([scores[number].astype(np.float64) for number in numbers], 0)
+        return sign * metric(BEST[task], task, ds.y[rows], mean)
+
+    best = []
+    for _ in range(PICKS):
+        best.append([*best[-1], 0] if best else [0])
+        best[-1][-1] = max(range(len(left)), key=lambda number: value([*best[-1][:-1], number]))
+    chosen = max(best, key=value)
+    weights = {left[number]["seed"]: float(chosen.count(number)) for number in sorted(set(chosen))}
+    assert {told["seed"]: told["weight"] for told in result["members"]} == weights
+    assert net.member_weights == list(weights.values()) and result["networks"] == len(weights)
+    assert value(chosen) >= max(value([number]) for number in range(len(left)))
+    lists = [member.history["loss"][0] for member in net.members]
+    assert result["loss"][0] == pytest.approx(np.average(lists, weights=net.member_weights))
+
+
+@pytest.mark.parametrize("flags", [{}, {"refit": True}, {"epochs": 16, "networks": 40, "patience": None}])
+def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
+    flags = {"vary": "learning_rate=1e-4..1e-1,hidden=4|16,epochs=4..9", **flags}
+    flags = {name: value for name, value in flags.items() if not (name == "vary" and "epochs" in flags)}
+    net, whole = together(**flags)
+    net.export(folder / "whole.bin")
+    ended, stops = None, 0
+    while ended is None:
+        try:
+            given = {"checkpoint": folder / "state.nn", "resume": "auto", "stop": StopSoon(7 + stops % 9)}
+            ended, result = together(**flags, **given)
+        except Stopped:
+            stops += 1
+    assert stops > 1
+    ended.export(folder / "ended.bin")
+    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
+    assert result["trials"] == whole["trials"]
+    with pytest.raises(UsageError, match="--(vary|epochs)"):
+        together(**{**flags, "vary": "learning_rate=1e-4..1e-1"}, checkpoint=folder / "state.nn", resume="auto")
+
+
+def break_some(monkeypatch, broken):
+    usual = Network.sibling
+
+    def sibling(self, seed, layers=None):
+        net = usual(self, seed, layers)
+        if seed in broken:
+            name = list(net.parameters())[-2]
+            net.set_parameters({name: np.full_like(net.parameters()[name], np.inf)})
+        return net
+
+    monkeypatch.setattr(Network, "sibling", sibling)
+
+
+def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatch, caplog):
+    break_some(monkeypatch, {SEED + 1, SEED + 4})
+    net, result = together()
+    assert [trial["seed"] for trial in by_status(result, "failed")] == [SEED + 1, SEED + 4]
+    assert "network 1, seed 6, is left out: loss is nan" in caplog.text
+    assert len(by_status(result, "given up")) == COUNT - 2 - COUNT // 2
+    assert not {member.seed for member in net.members} & {SEED + 1, SEED + 4}
+    break_some(monkeypatch, set(range(SEED, SEED + COUNT)))
+    with pytest.raises(NnError, match="loss is nan"):
+        together()
+
+
+def test_threshold_and_temperature_are_found_for_the_members():
+    ds = data("binary", 900)
+    net, result = together(ds=ds, threshold="f1", calibrate="temperature")
+    assert net.temperature != 1 and result["threshold"] == net.threshold
+    assert all(member.temperature == 1 and member.threshold == 0.5 for member in net.members)
+
+
+def test_the_choice_is_that_of_the_networks_before_their_refit():
+    """The refit trains on the rows that choose."""
+    net, result = together(networks=6)
+    again, refitted = together(networks=6, refit=True)
+    assert [own["weight"] for own in result["members"]] == [own["weight"] for own in refitted["members"]]
+    assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
+
+
+def test_without_validation_rows_a_share_chooses():
+    ds, vary = data("binary"), "learning_rate=1e-3..1e-1"
+    flags = {"networks": 4, "vary": vary, "epochs": 2}
+    nets = [network("binary"), network("binary")]
+    for net, more in zip(nets, ({}, {"validation": SHARE}), strict=True):
+        nn.train(net, ds, **flags, **more)
+    assert nets[0].metadata() == nets[1].metadata() and np.array_equal(vector(nets[0]), vector(nets[1]))
+
+
+# ---------------------------------------------------------------- what decides
+
+
+@pytest.mark.parametrize(("count", "left"), [(64, [32, 16]), (20, [10]), (41, [21, 11]), (19, [10]), (18, []), (2, [])])
+def test_half_are_left_while_enough_can_be_chosen(count, left):
+    assert survivors(count) == left
+
+
+def test_comparisons_are_by_shares_of_each_networks_epochs():
+    halving = SuccessiveHalving(Monitor("loss"), [8, 16, 5, 1, *[8] * 16])
+    assert [halving.epoch_of(n) for n in range(4)] == [4, 8, 3, 1]
+    halving = SuccessiveHalving(Monitor("roc_auc"), [8, 16, 5, 1, *[8] * 36])
+    assert [halving.epoch_of(n) for n in range(4)] == [2, 4, 2, 1]
+    assert halving.waits(0, 2) and not halving.waits(0, 1)
+    nan = math.nan
+    metrics = {n: [0.01 * n, 0.2, 9.0] for n in range(40)}
+    metrics |= {0: [0.2, 0.15], 2: [0.1] * 9, 3: [], 7: [nan, nan]}
+    worse = halving.compare(metrics)
+    # 39 to 21 have more than 0.2, and 1 has 9.0 in its first four epochs: these twenty stay
+    assert worse == [0, *[n for n in range(4, 21) if n != 7], 2, 3, 7]
+    assert halving.given_up == {*worse} and halving.epoch_of(0) == 4
+
+
+@pytest.mark.parametrize("name", ["rmse", "r2"])
+def test_selection_among_ten_against_brute_force(name):
+    rng, monitor = np.random.default_rng(3), Monitor(name)
+    truth = rng.normal(size=(60, 1))
+    scores = [truth + rng.normal(size=(60, 1)) * rng.uniform(0.5, 2) + rng.normal() for _ in range(10)]
+    sign = 1 if METRICS[name].higher_is_better else -1
+
+    def value_of(mean):
+        return metric(name, "regression", truth, mean)
+
+    def value(numbers):
+        return sign * value_of(sum(scores[number] for number in numbers) / len(numbers))
+
+    single = greedy_selection(scores, 1, monitor, value_of)
+    assert single == [int(n == max(range(10), key=lambda n: value([n]))) for n in range(10)]
+    for picks in (2, 3, 5):
+        counts = greedy_selection(scores, picks, monitor, value_of)
+        chosen = [number for number, count in enumerate(counts) for _ in range(count)]
+        assert 0 < len(chosen) <= picks
+        steps = [max(range(10), key=lambda n: value([n]))]
+        ways = [list(steps)]
+        while len(steps) < picks:  # greedy by hand
+            steps.append(max(range(10), key=lambda n: value([*steps, n])))
+            ways.append(list(steps))
+        assert sorted(max(ways, key=value)) == chosen
+        best = max(
+            value(numbers)
+            for size in range(1, picks + 1)
+            for numbers in itertools.combinations_with_replacement(range(10), size)
+        )
+        assert value([steps[0]]) <= value(chosen) <= best + 1e-12
+        assert value(chosen) > value([steps[0]]) or picks == 1
+        assert value(chosen) - value([steps[0]]) > (best - value([steps[0]])) / 2  # most of what there is to gain
+
+
+def test_a_network_may_be_chosen_repeatedly():
+    truth = np.zeros((1, 1))
+    scores = [np.array([[1.0]]), np.array([[-2.0]])]
+    counts = greedy_selection(scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean - truth).max()))
+    assert counts == [2, 1]
+
+
+# ---------------------------------------------------------------- wrong use
+
+
+def test_an_estimator_tunes_too():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4))
+    y = (x[:, 0] > 0).astype(int)
+    vary = "learning_rate=1e-3..1e-1,hidden=4|8"
+    estimator = nn.NetworkClassifier(networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16)
+    members = estimator.fit(x, y).network_.members
+    assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary and estimator.score(x, y) > 0.8
+
+
+@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
+def test_a_search_on_the_command_line(write, folder):
+    path, model = write(folder / "data.csv", 200), folder / "k.bin"
+    call = ["--train", "--dataset", path, "--model", model, "--networks", 8, "--epochs", 4]
+    vary = ["--vary", "learning_rate=1e-3..1e-1,hidden=4|8"]
+    told = succeed(*call, *vary, "-q", "--json").json
+    assert len(told["trials"]) == 8 and 1 <= len(told["members"]) <= 8
+    net, info = Network.load(model), succeed("--info", "--model", model, "--json").json
+    assert net.member_weights == [own["weight"] for own in told["members"]]
+    assert info["config"]["networks"] == 8 and info["parameters"] == told["parameters"]
+    ds = nn.load(path)
+    assert np.array_equal(net.predict(ds.x), Network.load(model).predict(ds.x))
+    assert succeed("--test", "--model", model, "-q", "--json").json["rows"] == len(
+        nn.ds.split_rows(ds, 0.2, 0.2, 0).holdout
+    )
+
+
+def test_keep_has_gone(folder):
+    result = run("--train", "--dataset", "data.csv", "--model", "m.bin", "--networks", 8, "--keep", 2)
+    assert result.code == 2 and result.err == "nn: --keep: has gone; use --vary\n"
+
+
+# ---------------------------------------------------------------- several classes
+
+
+def softmax_rows(quality, truth, rng):
+    """Return float32 probabilities (rows, classes); the better, the higher the quality."""
+    logits = rng.normal(size=(len(truth), 3))
+    logits[np.arange(len(truth)), truth] += quality
+    each = np.exp(logits).astype(np.float32)
+    return each / each.sum(axis=1, keepdims=True)
+
+
+def mean_of(scores, numbers):
+    return np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64).astype(np.float32)
+
+
+def test_networks_of_several_classes_are_chosen_by_their_log_loss():
+    """Rows of float32 sum to 1 up to float32's rounding only, and so do their means."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 200)
+    scores = [softmax_rows(quality, truth, rng) for quality in (0.0, 0.5, 3.0, 1.0, 3.0)]
+    counts = greedy_selection(scores, 10, Monitor("loss"), lambda mean: metric("loss", "multiclass", truth, mean))
+    assert counts[0] == counts[1] == counts[3] == 0 and counts[2] and counts[4]
+
+
+def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
+    rng = np.random.default_rng(0)
+    scores, seen = [rng.random((5, 3), np.float32) for _ in range(3)], []
+
+    def value_of(mean):
+        seen.append(mean)
+        return float(len(seen))
+
+    greedy_selection(scores, 2, Monitor("loss"), value_of)
+    expected = [*scores, *(mean_of(scores, [0, number]) for number in range(3))]
+    assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
+
+
+@pytest.mark.parametrize("monitor", ["loss", "brier"])
+def test_networks_of_several_classes_that_do_best_are_chosen(monitor):
+    ds, net = data("multiclass"), network("multiclass")
+    flags = {"epochs": 8, "validation": 0.3, "monitor": monitor, "vary": "learning_rate=1e-4..1e-1"}
+    result = nn.train(net, ds, networks=6, **flags)
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    best = min(result["trials"], key=lambda trial: trial["score"])
+    assert best is not result["trials"][0] and best["status"] == "member"
+    value = metric(monitor, "multiclass", ds.y[rows], net.predict(ds.x[rows]))
+    assert value <= best["score"] * (1 + 1e-6)
+
+
+def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
+    ds, scores = data("multiclass", 120), []
+
+    def train(net, ds, **settings):
+        slowly = {} if scores else {"learning_rate": 1e-9}  # the first candidate learns nothing
+        figures = nn.train(net, ds, **{**settings, "epochs": 30, **slowly})
+        rows, _, outputs = out_of_fold(net, ds)
+        assert np.array_equal(rows, np.arange(ds.rows))
+        scores.append(outputs)
+        return figures
+
+    def loss(numbers):
+        return log_loss(ds.y, mean_of(scores, numbers))
+
+    _, result = Effort(ds, "standard", {}, lambda layers: Network.for_data(ds, layers, seed=SEED)).run(train)
+    ways = [[]]
+    for _ in range(10):  # greedy by hand
+        ways.append([*ways[-1], min(range(4), key=lambda number: loss([*ways[-1], number]))])
+    chosen = min(ways[1:], key=loss)
+    counts = [chosen.count(number) for number in sorted({*chosen})]
+    assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
+    assert result["out_of_fold"]["log_loss"] == pytest.approx(loss(chosen), rel=1e-6)
+
+
+# ---------------------------------------------------------------- what is undefined
+
+
+@pytest.mark.parametrize("undefined", [None, math.nan])
+def test_an_undefined_metric_chooses_nothing(undefined):
+    with pytest.raises(NnError, match="^roc_auc is undefined .* give another --monitor"):
+        greedy_selection([np.zeros((2, 1))] * 4, 3, Monitor("roc_auc"), lambda mean: undefined)
+
+
+def test_a_comparison_by_an_undefined_metric_gives_up_nothing():
+    halving = SuccessiveHalving(Monitor("roc_auc"), [8] * 20)
+    with pytest.raises(NnError, match="^roc_auc is undefined"):
+        halving.compare({number: [math.nan] * 8 for number in range(20)})
+    assert not halving.given_up
+
+
+@pytest.mark.parametrize("networks", [4, 20])
+def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(networks):
+    ds = data("binary")
+    validation = ds.of_rows(np.flatnonzero(ds.y == 1)[:30])
+    flags = {"validation": validation, "monitor": "roc_auc", "epochs": 2, "vary": "epochs=1|2"}
+    with pytest.raises(NnError, match="roc_auc is undefined"):
+        nn.train(network("binary"), ds, networks=networks, **flags)
+
+
+@pytest.mark.parametrize("monitor", ["loss", "brier"])
+def test_a_choice_by_probabilities_where_there_are_none_is_refused_before_training(monitor):
+    ds, net = data("multiclass"), Network("6,4,3:linear", "multiclass", loss="mse")
+    flags = {"networks": 4, "vary": "learning_rate=0.01|0.02", "validation": 0.3, "epochs": 1}
+    with pytest.raises(UsageError, match=f"--monitor {monitor}: .*probabilities.*linear"):
+        nn.train(net, ds, monitor=monitor, **flags)
+    assert nn.train(net, ds, monitor="accuracy", **flags)["networks"]
+
+
+class Two(RankGroup):
+    """Two ranks, of which the other has the same rows."""
+
+    size = 2
+
+    def gather(self, value):
+        return [value, value]
+
+
+def test_the_ranks_judge_by_numbers_of_the_networks_type():
+    """Else what is defined on one rank, the Brier score of several classes, would be undefined on two."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 50)
+    part = truth, softmax_rows(1.0, truth, rng), None
+    judge = Judge(network("multiclass"), Monitor("brier"), 0.5, Two(), lambda: None)
+    everyone = judge._of_all_ranks([part])
+    assert len(everyone) == 2 and all(scores.dtype == np.float32 for _, scores, _ in everyone)
