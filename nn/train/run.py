@@ -400,7 +400,7 @@ class Run:
 
 
 def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -> dict:
-    """Return a network's losses from epoch `first` on, up to `epochs`: after its last epoch those of the one it keeps."""
+    """Return the losses of a network from epoch `first` to `epochs`: after its last one those of the epoch it keeps."""
     return {
         name: values and values[first:] + [values[(best_epoch or 0) - 1]] * (epochs - max(len(values), first))
         for name, values in losses.items()
