@@ -24,6 +24,8 @@ _HOME = {
     "Network": "nn",
     "train": "train",
     "train_many": "train",
+    "fit": "train.fit",
+    "Model": "train.fit",
     "Callback": "watch.callbacks",
     "StopRequest": "train",
     "test": "test",
