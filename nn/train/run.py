@@ -400,8 +400,7 @@ class Run:
 
 
 def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -> dict:
-    """Return a network's losses from epoch `first` on, up to `epochs`: after its last epoch those of the one it keeps.
-    """
+    """Return the losses of a network from epoch `first` to `epochs`: after its last one those of the epoch it keeps."""
     return {
         name: values and values[first:] + [values[(best_epoch or 0) - 1]] * (epochs - max(len(values), first))
         for name, values in losses.items()
@@ -410,9 +409,7 @@ def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -
 
 def mean_losses(each: Sequence[dict], weights: Sequence[float]) -> dict:
     """Return the weighted means of networks' losses, of each epoch."""
-    return {
-        name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]
-    }
+    return {name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]}
 
 
 def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:
