@@ -158,7 +158,7 @@ def start_of(path: str) -> Start:
         if is_gzip := text.startswith(GZIP):
             text = zlib.decompressobj(31).decompress(text, _HEAD)
         return Start(path, text, is_gzip=is_gzip)
-    text, is_gzip = first_bytes(database_of(path)[0], _HEAD)
+    text, is_gzip = first_bytes(path if os.path.exists(path) else database_of(path)[0], _HEAD)
     return Start(path, text, is_gzip=is_gzip)
 
 

@@ -15,6 +15,7 @@ from .column import (
     TableSource,
     Targets,
     as_text,
+    columns_of_numbers,
     date_in,
     is_coarse,
     is_not_finite,
@@ -25,7 +26,6 @@ from .column import (
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
 from .kinds import RARE, in_a_list
-from .table_rows import TableRows
 from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
 MAX_CLASSES = 10_000
@@ -378,7 +378,8 @@ def giveaways(ds: Dataset) -> list[str]:
     x, y, rows = ds.x, ds.y, len(ds.x)
     if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
         return []
-    columns, found = TableRows.of(x).columns, range(x.shape[1])
+    columns = columns_of_numbers(x) if isinstance(x, np.ndarray) else x.columns
+    found = range(len(columns))
     for some in (slice(_LOOK_ROWS), slice(None)):
         found = [index for index in found if _tells(columns[index], y, some)]
     target = ds.targets[0] if ds.targets else "the target"
