@@ -1,6 +1,6 @@
 """The formats of data files: how each is recognised by its beginning, and what reads it or what else a person can do.
 
-A further format is a function and a line in FORMATS: for a table (paths, path, options) -> TableSource, for images or
+A further format is a function and a line in FORMATS: for a table of typed columns (path) -> typed.Opened, for images or
 arrays (path, dtype, labelled) -> Arrays. Files of one that nn does not read have a cure there.
 """
 
