@@ -223,7 +223,8 @@ def test_a_frame_without_columns_is_one_line(frame):
 
 
 @pytest.mark.parametrize(
-    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1])]
+    "rows",
+    [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1]), pa.array([1])],
 )
 def test_what_is_no_frame_is_none(rows):
     assert open_frame(rows) is None
