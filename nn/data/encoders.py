@@ -162,7 +162,7 @@ class ColumnEncoder:
 
     def summary(self) -> str:
         """Return these in one text, behind the way in which the column is written; may be empty."""
-        return ", ".join([*filter(None, [str(self.written) if self.written else ""]), *self.facts()])
+        return ", ".join(filter(None, [str(self.written or ""), *self.facts()]))
 
     def _numbers(self, column: Column) -> np.ndarray:
         """Return numbers, dates, or the values of words, in float64; a gap, and a word without a value, is nan."""

@@ -211,13 +211,6 @@ def test_yes_no_words_are_0_and_1_in_any_case():
     assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
 
 
-def test_yes_no_words_that_are_called_categories_are_categories():
-    rows = rows_of(a=["yes", "no"] * RARE)
-    kind = kind_of(rows.columns[0], Kind("category"), "column a")
-    encoding = Encoding.fit(TableStatistics(rows), [kind], "none")
-    assert encoding.encoders[0].kind == "category"
-
-
 def test_few_values_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns

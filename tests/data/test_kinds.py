@@ -54,6 +54,7 @@ def test_what_texts_are(words, expected):
 def test_a_person_may_say_what_texts_are():
     assert kind("5%", "6%", choice=Kind("number")) == Kind.of(WrittenNumbers("1,234.5", "", "%"))
     assert kind("$1", "$2", "$3", choice=Kind("category")) == Kind("category")
+    assert kind("yes", "no", choice=Kind("category")) == Kind("category")
     assert kind("1", "2.0", "1e0", choice=Kind("category")) == Kind("category", decimals=True)
     assert kind("1", "x", choice=Kind("number")) == Kind("number")
     assert kind("20150314", "20150301", choice=Kind("date")) == Kind.of(WrittenDates("yearmonthday"))

@@ -209,8 +209,8 @@ class TableInputs:
     def _category(self, column: str, encoder: CategoryEncoder) -> str:
         """Return the code of each row (rows,)."""
         words = encoder.spellings()
-        column = Column("text", np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])
-        *codes, other, gap = encoder.encode(column)[0].tolist()
+        every = Column("text", np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])
+        *codes, other, gap = encoder.encode(every)[0].tolist()
         known = dict(zip(words, codes, strict=True))
         return self._coded(column, {**dict.fromkeys(self._missing, gap), **known}, other)
 
