@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..utils import DataError, sha256_file
-from .column import Targets, is_coarse
+from .column import Column, Targets, is_coarse
 from .records import in_rows, new_rows
 from .source import DEFLATE_RATIO, Source, fill, readable
-from .typed import Block, Opened, array_block
+from .typed import Opened, array_block
 
 _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
 
@@ -67,7 +67,7 @@ def check_finite(place: str, values: np.ndarray) -> None:
 def npy(path: str) -> Opened:
     """Open an array of numbers (rows, columns). Raises DataError for another array."""
 
-    def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+    def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
         with Source(path) as source:
             (rows, columns), in_columns, dtype = _table_header(source)
             dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype

@@ -16,19 +16,9 @@ from itertools import accumulate
 import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
+from .column import Column
 from .source import random_access
-from .typed import (
-    Block,
-    Numbers,
-    Opened,
-    Texts,
-    Times,
-    Unreadable,
-    array_block,
-    nulls,
-    recoded,
-    truths,
-)
+from .typed import Opened, Unreadable, array_block, nulls, numbers, recoded, texts, times, truths
 from .uris import Fetched, pyarrow
 
 _NEED = "Parquet, Arrow and ORC"
@@ -50,11 +40,11 @@ def _told(open_file: Callable) -> Callable[[str], Opened]:
             raise _damaged(path, f"{rows} rows")
         chosen = [i for i, name in enumerate(names) if not _ROW_NUMBERS.fullmatch(name)]
 
-        def block(columns: dict, place: int) -> Block:
+        def block(columns: dict, place: int) -> Column:
             with _reading(path):
                 return arrow_block(columns[place])
 
-        def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+        def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
             with _reading(path):
                 for columns in pieces([chosen[place] for place in places]):
                     if len(set(map(len, columns))) > 1:
@@ -166,7 +156,7 @@ def orc(path: str) -> tuple:
 # ---------------------------------------------------------------- columns
 
 
-def arrow_block(column) -> Block:
+def arrow_block(column) -> Column:
     """Return the block of a column (pyarrow.ChunkedArray). Raises Unreadable."""
     pa = pyarrow("columns of Arrow")
     kind, types = column.type, pa.types
@@ -190,12 +180,12 @@ def arrow_block(column) -> Block:
         return truths(_bits(array.buffers()[1], array), is_null)
     name = str(kind)
     if not is_time and not types.is_duration(kind):
-        return Numbers(_values(array, _FLOATS.get(name, name)), is_null)
+        return numbers(_values(array, _FLOATS.get(name, name)), is_null)
     unit = {"date64[ms]": "ms", "date32[day]": "D"}.get(name) or kind.unit
     ticks = _values(array, "int32" if unit == "D" else "int64").astype(np.int64)
     if is_null is not None:
         ticks[is_null] = np.iinfo(np.int64).min  # NaT
-    return Times(ticks.view(f"datetime64[{unit}]")) if is_time else array_block(ticks.view(f"timedelta64[{unit}]"))
+    return times(ticks.view(f"datetime64[{unit}]")) if is_time else array_block(ticks.view(f"timedelta64[{unit}]"))
 
 
 def _whole(pa, column):
@@ -214,7 +204,7 @@ def _values(array, dtype: str) -> np.ndarray:
     return np.frombuffer(array.buffers()[1], dtype, len(array), np.dtype(dtype).itemsize * array.offset)
 
 
-def _texts(pa, column) -> Texts:
+def _texts(pa, column) -> Column:
     """Return the block of a column whose fields have a text; each different field is converted once."""
     kind = column.type
     try:
@@ -232,4 +222,4 @@ def _texts(pa, column) -> Texts:
         raise pa.ArrowInvalid("an index beyond its dictionary")
     places = np.full(len(codes), -1, np.int32)
     places[is_known] = known
-    return Texts(places, values) if all(isinstance(value, str) for value in values) else recoded(places, values)
+    return texts(places, values) if all(isinstance(value, str) for value in values) else recoded(places, values)

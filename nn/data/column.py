@@ -76,6 +76,11 @@ def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, C
     }
 
 
+def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
+    """Return the columns of an array (rows, columns) of numbers."""
+    return tuple(Column("number", values) for values in x.T)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The columns of a table that are read, and how.
@@ -326,8 +331,8 @@ def as_text(column: Column) -> Column:
 
 def _date_text(seconds: float) -> str:
     """Return a date as text, at midnight without the time."""
-    text = str(np.datetime64(round(seconds * 1000), "ms")).replace("T", " ")
-    return text.removesuffix(".000").removesuffix(" 00:00:00")
+    text = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
+    return text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
 
 
 def recoded(column: Column, words: list[str]) -> Column:

@@ -1,6 +1,6 @@
 """The formats of data files: how each is recognised by its beginning, and what reads it or what else a person can do.
 
-A further format is a function and a line in FORMATS: for a table (paths, path, options) -> TableSource, for images or
+A further format is a function and a line in FORMATS: for a table of typed columns (path) -> typed.Opened, for images or
 arrays (path, dtype, labelled) -> Arrays. Files of one that nn does not read have a cure there.
 """
 
@@ -158,7 +158,7 @@ def start_of(path: str) -> Start:
         if is_gzip := text.startswith(GZIP):
             text = zlib.decompressobj(31).decompress(text, _HEAD)
         return Start(path, text, is_gzip=is_gzip)
-    text, is_gzip = first_bytes(database_of(path)[0], _HEAD)
+    text, is_gzip = first_bytes(path if os.path.exists(path) else database_of(path)[0], _HEAD)
     return Start(path, text, is_gzip=is_gzip)
 
 

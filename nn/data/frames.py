@@ -11,9 +11,10 @@ import numpy as np
 
 from ..utils import DataError
 from .arrow import arrow_block
+from .column import Column
 from .records import fits
 from .source import read_blocks
-from .typed import Block, Opened, Times, TypedSource, array_block, objects, recoded
+from .typed import Opened, TypedSource, array_block, objects, recoded, times
 from .uris import pyarrow
 
 TARGET = "target"  # the name of targets that have none
@@ -34,7 +35,7 @@ def open_frame(frame, path: str = "the data frame", *, y=None) -> TypedSource | 
     return TypedSource([columns], path)
 
 
-def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Block]) -> Opened:
+def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]) -> Opened:
     """Return a frame, which is one part."""
     return Opened(names, rows, lambda places: iter([(rows, block)]), width)
 
@@ -79,7 +80,7 @@ def _columns_of_dictionary(columns: dict) -> Opened:
                 f"the data frame: {sizes[0]} values of {names[0]}, {size} of {name}, expected one for each row"
             )
 
-    def block(place: int) -> Block:
+    def block(place: int) -> Column:
         values = fields[place]
         return array_block(values) if isinstance(values, np.ndarray) else objects(values)
 
@@ -113,13 +114,13 @@ def _beside(frame: Opened, targets: Opened) -> Opened:
 
     ((_, features),), ((_, beside),) = frame.parts([]), targets.parts([])
 
-    def block(place: int) -> Block:
+    def block(place: int) -> Column:
         return features(place) if place < own else beside(place - own)
 
     return _opened(frame.rows, own + count, None if frame.names is None else [*frame.names, *names], block)
 
 
-def pandas_block(series) -> Block:
+def pandas_block(series) -> Column:
     """Return the block of a column of pandas (pandas.Series)."""
     kind = series.dtype
     if isinstance(kind, np.dtype):
@@ -128,7 +129,7 @@ def pandas_block(series) -> Block:
     if name == "CategoricalDtype":
         return recoded(series.cat.codes.to_numpy(), kind.categories.tolist())
     if name == "DatetimeTZDtype":
-        return Times(series.dt.tz_convert(None).to_numpy())
+        return times(series.dt.tz_convert(None).to_numpy())
     if name == "ArrowDtype" or getattr(kind, "storage", None) == "pyarrow":
         return arrow_block(series.array.__arrow_array__())
     return objects(series.tolist())

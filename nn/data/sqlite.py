@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from ..utils import DataError, closest, listed
+from .column import Column
 from .source import database_of, local
-from .typed import Block, Opened, objects
+from .typed import Opened, objects
 
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
@@ -37,7 +38,7 @@ class _Database:
             self._key = self._find_key(connection)
             (self.rows,) = connection.execute(f"SELECT count(*) FROM {_quoted(self._table)}").fetchone()
 
-    def parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+    def parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
         """Yield the rows, some at a time."""
         names = ", ".join(_quoted(self.names[place]) for place in places)
         order = f" ORDER BY {self._key}" if self._key else ""
@@ -46,7 +47,7 @@ class _Database:
             while some := cursor.fetchmany(_READ_ROWS):
                 yield len(some), partial(self._block, dict(zip(places, zip(*some, strict=True), strict=False)))
 
-    def _block(self, fields: dict[int, tuple], place: int) -> Block:
+    def _block(self, fields: dict[int, tuple], place: int) -> Column:
         """Return the block of a column; SQLite keeps truths as 0 and 1."""
         values = fields[place]
         if self._are_truths[place]:

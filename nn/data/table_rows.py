@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..utils import DataError, default_threads
-from .column import Column
+from .column import Column, columns_of_numbers
 from .records import in_file, some_rows
 
 _ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cache
@@ -32,7 +32,7 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(tuple(Column("number", values) for values in x.T))
+        return cls(columns_of_numbers(x))
 
     def __len__(self) -> int:
         return len(self.columns[0])

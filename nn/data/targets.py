@@ -15,6 +15,7 @@ from .column import (
     TableSource,
     Targets,
     as_text,
+    columns_of_numbers,
     date_in,
     is_coarse,
     is_not_finite,
@@ -25,7 +26,6 @@ from .column import (
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
 from .kinds import RARE, in_a_list
-from .table_rows import TableRows
 from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
 MAX_CLASSES = 10_000
@@ -46,8 +46,9 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
     if len(places) > 1 or (column.reads == "number" and (schema.written is None or schema.written.takes_plain)):
-        for one in places:
-            check_numbers(source, table, one)
+        for one, its in zip(places, columns, strict=True):
+            if np.isnan(its.values).any():
+                check_numbers(source, table, one)
         values = column.values[:, None] if len(places) == 1 else np.column_stack([c.values for c in columns])
         return Targets(values, where, table.row, columns=names)
     column = as_text(column)
@@ -378,7 +379,8 @@ def giveaways(ds: Dataset) -> list[str]:
     x, y, rows = ds.x, ds.y, len(ds.x)
     if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
         return []
-    columns, found = TableRows.of(x).columns, range(x.shape[1])
+    columns = columns_of_numbers(x) if isinstance(x, np.ndarray) else x.columns
+    found = range(len(columns))
     for some in (slice(_LOOK_ROWS), slice(None)):
         found = [index for index in found if _tells(columns[index], y, some)]
     target = ds.targets[0] if ds.targets else "the target"

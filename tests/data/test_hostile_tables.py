@@ -189,6 +189,8 @@ DAMAGED = {
     "text": "import os",
     "nul": HEADER.replace("2", "\0"),
     "none": "",
+    "dictionary": "{1: 2, 'a': 3}",
+    "no type": HEADER.replace("'<f8'", "()"),
 }
 
 

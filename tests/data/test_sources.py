@@ -125,6 +125,7 @@ def test_all_numbers_are_float64_where_float32_would_blur_one_column():
     assert apart.numbers.dtype == np.float32 and apart.number_places == [0]
     assert [apart.columns[place].values.dtype for place in range(3)] == ["float32", "float64", "float64"]
     assert read(frame, {0: None}, dtype="float64").numbers.tolist() == [[0.1], [2], [3]]
+    assert not any(np.shares_memory(column.values, frame["b"]) for column in apart.columns.values())
 
 
 def test_the_columns_of_numbers_are_views_of_one_matrix_in_their_order():
@@ -165,11 +166,11 @@ def test_where_memory_is_short_the_columns_are_the_same(tmp_path, monkeypatch):
 
 
 def test_durations_are_texts_as_pandas_writes_them():
-    took = pd.to_timedelta(["1 days 03:04:05.5", "-1 days", None])
+    took = pd.to_timedelta(["1 days 03:04:05.5", "-1 days", None, "-9 hours"])
     frame = pd.DataFrame({"a": took, "b": took.astype("timedelta64[ms]"), "c": pd.Series(list(took), dtype=object)})
-    for source in (frame, pa.Table.from_pandas(frame[["a", "b"]])):
+    for source in (frame, pa.Table.from_pandas(frame[["a", "b"]]), {"a": took.to_numpy(), "b": [*took]}):
         for column in read(source).columns.values():
-            assert fields(column) == ["1 days 03:04:05.5", "-1 days +00:00:00", None]
+            assert fields(column) == ["1 days 03:04:05.5", "-1 days +00:00:00", None, "-1 days +15:00:00"]
 
 
 def test_rows_are_called_by_file_and_number(tmp_path):
@@ -216,13 +217,13 @@ def test_a_frame_without_rows_is_one_line(frame):
     assert failure(lambda: open_frame(frame)) == "the data frame: no rows, expected at least one; add the data"
 
 
-@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, pd.DataFrame(index=[1, 2])])
+@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, [], pd.DataFrame(index=[1, 2])])
 def test_a_frame_without_columns_is_one_line(frame):
     assert "the data frame: no columns, expected features and a target" in failure(lambda: open_frame(frame))
 
 
 @pytest.mark.parametrize(
-    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], [], "a.csv", pd.Series([1])]
+    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1])]
 )
 def test_what_is_no_frame_is_none(rows):
     assert open_frame(rows) is None

@@ -59,11 +59,6 @@ def test_fields_that_are_not_what_is_asked_for_name_row_and_column():
     assert message(["y", "t"], task="regression").startswith(f'{place} 2, column t: found "x", expected a number')
 
 
-def test_numbers_that_float32_would_blur_are_read_as_float64(tmp_path):
-    (tmp_path / "a.csv").write_text("".join(f"{1.7e9 + i},{i % 2}\n" for i in range(4)))
-    assert nn.load(str(tmp_path / "a.csv")).x.dtype == np.float64
-
-
 def test_a_text_makes_the_target_a_class_where_it_may_be_one(tmp_path):
     (tmp_path / "a.csv").write_text("1,1\n2,red\n3,1\n")
     with pytest.raises(nn.DataError, match='row 2, column 2 of 2: found "red", expected a number; correct it, or add'):
