@@ -9,8 +9,11 @@ from .files.export.formats import export as export
 from .matrix import matmul as matmul
 from .nn import Network as Network
 from .test import test as test
+from .test.importance import importance as importance
+from .test.shapley import explain as explain
 from .train import StopRequest as StopRequest
 from .train import train as train
+from .train import train_many as train_many
 from .train.estimators import NetworkClassifier as NetworkClassifier
 from .train.estimators import NetworkRegressor as NetworkRegressor
 from .utils import DataError as DataError

@@ -75,7 +75,7 @@ def _write_lines(stream: TextIO, lines: Iterable[list[str]]) -> None:
 def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, threshold: float) -> list[list[str]]:
     """Return the columns of a table: the rows' numbers, facts of each row, predictions, the truth."""
     rows, deviations = [list(map(str, numbers)), *facts], list(deviations)
-    ids = [] if ds.ids is None else [ds.ids]
+    ids = list(ds.ids.values())
     if net.task == "regression":
         truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
         return [*rows, *ids, *_numbers(scores), *deviations, *truth]
@@ -89,9 +89,8 @@ def _header(net, ds, facts: Sequence[str] = (), deviations: bool = True) -> list
     outputs = output_names(net)
     truth = [f"true {target}".strip() for target in outputs] if net.task == "regression" else ["true"]
     spread = [f"deviation {output}".strip() for output in outputs]
-    ids = [] if ds.ids is None else [net.config["table"]["id"]]
     spread = spread if deviations and len(net.members) > 1 else []
-    return ["row", *facts, *ids, *prediction_names(net), *spread, *(truth if ds.y is not None else [])]
+    return ["row", *facts, *ds.ids, *prediction_names(net), *spread, *(truth if ds.y is not None else [])]
 
 
 def _numbers(values: np.ndarray) -> list[list[str]]:

@@ -11,7 +11,7 @@ from ..settings.flags import given_values
 from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
-from ..utils import UsageError, check_writable, counted, printable, say
+from ..utils import UsageError, check_writable, counted, is_stream, printable, say
 from .common import check_apart, check_report, load_network, print_json
 
 LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
@@ -84,13 +84,18 @@ def predict_command(flags) -> None:
         check_apart(flags.dataset, flags.output)
         check_apart(flags.model, flags.output)
         check_writable(flags.output, stream=True)
+    if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
+        raise UsageError(f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first")
     net = load_network(flags)
 
+    from ..data.loading import kept_columns
     from ..data.model_data import load_for
     from ..data.source import short_name
     from .predictions import prediction_table, write_table
 
     ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False, memory=flags.memory)
+    if flags.id:
+        ds.ids = kept_columns(flags.dataset, net.schema, flags.id)
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
     if not flags.quiet:

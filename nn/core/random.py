@@ -51,9 +51,18 @@ def shuffled_by_blocks(n: int, seed: int, lane: int):
 
 def uniform(n: int, seed: int, stream: int):
     """Return float64 (n,) from 0 to below 1, the same on every machine for a seed and stream."""
+    return _drawn("nn_uniform", n, seed, stream)
+
+
+def normal(n: int, seed: int, stream: int):
+    """Return float64 (n,), normal, the same on every machine for a seed and stream."""
+    return _drawn("nn_normal", n, seed, stream)
+
+
+def _drawn(function: str, n: int, seed: int, stream: int):
     ffi, lib = extension("seq")
     out = np.empty(n)
-    lib.nn_uniform(ffi.cast("double *", out.ctypes.data), n, seed, stream)
+    getattr(lib, function)(ffi.cast("double *", out.ctypes.data), n, seed, stream)
     return out
 
 
@@ -155,10 +164,8 @@ def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, 
     """Return float64 values drawn from the layer's own stream by the rule INITIALIZERS[init].
 
     parts: (values, fan_in, fan_out) of one part of them after the other."""
-    ffi, lib = extension("seq")
-    out = np.empty(sum(values for values, _, _ in parts))
     draw, scale = _RULES[init]
-    getattr(lib, draw)(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_WEIGHTS + layer)
+    out = draw(sum(values for values, _, _ in parts), seed, STREAM_WEIGHTS + layer)
     at = 0
     for values, fan_in, fan_out in parts:
         scale(out[at : at + values], fan_in, fan_out)
@@ -168,9 +175,7 @@ def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, 
 
 def initial_frequencies(waves: Sequence[tuple[int, float]], seed: int):
     """Return float64 frequencies, normal. waves: (count, deviation) of each column that has some."""
-    ffi, lib = extension("seq")
-    out = np.empty(sum(count for count, _ in waves))
-    lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, seed, STREAM_FREQUENCIES)
+    out = normal(sum(count for count, _ in waves), seed, STREAM_FREQUENCIES)
     return out * np.repeat([deviation for _, deviation in waves], [count for count, _ in waves])
 
 
@@ -189,8 +194,8 @@ def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
 
 
 _RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
-    "he": ("nn_normal", _scale_he),
-    "lecun": ("nn_normal", _scale_lecun),
-    "glorot": ("nn_uniform", _scale_glorot),
-    "uniform": ("nn_uniform", lambda out, fan_in, fan_out: None),
+    "he": (normal, _scale_he),
+    "lecun": (normal, _scale_lecun),
+    "glorot": (uniform, _scale_glorot),
+    "uniform": (uniform, lambda out, fan_in, fan_out: None),
 }

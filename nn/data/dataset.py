@@ -151,7 +151,8 @@ class Dataset:
     times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
     path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
-    unlabelled: rows that were left out because their target is a gap. ids: of the --id column, the text of each row.
+    unlabelled: rows that were left out because their target is a gap. ids: the text of each row of the --id columns, by
+    their names.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     """
 
@@ -176,7 +177,7 @@ class Dataset:
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
     kept_choices: dict[str, str] = field(default_factory=dict)  # see Choices.kept
     unlabelled: int = 0
-    ids: list[str] | None = None
+    ids: dict[str, list[str]] = field(default_factory=dict)
     given: str | None = None
     memory: int | None = None
 
@@ -252,9 +253,8 @@ class Dataset:
         """Return some rows, a slice or indices, as a data set of their own. inputs: False leaves them out, unless a
         forecast is among them."""
         each = {name: getattr(self, name) for name in ("y", "weights", "groups", "times")}
-        ids = self.ids
-        if ids is not None:
-            ids = ids[rows] if isinstance(rows, slice) else [ids[row] for row in np.arange(self.rows)[rows]]
+        at = np.arange(self.rows)[rows].tolist() if self.ids else []
+        ids = {name: [texts[row] for row in at] for name, texts in self.ids.items()}
         with within(share_of(self.memory)):
             x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)

@@ -255,8 +255,9 @@ _IS: dict[str, Callable] = {  # type of a field -> whether a value is of it
     "str": lambda value: isinstance(value, str),
     "list[float]": lambda value: isinstance(value, list) and all(map(_is_finite, value)),
     "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    "list[str | None]": lambda value: isinstance(value, list)
-    and all(one is None or isinstance(one, str) for one in value),
+    "list[str | None]": lambda value: (
+        isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
+    ),
 }
 
 

@@ -52,7 +52,7 @@ def _columns_of(frame) -> Opened | None:
         return _opened(*array.shape, None, lambda place: array_block(array[:, place]))
     if isinstance(frame, dict):
         return _columns_of_dictionary(frame)
-    if isinstance(frame, list) and all(isinstance(row, dict) for row in frame):
+    if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
         names = dict.fromkeys(name for row in frame for name in row)
         return _columns_of_dictionary({name: [row.get(name) for row in frame] for name in names})
     is_arrow = hasattr(frame, "__arrow_c_stream__") and len(getattr(frame, "shape", (0, 0))) == 2

@@ -214,7 +214,7 @@ def split_names(text: str | int | None) -> list[str]:
 
 def in_a_list(name: str) -> str:
     """Return a name as a word of such a list."""
-    plain = split_names(name) == [name]
+    plain = '"' not in name and split_names(name) == [name]
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 

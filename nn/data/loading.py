@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from .fields import odd_remarks, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Decision, Kind, decide, kind_of, split_names
-from .lookup import column_mismatch, find_places, named_columns
+from .lookup import column_mismatch, columns_asked_for, find_places, named_columns
 from .source import absolute, without_secrets
 from .table_rows import TableRows, columns_digest
 from .targets import dataset_of, giveaways, now_among, targets_of
@@ -203,13 +204,25 @@ def _pixels(x: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *shape)
 
 
-def _ids(table: Table, places: Places) -> list[str] | None:
-    """Return the text of each row's id."""
-    if not places.ids:
-        return None
-    column = table.columns[places.ids[0]]
-    words = [*column.words, ""]
-    return [words[code] for code in column.values.tolist()]
+def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
+    """Return the text of columns of a file, which predictions are written beside. names: with commas, * for all."""
+    known, files = recognise(path)
+    if known.arrays:
+        raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
+    source = known.table(files, path, _options(schema))
+    places = list(range(source.width)) if names == "*" else columns_asked_for(source, "id", names)
+    table = source.read(Wanted(dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()))
+    return _ids(source, table, places)
+
+
+def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, list[str]]:
+    """Return the texts of columns that are kept as they are, by their names."""
+    kept = {}
+    for place in places:
+        words = [*table.columns[place].words, ""]
+        name = source.names[place] if source.names else str(place)
+        kept[name] = [words[code] for code in table.columns[place].values.tolist()]
+    return kept
 
 
 def _facts(
@@ -225,7 +238,7 @@ def _facts(
         "given": source.path,
         "sha256": table.sha256,
         "now": now_among(names, targets) if targets else None,
-        "ids": _ids(table, places),
+        "ids": _ids(source, table, places.ids),
         "places": tuple(kept),
         "left_out": {_plain_name(source, place): why for place, why in (decision.left_out if decision else {}).items()},
         "left_out_places": tuple(place for place in range(source.width) if place not in used),

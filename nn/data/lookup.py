@@ -23,7 +23,7 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     targets = target_columns(source, schema, labelled)
     choices = schema.choices
     dropped = set(columns_asked_for(source, "drop", choices.drop))
-    ids = tuple(columns_asked_for(source, "id", choices.id))
+    ids = _id_columns(source, schema)
     roles = _role_columns(source, schema)
     out = [("drop", column) for column in targets if column in dropped]
     _check_one_use(source, [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles.items()])
@@ -155,6 +155,15 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
         if chosen.count(column) > 1:
             raise UsageError(f"{source.path}: --{flag} {text}: {source.column(column)} is listed twice; list it once")
     return chosen
+
+
+def _id_columns(source: TableSource, schema: Schema) -> tuple[int, ...]:
+    """Return the columns of ids; a file that a model is used on need not have them."""
+    asked, names = schema.choices.id, source.names
+    if not schema.of_model or not names or asked is None or asked in names:
+        return tuple(columns_asked_for(source, "id", asked))
+    words = [word for word in split_names(asked) if word in names or _is_index(word)]
+    return tuple(column for word in words for column in columns_asked_for(source, "id", in_a_list(word)))
 
 
 def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:

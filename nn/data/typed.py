@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -266,7 +267,9 @@ class TypedSource:
 
 def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, options=None) -> TypedSource:
     """Open files of a format. Raises DataError where they have not the same columns."""
-    files, opened = Files([database_of(file)[0] for file in paths]), list(map(open_file, paths))
+    known = [database_of(file)[0] for file in paths]
+    logs = [log for log in (f"{file}-wal" for file in known) if os.path.isfile(log) and os.path.getsize(log)]
+    files, opened = Files([*known, *logs]), list(map(open_file, paths))  # logs: of what a database does not hold yet
     names = [one.names or [""] * one.width for one in opened]
     for file, own in zip(paths, names, strict=True):
         check_same_columns(file, own, paths[0], names[0])

@@ -83,10 +83,7 @@ def together(engine, pack, data, how, epochs):
         jobs = [PackJob(m, data[m], rows_of(m), how[m], engine.progress(step=steps[m]), number) for m in range(MEMBERS)]
         pack.epoch(jobs[::-1])
         steps = [job.progress.step for job in jobs]
-    vectors = [
-        [pack.get(m, what) for what in ("parameters", *how[m].moments)]
-        for m in range(MEMBERS)
-    ]
+    vectors = [[pack.get(m, what) for what in ("parameters", *how[m].moments)] for m in range(MEMBERS)]
     return list(zip(vectors, [job.progress.loss for job in jobs], steps, strict=True))
 
 

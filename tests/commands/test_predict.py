@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 
 import numpy as np
 import pandas
@@ -205,3 +206,50 @@ def test_values_that_overflow_inside_a_network_are_refused(rows):
     x[-1] = 1, np.nan
     with pytest.raises(nn.DataError, match=f"^row {rows}, column 2 of 2: found nan, expected a number"):
         net.predict(x)
+
+
+# ---------------------------------------------------------------- columns beside the predictions
+
+
+@pytest.fixture
+def with_ids(folder):
+    """A model of a table with two columns of ids; the table's path, its first two rows as text."""
+    rows = [f'"n, {i}",{7 * i:03},{math.sin(i):.3f}0,{math.cos(3 * i):.2f},{i % 2}' for i in range(60)]
+    (folder / "t.csv").write_text("\n".join(["name,no,a,b,y", *rows]) + "\n")
+    succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--id", "name,no")
+    return rows
+
+
+def beside(*given) -> list[list[str]]:
+    return list(csv.reader(succeed("predict", "m.bin", *given, "-q").out.splitlines()))
+
+
+def test_several_columns_of_ids_stand_beside_the_predictions(with_ids):
+    head, first, *_ = beside("t.csv")
+    assert head == ["row", "name", "no", "predicted", "score 1", "true"]
+    assert first[:3] == ["0", "n, 0", "000"]
+
+
+@pytest.mark.parametrize(
+    "names, kept", [("*", ["name", "no", "a", "b", "y"]), ("b,name", ["b", "name"]), ("-1", ["y"]), ("a", ["a"])]
+)
+def test_a_prediction_keeps_any_columns_as_they_are_written(with_ids, names, kept):
+    head, *lines = beside("t.csv", "--id", names)
+    assert head == ["row", *kept, "predicted", "score 1", "true"]
+    own = [dict(zip(["name", "no", "a", "b", "y"], row)) for row in csv.reader(with_ids)]
+    assert [line[1 : 1 + len(kept)] for line in lines] == [[row[name] for name in kept] for row in own]
+    assert [line[-2] for line in lines] == [line[-2] for line in beside("t.csv")[1:]]
+
+
+def test_a_file_without_ids_in_another_order_can_be_predicted(with_ids, folder):
+    (folder / "new.csv").write_text("b,a\n" + "".join(f"{row.split(',')[4]},{row.split(',')[3]}\n" for row in with_ids))
+    head, *lines = beside("new.csv")
+    assert head == ["row", "predicted", "score 1"]
+    assert [line[-1] for line in lines] == [line[-2] for line in beside("t.csv")[1:]]
+    assert beside("new.csv", "--id", "*")[0] == ["row", "b", "a", "predicted", "score 1"]
+
+
+def test_what_is_read_once_keeps_no_columns(with_ids, folder):
+    wrong = run("predict", "m.bin", "-", "--id", "*")
+    assert wrong.code == 2 and "--id *: reads the file twice" in wrong.err
+    assert "--id colour: no column of this name" in run("predict", "m.bin", "t.csv", "--id", "colour").err

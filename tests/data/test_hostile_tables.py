@@ -89,11 +89,6 @@ def test_rows_with_gaps_are_none_of_a_network_of_plain_numbers():
         nn.test(net, nn.load({"a": [0.5, None] * 30, "y": [0, 1] * 30}))
 
 
-def test_a_list_without_rows_is_a_table_without_rows():
-    with pytest.raises(DataError, match="no columns"):
-        nn.load([])
-
-
 @pytest.mark.parametrize("piece", ["1", "x", "_in_1", ",", '"', "1/1/2019 ", "Id_", "-"])
 def test_names_of_300_kb_take_no_time(tmp_path, monkeypatch, piece):
     """A name of digits was an internal error: Python reads no whole number of more than 4,300."""

@@ -394,6 +394,18 @@ def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkey
     writer.close()
 
 
+def test_the_digest_of_a_database_is_that_of_its_log_too(tmp_path):
+    """Rows that were written, but are not yet in the file itself."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as base:
+        base.execute("pragma journal_mode = wal")
+        base.execute("create table t (a, y)")
+        digests = []
+        for _ in range(2):
+            base.executemany("insert into t values (?, ?)", [(row / 7, row % 2) for row in range(60)])
+            digests.append(nn.load(str(tmp_path / "a.db")).sha256)
+    assert digests[0] != digests[1]
+
+
 def test_rows_of_a_database_are_in_the_order_of_their_keys(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite, "_READ_ROWS", 32)
     write_database(pd.DataFrame({"a": np.arange(300.0), "y": np.arange(300) % 2}), tmp_path / "a.db")

@@ -98,7 +98,7 @@ def test_help_shows_the_commonest_flags_of_each_mode():
 @pytest.mark.parametrize(
     "line, found",
     [
-        ([], ["train", "test", "predict", "explain", "info", "export", "bench", "sweep", "plot"]),
+        ([], flags.MODES),
         (["tr"], ["train"]),
         (["train", "--thresh"], ["--threshold"]),
         (["--train", "--thresh"], ["--threshold"]),
@@ -156,6 +156,7 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
         ("test m.bin", "--test --model m.bin"),
         ("predict m.bin a.csv -o -", "--predict --model m.bin --dataset a.csv --output -"),
         ("predict m.bin -- -a.csv", "--predict --model m.bin --dataset -a.csv"),
+        ("explain m.bin a.csv", "--explain --model m.bin --dataset a.csv"),
         ("info m.bin", "--info --model m.bin"),
         ("info --layers 3,1", "--info --layers 3,1"),
         ("export m.bin -o m.c", "--export --model m.bin --output m.c"),

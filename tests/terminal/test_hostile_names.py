@@ -107,5 +107,5 @@ def test_few_places_write_to_a_stream():
     printing = {
         name for name, text in own.items() if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.MULTILINE)
     }
-    known = {"utils/messages.py", "terminal/tables.py", "terminal/parser.py", "commands/common.py", "__main__.py"}
+    known = {"utils/messages.py", "terminal/tables.py", "terminal/help.py", "commands/common.py", "__main__.py"}
     assert printing == known
