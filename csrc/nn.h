@@ -144,9 +144,9 @@ void nn_free(void *pointer);
 /* Philox4x32-10 (Salmon et al. 2011): block number `counter` of the stream, four words. */
 void nn_philox(uint32_t out[4], uint32_t seed, uint64_t counter, uint32_t stream, uint32_t lane);
 /* out[n], uniform in [0, 1): 53 bits of the stream each. */
-void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
+void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream);
 /* out[n], normal with mean 0 and variance 1 (Box and Muller). */
-void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
+void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream);
 /* Fisher-Yates in place, from the given stream; `lane` tells one shuffle of the stream from the next. */
 void nn_shuffle(int64_t *order, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane);
 

@@ -13,11 +13,11 @@ static double unit(uint32_t high, uint32_t low)
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
-void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane)
+void nn_uniform(double *out, int64_t n, uint32_t seed, uint32_t stream)
 {
     for (int64_t i = 0; i < n; i += 2) {
         uint32_t word[4];
-        nn_philox(word, seed, (uint64_t)i / 2, stream, lane);
+        nn_philox(word, seed, (uint64_t)i / 2, stream, 0);
         out[i] = unit(word[0], word[1]);
         if (i + 1 < n)
             out[i + 1] = unit(word[2], word[3]);
@@ -65,12 +65,12 @@ static void portable_sincos(double u, double *sine, double *cosine)
     *cosine = quarter % 4 == 0 ? c : quarter % 4 == 1 ? -s : quarter % 4 == 2 ? -c : s;
 }
 
-void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream, uint32_t lane)
+void nn_normal(double *out, int64_t n, uint32_t seed, uint32_t stream)
 {
     for (int64_t i = 0; i < n; i += 2) {
         uint32_t word[4];
         double sine, cosine;
-        nn_philox(word, seed, (uint64_t)i / 2, stream, lane);
+        nn_philox(word, seed, (uint64_t)i / 2, stream, 0);
         /* 1 - u lies in (0, 1], where the logarithm is finite */
         double radius = sqrt(-2 * portable_log(1 - unit(word[0], word[1])));
         portable_sincos(unit(word[2], word[3]), &sine, &cosine);

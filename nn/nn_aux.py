@@ -54,6 +54,15 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
+class Metric:
+    """A measure by which predictions are judged."""
+
+    label: str
+    of: dict[str, str]  # task -> what its formula takes, a name of core/metrics.py
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True)
 class InputScaling:
     """How inputs are scaled."""
 
@@ -146,7 +155,26 @@ TASKS = {  # task -> (activation of the output layer, loss) when nobody says oth
     "regression": ("linear", "mse"),
 }
 
-MONITORS = ("loss", "pr_auc", "roc_auc", "f1", "accuracy", "mcc", "brier", "rmse", "mae", "r2")
+METRICS = {
+    "loss": Metric("loss", {}, False),  # the log loss of classes, the MSE of numbers
+    "precision": Metric("precision", {"binary": "counts", "multiclass": "classes"}),
+    "recall": Metric("recall", {"binary": "counts", "multiclass": "classes"}),
+    "f1": Metric("F1", {"binary": "counts", "multiclass": "classes"}),
+    "accuracy": Metric("accuracy", {"binary": "counts", "multiclass": "classes"}),
+    "mcc": Metric("MCC", {"binary": "counts", "multiclass": "classes"}),
+    "roc_auc": Metric("ROC-AUC", {"binary": "ranks"}),
+    "pr_auc": Metric("PR-AUC", {"binary": "ranks"}),
+    "log_loss": Metric("log loss", {"binary": "probabilities", "multiclass": "probabilities"}, False),
+    "brier": Metric("Brier score", {"binary": "probabilities", "multiclass": "probabilities"}, False),
+    "mse": Metric("MSE", {"regression": "errors"}, False),
+    "mae": Metric("MAE", {"regression": "errors"}, False),
+    "rmse": Metric("RMSE", {"regression": "errors"}, False),
+    "r2": Metric("R2", {"regression": "numbers"}),
+    "persistence_rmse": Metric("RMSE of persistence", {"regression": "series"}, False),
+    "skill": Metric("skill", {"regression": "series"}),
+}
+"""Metrics in the order of --test. Of several classes precision, recall and f1 are the plain means over the classes."""
+MONITORS = [name for name, metric in METRICS.items() if "series" not in metric.of.values()]
 EFFORTS = {  # name -> multiply-adds of forward passes that the trainings of --effort may take together
     "quick": 5e9,
     "standard": 1e11,

@@ -33,7 +33,7 @@ def maker_of(flags, effort: str, ds, checkpoint, callbacks):
     callbacks: makes those of the training from a progress.
     """
     from ..nn import Network
-    from ..terminal.candidates import make_candidates_progress
+    from ..terminal.progress import make_candidates_progress
     from ..train.effort import Effort, rule_for, why_not
 
     reason = why_not(ds)

@@ -196,7 +196,7 @@ def _check_networks(flags) -> None:
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
     if flags.model is not None and is_text(flags.model):
         raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
-    for name in given_values(flags, ("reference", "profile", "trace", "logdir")):
+    for name in given_values(flags, ("reference", "profile", "trace")):
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 

@@ -13,17 +13,25 @@ the area under the curve of one class, is None.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from ..nn_aux import METRICS, MONITORS
 from ..settings.flags import DEFAULTS
 from ..utils import DataError, UsageError
 
 SUMMED = 1 << 16  # values at a time
+_FORMULAS: dict[tuple[str, str], Callable] = {}  # (what a metric is formed from, its name) -> its formula
+
+
+def formula_of(formed_from: str, name: str) -> Callable:
+    """Return a decorator: the function is the formula of a metric of METRICS, from one of the properties of Judged."""
+    return lambda function: _FORMULAS.setdefault((formed_from, name), function)
+
 
 # ---------------------------------------------------------------- weights
 
@@ -113,11 +121,31 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def precision_recall_f1(tp: float, fp: float, fn: float) -> tuple[float, float, float]:
-    """Return the precision tp/(tp+fp), recall tp/(tp+fn) and F1 2tp/(2tp+fp+fn), their harmonic mean."""
-    return ratio(tp, tp + fp), ratio(tp, tp + fn), ratio(2 * tp, 2 * tp + fp + fn)
+@formula_of("counts", "precision")
+def precision(counts: Counts) -> float:
+    """Return tp / (tp + fp)."""
+    return ratio(counts.tp, counts.tp + counts.fp)
 
 
+@formula_of("counts", "recall")
+def recall(counts: Counts) -> float:
+    """Return tp / (tp + fn)."""
+    return ratio(counts.tp, counts.tp + counts.fn)
+
+
+@formula_of("counts", "f1")
+def f1(counts: Counts) -> float:
+    """Return the harmonic mean of precision and recall, 2 tp / (2 tp + fp + fn)."""
+    return ratio(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn)
+
+
+@formula_of("counts", "accuracy")
+def accuracy(counts: Counts) -> float:
+    """Return (tp + tn) / all."""
+    return ratio(counts.tp + counts.tn, sum(counts))
+
+
+@formula_of("counts", "mcc")
 def mcc(counts: Counts) -> float:
     """Return the Matthews correlation coefficient, -1..1 (Matthews 1975).
 
@@ -134,62 +162,84 @@ def mcc_square(counts: Counts) -> float:
     return (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
 
 
-def mcc_of_classes(confusion: np.ndarray) -> float:
-    """Return the same coefficient for several classes, R_K (Gorodkin 2004). confusion (classes, classes)."""
-    true, predicted = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
-    right, rows = confusion.trace().item(), confusion.sum().item()
-    top = right * rows - sum(p * t for p, t in zip(predicted, true, strict=True))
-    spread = [rows * rows - sum(n * n for n in counts) for counts in (true, predicted)]
+# ---------------------------------------------------------------- several classes
+
+
+class ClassCounts(NamedTuple):
+    """Rows of each class, or their weights: those rightly predicted, all that are predicted, all that are."""
+
+    right: list[float]
+    predicted: list[float]
+    support: list[float]
+
+    @classmethod
+    def of(cls, truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None) -> ClassCounts:
+        """Count rows; truth and predicted (rows,) class indices."""
+        each = np.ones(len(truth), np.int64) if weights is None else weights
+        right = truth == predicted
+        rows = ((truth[right], each[right]), (predicted, each), (truth, each))
+        return cls(*(np.bincount(own, w, minlength=classes).astype(each.dtype).tolist() for own, w in rows))
+
+    def against_the_rest(self) -> list[Counts]:
+        """Return the counts of each class against the rest."""
+        rows = sum(self.support)
+        return [Counts(tp, p - tp, s - tp, rows - p - s + tp) for tp, p, s in zip(*self, strict=True)]
+
+    def macro(self, rate: Callable[[Counts], float]) -> float:
+        """Return the plain mean of a rate over the classes."""
+        return sum(map(rate, self.against_the_rest())) / len(self.right)
+
+
+RATES = {"precision": precision, "recall": recall, "f1": f1}  # of one class, and as plain means over all classes
+for _name, _rate in RATES.items():
+    formula_of("classes", _name)(lambda classes, rate=_rate: classes.macro(rate))
+
+
+@formula_of("classes", "accuracy")
+def accuracy_of_classes(classes: ClassCounts) -> float:
+    """Return the share of the rows that are rightly predicted."""
+    return ratio(sum(classes.right), sum(classes.support))
+
+
+@formula_of("classes", "mcc")
+def mcc_of_classes(classes: ClassCounts) -> float:
+    """Return the same coefficient for several classes, R_K (Gorodkin 2004)."""
+    right, rows = sum(classes.right), sum(classes.support)
+    top = right * rows - sum(p * t for p, t in zip(classes.predicted, classes.support, strict=True))
+    spread = [rows * rows - sum(n * n for n in counts) for counts in (classes.support, classes.predicted)]
     return ratio(top, math.sqrt(max(spread[0], 0)) * math.sqrt(max(spread[1], 0)))
-
-
-def class_rates(confusion: np.ndarray, names: Sequence[str]) -> list[dict]:
-    """Return the rates of each class against the rest: class, precision, recall, f1, support (its rows).
-
-    confusion (classes, classes), true by predicted.
-    """
-    rates = []
-    right, predicted, support = confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)
-    for name, tp, p, s in zip(names, right.tolist(), predicted.tolist(), support.tolist(), strict=True):
-        precision, recall, f1 = precision_recall_f1(tp, p - tp, s - tp)
-        rates.append({"class": name, "precision": precision, "recall": recall, "f1": f1, "support": s})
-    return rates
-
-
-def macro(per_class: Sequence[dict], rate: str) -> float:
-    """Return the plain mean of a rate of `class_rates` over the classes."""
-    return sum(row[rate] for row in per_class) / len(per_class)
 
 
 # ---------------------------------------------------------------- areas
 
 
-def counts_by_score(truth: np.ndarray, scores: np.ndarray, weights=None) -> tuple[np.ndarray, np.ndarray]:
-    """Return (positives, negatives) at each distinct score, the highest first: (distinct scores,) each.
+class Ranks:
+    """Rows of two classes by their scores, the highest first: truth (rows,) of 0 and 1, scores (rows,)."""
 
-    int64, and float64 where weights are no whole numbers. Rows of weight 0 are left out.
-    """
-    weights, truth, scores = without_zeros(weights, truth, scores)
-    order = np.argsort(-scores.astype(np.float64))
-    ranked, positive = scores[order], truth[order] == 1
-    if not len(ranked):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # of each run of equal scores
-    each = np.ones(len(ranked), np.int64) if weights is None else weights[order]
-    return np.add.reduceat(each * positive, first), np.add.reduceat(each * ~positive, first)
+    def __init__(self, truth: np.ndarray, scores: np.ndarray):
+        self._order = np.argsort(-scores.astype(np.float64))
+        ranked, self._positive = scores[self._order], (truth[self._order] == 1).astype(np.int64)
+        self._first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # of each run of equal scores
+
+    def counts(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return (positives, negatives) at each distinct score, those aside whose rows all have weight 0.
+
+        int64, and float64 where weights are no whole numbers.
+        """
+        if not len(self._order):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        each = np.ones(len(self._order), np.int64) if weights is None else weights[self._order]
+        positives, rows = (np.add.reduceat(counted, self._first) for counted in (each * self._positive, each))
+        return positives[rows > 0], (rows - positives)[rows > 0]
 
 
-def roc_auc(truth: np.ndarray, scores: np.ndarray, weights=None) -> float | None:
+@formula_of("ranks", "roc_auc")
+def roc_auc(positives: np.ndarray, negatives: np.ndarray) -> float | None:
     """Return the area under the ROC curve: how often a positive row scores above a negative one, a tie counting half.
 
-    truth (rows,) of 0 and 1, scores (rows,). This is the Mann-Whitney statistic with midranks (Hanley and
-    McNeil 1982), summed in integers. None if a class is missing.
+    This is the Mann-Whitney statistic with midranks (Hanley and McNeil 1982), summed in integers. None if a class is
+    missing.
     """
-    return roc_area(*counts_by_score(truth, scores, weights))
-
-
-def roc_area(positives: np.ndarray, negatives: np.ndarray) -> float | None:
-    """Return `roc_auc` from the rows of either class at each score; see counts_by_score."""
     pairs = positives.sum().item() * negatives.sum().item()
     if not pairs:
         return None
@@ -197,21 +247,17 @@ def roc_area(positives: np.ndarray, negatives: np.ndarray) -> float | None:
     return (positives * (2 * below + negatives)).sum().item() / (2 * pairs)  # doubled: a tie adds 1, not a half
 
 
-def pr_auc(truth: np.ndarray, scores: np.ndarray, weights=None) -> float | None:
+@formula_of("ranks", "pr_auc")
+def pr_auc(positives: np.ndarray, negatives: np.ndarray) -> float | None:
     """Return the area under the precision-recall curve as average precision, sum of (R_k - R_(k-1)) P_k.
 
-    truth (rows,) of 0 and 1, scores (rows,); k runs over the distinct scores from the highest, each taken as
-    threshold. No interpolation: scikit-learn's `average_precision_score`. None if a class is missing.
+    k runs over the distinct scores from the highest, each taken as threshold. No interpolation: scikit-learn's
+    `average_precision_score`. None if a class is missing.
     """
-    return pr_area(*counts_by_score(truth, scores, weights))
-
-
-def pr_area(positives: np.ndarray, negatives: np.ndarray) -> float | None:
-    """Return `pr_auc` from the rows of either class at each score; see counts_by_score."""
     if not positives.any() or not negatives.any():
         return None
-    precision = np.cumsum(positives) / np.maximum(np.cumsum(positives + negatives), np.finfo(np.float64).tiny)
-    return float((positives * precision).sum() / positives.sum())
+    precisions = np.cumsum(positives) / np.cumsum(positives + negatives)
+    return float((positives * precisions).sum() / positives.sum())
 
 
 # ---------------------------------------------------------------- probabilities
@@ -225,6 +271,7 @@ def are_probabilities(scores: np.ndarray) -> bool:
     return scores.ndim == 1 or bool((abs(scores.sum(axis=1, dtype=np.float64) - 1) <= slack).all())
 
 
+@formula_of("probabilities", "log_loss")
 def row_log_losses(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return -ln of the probability of each row's true class, float64 (rows,).
 
@@ -238,6 +285,7 @@ def row_log_losses(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return -np.log(np.clip(_of_true_class(truth, scores), eps, 1 - eps))
 
 
+@formula_of("probabilities", "brier")
 def row_brier_scores(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return each row's Brier score, float64 (rows,) (Brier 1950).
 
@@ -248,16 +296,6 @@ def row_brier_scores(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return (scores.astype(np.float64) - truth) ** 2
     true = _of_true_class(truth, scores)
     return np.square(scores, dtype=np.float64).sum(axis=1) - 2 * true + 1
-
-
-def log_loss(truth: np.ndarray, scores: np.ndarray, weights=None) -> float | None:
-    """Return the mean of `row_log_losses`; None if the scores are no probabilities."""
-    return mean(row_log_losses(truth, scores), weights) if are_probabilities(scores) else None
-
-
-def brier(truth: np.ndarray, scores: np.ndarray, weights=None) -> float | None:
-    """Return the mean of `row_brier_scores`; None if the scores are no probabilities."""
-    return mean(row_brier_scores(truth, scores), weights) if are_probabilities(scores) else None
 
 
 def _type_of(scores: np.ndarray) -> np.dtype:
@@ -271,21 +309,38 @@ def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- regression
 
 
-def mse(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float:
-    """Return the mean of (p - y)^2 over all entries. truth and predicted (rows, outputs) float64."""
-    return _mean_entry((predicted - truth) ** 2, weights)
+@formula_of("errors", "mse")
+def mse(errors: np.ndarray, mean: Callable) -> float:
+    """Return the mean of (p - y)^2 over all entries. errors (rows, outputs): p - y. mean: of all entries, weighted."""
+    return mean(errors**2)
 
 
-def mae(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float:
-    """Return the mean of |p - y| over all entries. truth and predicted (rows, outputs) float64."""
-    return _mean_entry(np.abs(predicted - truth), weights)
+@formula_of("errors", "mae")
+def mae(errors: np.ndarray, mean: Callable) -> float:
+    """Return the mean of |p - y| over all entries; see mse."""
+    return mean(np.abs(errors))
 
 
-def rmse(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float:
+@formula_of("errors", "rmse")
+def rmse(errors: np.ndarray, mean: Callable) -> float:
     """Return the root of `mse`."""
-    return math.sqrt(mse(truth, predicted, weights))
+    return math.sqrt(mse(errors, mean))
 
 
+@formula_of("series", "persistence_rmse")
+def persistence_rmse(_errors: np.ndarray, of_persistence: np.ndarray, mean: Callable) -> float:
+    """Return the rmse of the forecast that nothing changes. of_persistence: its errors."""
+    return rmse(of_persistence, mean)
+
+
+@formula_of("series", "skill")
+def skill(errors: np.ndarray, of_persistence: np.ndarray, mean: Callable) -> float | None:
+    """Return 1 - rmse / persistence_rmse (Marquez and Coimbra 2013), None where persistence makes no error."""
+    reference = rmse(of_persistence, mean)
+    return 1 - rmse(errors, mean) / reference if reference else None
+
+
+@formula_of("numbers", "r2")
 def r2(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float | None:
     """Return the coefficient of determination, 1 - sum (y-p)^2 / sum (y - mean y)^2, averaged over the outputs.
 
@@ -314,86 +369,93 @@ def are_constant(values: np.ndarray) -> np.ndarray:
     return values.min(axis=0) == values.max(axis=0)
 
 
-def _mean_entry(values: np.ndarray, weights) -> float:
-    return float(np.mean(values)) if weights is None else mean(values.mean(axis=1), weights)
-
-
 # ---------------------------------------------------------------- by name
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A figure by which one network is better than another.
+class Judged:
+    """Predictions, and what their metrics are formed from, for one set of weights after another.
 
-    by_task: the tasks that it fits, each with a function (truth, scores, weights, threshold) -> float or None.
+    truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass (rows,) class indices, and (rows,
+    classes); regression (rows, outputs) both. threshold: of two classes (0.5). persistence: of a series, the forecast
+    that nothing changes, (rows, outputs).
     """
 
-    by_task: dict[str, Callable]
-    higher_is_better: bool = True
+    def __init__(self, task: str, truth, scores, threshold: float | None = None, persistence=None):
+        self._task, truth, scores = task, np.asarray(truth), np.asarray(scores)
+        if task == "regression":
+            truth, scores = (array.astype(np.float64).reshape(len(truth), -1) for array in (truth, scores))
+            self._errors = scores - truth
+            self._of_persistence = None if persistence is None else np.asarray(persistence, np.float64) - truth
+        else:
+            scores = scores.reshape(len(truth)) if task == "binary" else scores
+            self.predicted = decide(scores, DEFAULTS["threshold"] if threshold is None else threshold)
+            self.are_probabilities = are_probabilities(scores)
+        self.truth, self.scores = truth, scores
+        self._row_values: dict[str, np.ndarray] = {}  # of metrics that are means of the rows' values
 
-    def improves(self, value: float | None, best: float | None) -> bool:
-        """Return whether `value` is better than `best`, the best so far. None is undefined: anything else is better."""
-        if value is None or best is None:
-            return value is not None
-        return value > best if self.higher_is_better else value < best
+    @cached_property
+    def _ranks(self) -> Ranks:
+        return Ranks(self.truth, self.scores)
 
+    @property
+    def names(self) -> list[str]:
+        """The metrics that these predictions have."""
+        of_task = [name for name in METRICS if self._task in METRICS[name].of]
+        is_series = self._task == "regression" and self._of_persistence is not None
+        return [name for name in of_task if is_series or METRICS[name].of[self._task] != "series"]
 
-def _of_counts(figure: Callable) -> Callable:
-    """Return a figure of Counts as one of scores and a threshold."""
-    return lambda truth, scores, weights, threshold: figure(confusion_counts(truth, decide(scores, threshold), weights))
+    def counts(self, weights=None) -> Counts:
+        """Return the counts of two classes."""
+        return confusion_counts(self.truth, self.predicted, weights)
 
+    def classes(self, weights=None) -> ClassCounts:
+        """Return the counts of several classes."""
+        return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
 
-def _of_matrix(figure: Callable) -> Callable:
-    """Return a figure of a confusion matrix as one of scores (rows, classes)."""
-    return lambda truth, scores, weights, threshold: figure(
-        confusion_matrix(truth, decide(scores), scores.shape[1], weights)
-    )
+    def values(self, weights=None, names: Iterable[str] | None = None, exact: bool = True) -> dict[str, float | None]:
+        """Return metrics, None where they are undefined. weights: as checked_weights returns them. exact: sums are
+        rounded once."""
 
+        def mean(values: np.ndarray) -> float:
+            return _mean(values, weights) if exact else _quick_mean(values, weights)
 
-def _of_scores(figure: Callable) -> Callable:
-    """Return a figure of scores as one that is told the threshold too."""
-    return lambda truth, scores, weights, threshold: figure(truth, scores, weights)
-
-
-def _macro_f1(confusion: np.ndarray) -> float:
-    return macro(class_rates(confusion, range(len(confusion))), "f1")
-
-
-def _accuracy(confusion: np.ndarray) -> float:
-    return ratio(confusion.trace().item(), confusion.sum().item())
-
-
-def _binary_f1(counts: Counts) -> float:
-    return precision_recall_f1(counts.tp, counts.fp, counts.fn)[2]
-
-
-def _for_classes(figure: Callable) -> dict[str, Callable]:
-    return dict.fromkeys(("binary", "multiclass"), figure)
-
-
-METRICS = {
-    "loss": Metric({**_for_classes(_of_scores(log_loss)), "regression": _of_scores(mse)}, higher_is_better=False),
-    "pr_auc": Metric({"binary": _of_scores(pr_auc)}),
-    "roc_auc": Metric({"binary": _of_scores(roc_auc)}),
-    "f1": Metric({"binary": _of_counts(_binary_f1), "multiclass": _of_matrix(_macro_f1)}),
-    "accuracy": Metric(
-        {
-            "binary": _of_counts(lambda counts: ratio(counts.tp + counts.tn, sum(counts))),
-            "multiclass": _of_matrix(_accuracy),
+        formed_from = {
+            "counts": cache(lambda: (self.counts(weights),)),
+            "classes": cache(lambda: (self.classes(weights),)),
+            "ranks": cache(lambda: self._ranks.counts(weights)),
+            "errors": lambda: (self._errors, mean),
+            "series": lambda: (self._errors, self._of_persistence, mean),
+            "numbers": lambda: (self.truth, self.scores, weights),
         }
-    ),
-    "mcc": Metric({"binary": _of_counts(mcc), "multiclass": _of_matrix(mcc_of_classes)}),
-    "brier": Metric(_for_classes(_of_scores(brier)), higher_is_better=False),
-    "rmse": Metric({"regression": _of_scores(rmse)}, higher_is_better=False),
-    "mae": Metric({"regression": _of_scores(mae)}, higher_is_better=False),
-    "r2": Metric({"regression": _of_scores(r2)}),
-}
-"""name -> the figure. loss: the log loss of classes, the mse of numbers; f1 of several classes: the macro mean."""
+        found = {}
+        for name in self.names if names is None else names:
+            of = METRICS[name].of[self._task]
+            if of == "probabilities":
+                found[name] = mean(self._values_of_rows(name)) if self.are_probabilities else None
+            else:
+                found[name] = _FORMULAS[of, name](*formed_from[of]())
+        return found
+
+    def _values_of_rows(self, name: str) -> np.ndarray:
+        if name not in self._row_values:
+            self._row_values[name] = _FORMULAS["probabilities", name](self.truth, self.scores)
+        return self._row_values[name]
+
+
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the mean of values (rows,) or of all entries (rows, outputs)."""
+    if values.ndim == 1:
+        return mean(values, weights)
+    return float(np.mean(values)) if weights is None else mean(values.mean(axis=1), weights)
+
+
+def _quick_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    return float(((values if values.ndim == 1 else values.mean(axis=1)) * weights).sum() / weights.sum())
 
 
 def metrics_of(task: str) -> list[str]:
-    """Return the names of the metrics that fit a task."""
-    return [name for name, known in METRICS.items() if task in known.by_task]
+    """Return the names of the metrics that --monitor may have for a task."""
+    return [name for name in MONITORS if name == "loss" or task in METRICS[name].of]
 
 
 def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
@@ -403,21 +465,14 @@ def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
         raise UsageError(f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}")
 
 
-def metric(
-    name: str, task: str, truth: np.ndarray, scores: np.ndarray, weights=None, *, threshold: float | None = None
-) -> float | None:
-    """Return one figure of METRICS, None where it is undefined.
+def metric(name: str, task: str, truth, scores, weights=None, *, threshold: float | None = None) -> float | None:
+    """Return a metric of MONITORS, None where it is undefined. Arguments as those of Judged; weights (rows,), None for
+    1 each. loss: the log loss of classes, the mse of numbers.
 
-    truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass (rows,) class indices, and (rows,
-    classes); regression (rows, outputs) both. weights (rows,), None for 1 each; threshold: of f1, accuracy and mcc of
-    two classes (0.5). Raises UsageError for a metric that does not fit the task, DataError for bad weights.
+    Raises UsageError for a metric that does not fit the task, DataError for bad weights.
     """
     check_metric(name, task)
-    truth, scores = np.asarray(truth), np.asarray(scores)
-    weights = checked_weights(weights, len(truth))
-    threshold = DEFAULTS["threshold"] if threshold is None else threshold
-    if task == "binary":
-        scores = scores.reshape(len(truth))
-    elif task == "regression":
-        truth, scores = (array.astype(np.float64).reshape(len(truth), -1) for array in (truth, scores))
-    return METRICS[name].by_task[task](truth, scores, weights, threshold)
+    if name == "loss":
+        name = "mse" if task == "regression" else "log_loss"
+    judged = Judged(task, truth, scores, threshold)
+    return judged.values(checked_weights(weights, len(judged.truth)), [name])[name]

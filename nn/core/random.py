@@ -18,7 +18,7 @@ from . import extension
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
 STREAM_SHUFFLE = 0x53000000  # of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows
-STREAM_BOOTSTRAP = 0x42000000  # with the number of the resample as lane, word 3
+STREAM_BOOTSTRAP = 0x42000000  # + number of the resample
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
 STREAM_HOLDOUT = 0x48000000  # of all rows
 STREAM_VARY = 0x54000000  # + place of the setting
@@ -49,9 +49,9 @@ def shuffled_by_blocks(n: int, seed: int, lane: int):
     return order
 
 
-def uniform(n: int, seed: int, stream: int, lane: int = 0):
-    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed, stream and lane."""
-    return _drawn("nn_uniform", n, seed, stream, lane)
+def uniform(n: int, seed: int, stream: int):
+    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed and stream."""
+    return _drawn("nn_uniform", n, seed, stream)
 
 
 def normal(n: int, seed: int, stream: int):
@@ -59,10 +59,10 @@ def normal(n: int, seed: int, stream: int):
     return _drawn("nn_normal", n, seed, stream)
 
 
-def _drawn(function: str, n: int, seed: int, stream: int, lane: int = 0):
+def _drawn(function: str, n: int, seed: int, stream: int):
     ffi, lib = extension("seq")
     out = np.empty(n)
-    getattr(lib, function)(ffi.cast("double *", out.ctypes.data), n, seed, stream, lane)
+    getattr(lib, function)(ffi.cast("double *", out.ctypes.data), n, seed, stream)
     return out
 
 

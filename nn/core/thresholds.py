@@ -14,7 +14,7 @@ import numpy as np
 
 from ..settings.values import parse_rule, threshold_rules
 from ..utils import DataError, UsageError
-from .metrics import checked_weights, counts_by_score, without_zeros
+from .metrics import Ranks, checked_weights, without_zeros
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 def cut_offs(truth: np.ndarray, scores: np.ndarray, weights=None) -> CutOffs:
     """Return all cut-offs of truth (rows,) of 0 and 1, scores (rows,) and weights (rows,)."""
     weights, truth, scores = without_zeros(checked_weights(weights, len(truth)), truth, scores)
-    positives, negatives = counts_by_score(truth, scores, weights)
+    positives, negatives = Ranks(truth, scores).counts(weights)
     distinct = np.unique(scores.astype(np.float64))[::-1]
     tp, fp = (np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives))
     return CutOffs(np.concatenate([[math.inf], distinct]), tp, fp, tp[-1] - tp)

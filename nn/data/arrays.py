@@ -11,55 +11,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from ..utils import DataError, sha256_file
-from .column import is_coarse
+from .column import Column, Targets, is_coarse
 from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Files, Source, check_same_columns, fill, readable
-from .typed import Block, TypedSource, array_block
-from .written import WrittenNumbers
+from .source import DEFLATE_RATIO, Source, fill, readable
+from .typed import Opened, array_block
 
 _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
-AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
-_GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
-
-
-@dataclass
-class Targets:
-    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
-
-    values: np.ndarray
-    place: str  # how messages call them: "iris.csv, column Class"
-    row: Callable[[int], str]  # how messages call a row
-    names: list[str] | None = None
-    columns: list[str] | None = None  # the names of the target columns
-    are_classes: bool = False  # names are classes by the file's format, however many
-    are_indices: bool = False  # numbers are class indices by the file's format
-    written: WrittenNumbers | None = None  # how the numbers are written; None: plainly
-
-    @property
-    def width(self) -> int:
-        return self.values.shape[1]
-
-    @property
-    def are_many(self) -> bool:
-        """Tell that there are more different numbers than classes, as far as the first rows do: no need to sort all."""
-        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
-
-    @cached_property
-    def different(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different numbers of the first column, ascending; the index of each row's number among them."""
-        values = self.values[:, 0]
-        few = np.unique(values[:_GLANCE_ROWS])
-        if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
-            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
-            if (few[which] == values).all():
-                return few, which
-        distinct, which = np.unique(values, return_inverse=True)
-        return distinct, which.reshape(-1)
 
 
 @dataclass
@@ -103,25 +64,11 @@ def check_finite(place: str, values: np.ndarray) -> None:
 # ---------------------------------------------------------------- NPY
 
 
-class NpySource(TypedSource):
-    """The TableSource of NPY. Raises DataError for other arrays."""
+def npy(path: str) -> Opened:
+    """Open an array of numbers (rows, columns). Raises DataError for another array."""
 
-    row_word, first_line = "index", 0
-
-    def __init__(self, paths: list[str], path: str, options=None):
-        self.files, self._headers = Files(paths), []
-        for file in paths:
-            with Source(file) as source:
-                self._headers.append(_table_header(source))
-            check_same_columns(file, [""] * self._headers[-1][0][1], paths[0], [""] * self._headers[0][0][1])
-        self._open(path, None, [shape[0] for shape, _, _ in self._headers], self._headers[0][0][1])
-
-    def column(self, place: int) -> str:
-        """Return how messages call a column."""
-        return f"column {place}"
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        with Source(self.files.paths[number]) as source:
+    def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
+        with Source(path) as source:
             (rows, columns), in_columns, dtype = _table_header(source)
             dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype
             if in_columns:
@@ -133,6 +80,10 @@ class NpySource(TypedSource):
             for first in range(0, rows, step):
                 some = _numbers(source, np.empty((min(step, rows - first), columns), dtype))
                 yield len(some), lambda place, some=some: array_block(some[:, place])
+
+    with Source(path) as source:
+        rows, columns = _table_header(source)[0]
+    return Opened(None, rows, parts, columns, row_word="index", first_row=0)
 
 
 def _numbers(source: Source, array: np.ndarray) -> np.ndarray:

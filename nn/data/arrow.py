@@ -10,26 +10,15 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
-from .source import Files, check_same_columns, random_access
-from .typed import (
-    Block,
-    Numbers,
-    Texts,
-    Times,
-    TypedSource,
-    Unreadable,
-    array_block,
-    nulls,
-    recoded,
-    truths,
-)
+from .column import Column
+from .source import random_access
+from .typed import Opened, Unreadable, array_block, nulls, numbers, recoded, texts, times, truths
 from .uris import Fetched, pyarrow
 
 _NEED = "Parquet, Arrow and ORC"
@@ -38,45 +27,33 @@ _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # as Arrow calls NumPy's types
 
 
-@dataclass
-class Opened:
-    """A file of columns: their names, its rows, and pieces(columns), which yields these columns of some rows each."""
+def _told(open_file: Callable) -> Callable[[str], Opened]:
+    """Return what opens a file by open_file: (path) -> (names, rows, pieces), and tells the failures of pyarrow.
 
-    names: list[str]
-    rows: int
-    pieces: Callable[[list[int]], Iterator[list]]
+    pieces(columns) yields these columns of some rows each.
+    """
 
+    def opened(path: str) -> Opened:
+        with _reading(path):
+            names, rows, pieces = open_file(path)
+        if rows < 0:
+            raise _damaged(path, f"{rows} rows")
+        chosen = [i for i, name in enumerate(names) if not _ROW_NUMBERS.fullmatch(name)]
 
-class ArrowSource(TypedSource):
-    """Files of one of pyarrow's formats. open_file: returns an Opened for a path."""
-
-    def __init__(self, open_file: Callable, paths: list[str], path: str, options=None):
-        pyarrow(_NEED)
-        self.files, self._opened, self._chosen = Files(paths), [], []
-        for file in paths:
-            with _reading(file):
-                opened = open_file(file)
-            if opened.rows < 0:
-                raise _damaged(file, f"{opened.rows} rows")
-            self._opened.append(opened)
-            self._chosen.append([i for i, name in enumerate(opened.names) if not _ROW_NUMBERS.fullmatch(name)])
-        names = [[opened.names[i] for i in chosen] for opened, chosen in zip(self._opened, self._chosen, strict=True)]
-        for file, others in zip(paths, names, strict=True):
-            check_same_columns(file, others, paths[0], names[0])
-        self._open(path, names[0], [opened.rows for opened in self._opened])
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        path, chosen = self.files.paths[number], self._chosen[number]
-
-        def block(columns: dict, place: int) -> Block:
+        def block(columns: dict, place: int) -> Column:
             with _reading(path):
                 return arrow_block(columns[place])
 
-        with _reading(path):
-            for columns in self._opened[number].pieces([chosen[place] for place in places]):
-                if len(set(map(len, columns))) > 1:
-                    raise _damaged(path, "columns of different lengths")
-                yield len(columns[0]), partial(block, dict(zip(places, columns, strict=True)))
+        def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
+            with _reading(path):
+                for columns in pieces([chosen[place] for place in places]):
+                    if len(set(map(len, columns))) > 1:
+                        raise _damaged(path, "columns of different lengths")
+                    yield len(columns[0]), partial(block, dict(zip(places, columns, strict=True)))
+
+        return Opened([names[i] for i in chosen], rows, parts)
+
+    return opened
 
 
 @contextmanager
@@ -105,7 +82,8 @@ def _damaged(path: str, reason: str) -> DataError:
 # ---------------------------------------------------------------- the formats
 
 
-def parquet(path: str) -> Opened:
+@_told
+def parquet(path: str) -> tuple:
     """Open a Parquet file: row groups one after another, texts as indices into a dictionary."""
     from pyarrow import parquet
 
@@ -127,7 +105,7 @@ def parquet(path: str) -> Opened:
             if table.num_rows:
                 yield table.columns
 
-    return Opened(schema.names, metadata.num_rows, pieces)
+    return (schema.names, metadata.num_rows, pieces)
 
 
 def _leaves(kind) -> int:
@@ -135,7 +113,8 @@ def _leaves(kind) -> int:
     return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else 1
 
 
-def feather(path: str) -> Opened:
+@_told
+def feather(path: str) -> tuple:
     """Open a file of Arrow's file format, which is Feather's as well."""
     pa = pyarrow(_NEED)
     from pyarrow import ipc
@@ -155,10 +134,11 @@ def feather(path: str) -> Opened:
 
     names = opened().schema.names
     first = opened(*names and [0])
-    return Opened(names, sum(first.get_batch(i).num_rows for i in range(first.num_record_batches)), pieces)
+    return (names, sum(first.get_batch(i).num_rows for i in range(first.num_record_batches)), pieces)
 
 
-def orc(path: str) -> Opened:
+@_told
+def orc(path: str) -> tuple:
     """Open an ORC file."""
     pa = pyarrow(_NEED)
     from pyarrow import orc
@@ -170,13 +150,13 @@ def orc(path: str) -> Opened:
             stripe = opened.read_stripe(number)
             yield [pa.chunked_array([stripe.column(column)]) for column in columns]
 
-    return Opened(opened.schema.names, opened.nrows, pieces)
+    return (opened.schema.names, opened.nrows, pieces)
 
 
 # ---------------------------------------------------------------- columns
 
 
-def arrow_block(column) -> Block:
+def arrow_block(column) -> Column:
     """Return the block of a column (pyarrow.ChunkedArray). Raises Unreadable."""
     pa = pyarrow("columns of Arrow")
     kind, types = column.type, pa.types
@@ -200,12 +180,12 @@ def arrow_block(column) -> Block:
         return truths(_bits(array.buffers()[1], array), is_null)
     name = str(kind)
     if not is_time and not types.is_duration(kind):
-        return Numbers(_values(array, _FLOATS.get(name, name)), is_null)
+        return numbers(_values(array, _FLOATS.get(name, name)), is_null)
     unit = {"date64[ms]": "ms", "date32[day]": "D"}.get(name) or kind.unit
     ticks = _values(array, "int32" if unit == "D" else "int64").astype(np.int64)
     if is_null is not None:
         ticks[is_null] = np.iinfo(np.int64).min  # NaT
-    return Times(ticks.view(f"datetime64[{unit}]")) if is_time else array_block(ticks.view(f"timedelta64[{unit}]"))
+    return times(ticks.view(f"datetime64[{unit}]")) if is_time else array_block(ticks.view(f"timedelta64[{unit}]"))
 
 
 def _whole(pa, column):
@@ -224,7 +204,7 @@ def _values(array, dtype: str) -> np.ndarray:
     return np.frombuffer(array.buffers()[1], dtype, len(array), np.dtype(dtype).itemsize * array.offset)
 
 
-def _texts(pa, column) -> Texts:
+def _texts(pa, column) -> Column:
     """Return the block of a column whose fields have a text; each different field is converted once."""
     kind = column.type
     try:
@@ -242,4 +222,4 @@ def _texts(pa, column) -> Texts:
         raise pa.ArrowInvalid("an index beyond its dictionary")
     places = np.full(len(codes), -1, np.int32)
     places[is_known] = known
-    return Texts(places, values) if all(isinstance(value, str) for value in values) else recoded(places, values)
+    return texts(places, values) if all(isinstance(value, str) for value in values) else recoded(places, values)

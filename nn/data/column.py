@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ MAX_WORDS = (1 << 24) - 1  # different texts in one column
 MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
 OTHERS = "..."
 LONGEST_SHOWN = 40  # characters of a field in a message
+AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
+_GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
 _COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
 
 
@@ -71,6 +74,11 @@ def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, C
         )
         for place, kind in reads.items()
     }
+
+
+def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
+    """Return the columns of an array (rows, columns) of numbers."""
+    return tuple(Column("number", values) for values in x.T)
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,41 @@ class Table:
         return place if span.path is None else f"{place} of {span.path}"
 
 
+@dataclass
+class Targets:
+    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
+
+    values: np.ndarray
+    place: str  # how messages call them: "iris.csv, column Class"
+    row: Callable[[int], str]  # how messages call a row
+    names: list[str] | None = None
+    columns: list[str] | None = None  # the names of the target columns
+    are_classes: bool = False  # names are classes by the file's format, however many
+    are_indices: bool = False  # numbers are class indices by the file's format
+    written: object | None = None  # WrittenNumbers: how the numbers are written; None: plainly
+
+    @property
+    def width(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def are_many(self) -> bool:
+        """Tell that there are more different numbers than classes, as far as the first rows do: no need to sort all."""
+        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
+
+    @cached_property
+    def different(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different numbers of the first column, ascending; the index of each row's number among them."""
+        values = self.values[:, 0]
+        few = np.unique(values[:_GLANCE_ROWS])
+        if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
+            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
+            if (few[which] == values).all():
+                return few, which
+        distinct, which = np.unique(values, return_inverse=True)
+        return distinct, which.reshape(-1)
+
+
 class TableSource(Protocol):
     """One file of a table format, or several with the same columns, or a data frame, opened; rows are read by `read`.
 
@@ -150,6 +193,7 @@ class TableSource(Protocol):
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
 
 
+@np.errstate(over="ignore")
 def is_coarse(low, high) -> bool:
     """Return whether float32, off by up to 2^-24, would blur a column between these bounds, or one of several."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
@@ -158,6 +202,11 @@ def is_coarse(low, high) -> bool:
 
 
 # ---------------------------------------------------------------- what a text is
+
+
+def unicode_text(text: str) -> str:
+    """Return a text as any file can hold it: half of a surrogate pair is written out, as \\udcff."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def shortened(text: str) -> str:
@@ -282,8 +331,8 @@ def as_text(column: Column) -> Column:
 
 def _date_text(seconds: float) -> str:
     """Return a date as text, at midnight without the time."""
-    text = str(np.datetime64(round(seconds * 1000), "ms")).replace("T", " ")
-    return text.removesuffix(".000").removesuffix(" 00:00:00")
+    text = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
+    return text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
 
 
 def recoded(column: Column, words: list[str]) -> Column:

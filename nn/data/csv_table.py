@@ -8,10 +8,10 @@ failure, and the file is read from front to back, which knows all rows by lines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from functools import partial
 
 import numpy as np
 
@@ -177,7 +177,7 @@ class CsvSource:
         head, several = self._head, len(self._heads) > 1
         if not (several or head.is_gzip or head.ends_in_cr):
             with open(local(head.path), "rb", buffering=0) as file:
-                return _read_file(head, stored, file.fileno(), self.files.sizes[0])
+                return _read_file(head, stored, file.fileno())
         reader = CsvReader(head, stored, several=several)
         for number, head in enumerate(self._heads):
             if number:
@@ -476,8 +476,9 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes | memoryv
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _read_file(head: Head, wanted: Wanted, file: int, size: int) -> Rows:
+def _read_file(head: Head, wanted: Wanted, file: int) -> Rows:
     """Return all rows of an open file that is not packed; of a large one in pieces."""
+    size = os.fstat(file).st_size
     cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
     if len(cuts) > 2 and (rows := _read_pieces(head, wanted, file, cuts)):
         return rows
@@ -528,11 +529,13 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
     for rows in pieces[1:]:
         start, first.count = first.count, first.count + rows.count
         lines, last_line = lines + rows.lines, lines + rows.last_line if rows.count else last_line
-        recoding = _recoding(first, rows)
+        list(pool.map(partial(_recode, first, rows), range(len(first.places["codes"]))))
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
         for name, array in rows.arrays.items():
-            _move(pool, first.arrays[name][start : first.count], array, recoding if name == "codes" else None)
+            parts = [slice(at, at + _JOINED_ROWS) for at in range(0, len(array) if array.size else 0, _JOINED_ROWS)]
+            to = first.arrays[name][start : first.count]
+            list(pool.map(to.__setitem__, parts, map(array.__getitem__, parts)))
         for place, column in rows.columns.items():
             known = first.columns[place]
             known.low, known.high = min(known.low, column.low), max(known.high, column.high)
@@ -546,28 +549,13 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
     return first
 
 
-def _move(pool: ThreadPoolExecutor, to: np.ndarray, rows: np.ndarray, changed: Callable | None) -> None:
-    """Move rows to their place among all; changed: what becomes of some of them there."""
-
-    def move(start: int) -> None:
-        part = slice(start, start + _JOINED_ROWS)
-        to[part] = rows[part] if changed is None else changed(rows[part])
-
-    if rows.shape[1]:
-        list(pool.map(move, range(0, len(rows), _JOINED_ROWS)))
-
-
-def _recoding(first: Rows, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
-    """Add the words of further rows to the first ones; return what makes codes places among these. -1, a gap, stays."""
-    known = []
-    for place in first.places["codes"]:
-        words, own = first.columns[place].words, rows.columns[place].words
-        of_word = {word: index for index, word in enumerate(words)}
-        for word in own:
-            if word not in of_word:
-                of_word[word] = len(words)
-                words.append(word)
-        known.append([-1, *map(of_word.__getitem__, own)])
-    begins = np.array([0, *accumulate(map(len, known))][:-1], np.int32) + np.int32(1)
-    of_codes = np.array([index for column in known for index in column], np.int32)
-    return lambda codes: of_codes[codes + begins]
+def _recode(first: Rows, rows: Rows, slot: int) -> None:
+    """Add the words of further rows to the first ones; their codes become places among these. -1, a gap, stays."""
+    place, codes = first.places["codes"][slot], rows.arrays["codes"]
+    words, own = first.columns[place].words, rows.columns[place].words
+    of_word = {word: index for index, word in enumerate(words)}
+    for word in own:
+        if word not in of_word:
+            of_word[word] = len(words)
+            words.append(word)
+    codes[:, slot] = np.array([*(of_word[word] for word in own), -1], np.int32)[codes[:, slot]]

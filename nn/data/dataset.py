@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .kinds import Choice, Kind
+from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import FileDigest, digest_text
 from .table_rows import TableRows
@@ -20,13 +20,10 @@ TASKS = ("auto", "binary", "multiclass", "regression")
 
 @dataclass(frozen=True)
 class Choices:
-    """A person's choices for the columns of a table; the flags have the same names.
+    """A person's choices for the columns of a table; the flags of these names say what each is (settings/flags.py).
 
-    categories, numbers, dates, ordered, drop: columns, names or indices with commas between, quoted as in CSV where
-    a name has a comma; dates may have a form (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds. id: a
-    column that is kept for predictions and is no input. missing: more words that stand for a gap. strict: refuse odd
-    words among numbers and dates, which are gaps otherwise. weight, group, time: the columns of Dataset.weights, groups
-    and times, which are no inputs. separator, header: of CSV, see csv_head.
+    Columns are names or indices with commas between, quoted as in CSV where a name has a comma; dates may have a form
+    (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds.
     """
 
     categories: str | None = None
@@ -94,14 +91,10 @@ class Schema:
         return math.prod(self.pixels) if self.pixels else self.inputs
 
     @property
-    def has_encoders(self) -> bool:
-        """Return whether a model knows more of the columns than that they are plain numbers."""
-        return self.encoding is not None and not self.encoding.plain
-
-    @property
     def needs_all(self) -> bool:
         """Return whether every field must be a number: there is nothing that could stand for a gap."""
-        return self.plain or self.pixels is not None or (self.of_model and not self.has_encoders)
+        of_plain_model = self.of_model and (self.encoding is None or self.encoding.plain)
+        return self.plain or self.pixels is not None or of_plain_model
 
     def check(self) -> Schema:
         """Return the schema itself. Raises UsageError for an unknown task."""
@@ -122,7 +115,7 @@ class Places:
     targets: list[int]
     ids: tuple[int, ...] = ()
     roles: dict[str, int] = field(default_factory=dict)
-    choices: dict[int, Choice] = field(default_factory=dict)
+    choices: dict[int, Kind] = field(default_factory=dict)
 
 
 class _Digest:
@@ -253,7 +246,8 @@ class Dataset:
         """Return how many outputs a network needs for this data; None without targets."""
         if self.y is None:
             return None
-        return outputs_needed(self.task, self.classes, 1 if self.y.ndim == 1 else self.y.shape[1])
+        targets = 1 if self.y.ndim == 1 else self.y.shape[1]
+        return {"binary": 1, "multiclass": len(self.classes or ())}.get(self.task, targets)
 
     def of_rows(self, rows, inputs: bool = True) -> Dataset:
         """Return some rows, a slice or indices, as a data set of their own. inputs: False leaves them out, unless a
@@ -297,13 +291,6 @@ def _check_each(ds: Dataset, name: str, is_right: np.ndarray, expected: str = ""
 def name_of(ds) -> str:
     """Return how messages call a data set, a Dataset or what is like one: by the path that was given."""
     return str(getattr(ds, "given", None) or ds.path or "the data")
-
-
-def outputs_needed(task: str, classes: list[str] | None, targets: int) -> int:
-    """Return how many outputs a network needs for data with that many target columns."""
-    if task == "binary":
-        return 1
-    return len(classes) if task == "multiclass" else targets
 
 
 def check_trainable(ds: Dataset) -> None:

@@ -149,15 +149,12 @@ class ColumnEncoder:
     def inputs(self) -> list[InputColumn]:
         """Return what the network's first layer gets of the column."""
 
-    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        """Return an array for each of `inputs`: float64 numbers (nan: a gap), or unsigned codes.
+    def encode(self, column: Column) -> list[np.ndarray]:
+        """Return an array for each of `inputs`: float64 numbers (nan: a gap), or unsigned codes."""
 
-        values: numbers, dates or codes, which count `words`.
-        """
-
-    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
+    def unknown(self, column: Column) -> float:
         """Return the share of values that are gaps or that training has not seen."""
-        return float(np.isnan(self._numbers(values, words)).mean())
+        return float(np.isnan(self._numbers(column)).mean())
 
     def facts(self) -> list[str]:
         """Return what people are told beside the column's name."""
@@ -165,11 +162,11 @@ class ColumnEncoder:
 
     def summary(self) -> str:
         """Return these in one text, behind the way in which the column is written; may be empty."""
-        return ", ".join([*filter(None, [str(self.written) if self.written else ""]), *self.facts()])
+        return ", ".join(filter(None, [str(self.written or ""), *self.facts()]))
 
-    def _numbers(self, values: np.ndarray, words: list[str] | None) -> np.ndarray:
+    def _numbers(self, column: Column) -> np.ndarray:
         """Return numbers, dates, or the values of words, in float64; a gap, and a word without a value, is nan."""
-        return self.written.values_of(words)[values] if self.written else values.astype(np.float64)
+        return self.written.values_of(column.words)[column.values] if self.written else column.values.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -213,8 +210,8 @@ class NumberEncoder(ColumnEncoder):
             return [InputColumn("number", **more)]
         return [InputColumn("gap", fill=float(self._scaled(np.array([self.median]))[0]), **more)]
 
-    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        numbers = self._numbers(values, words)
+    def encode(self, column: Column) -> list[np.ndarray]:
+        numbers = self._numbers(column)
         return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
 
     def facts(self) -> list[str]:
@@ -240,8 +237,8 @@ class TruthEncoder(ColumnEncoder):
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
 
-    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        truths = self._numbers(values, words)
+    def encode(self, column: Column) -> list[np.ndarray]:
+        truths = self._numbers(column)
         return [np.where(np.isnan(truths), self.share, truths)]
 
 
@@ -285,15 +282,15 @@ class CategoryEncoder(ColumnEncoder):
             return [InputColumn("embedding", values=self.slots, width=self.width)]
         return [InputColumn("onehot", values=self.slots)]
 
-    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
+    def encode(self, column: Column) -> list[np.ndarray]:
         other = 0 if self.shared else self.slots  # beyond all slots: no input
-        found = [*self._places_of(words), self._places().get(None)]  # code -1, a gap, is the last
+        found = [*self._places_of(column.words), self._places().get(None)]  # code -1, a gap, is the last
         codes = np.array([other if place is None else place + self.shared for place in found], np.int64)
-        return [codes[values].astype(smallest_code(self.slots + 1))]
+        return [codes[column.values].astype(smallest_code(self.slots + 1))]
 
-    def unknown(self, values: np.ndarray, words: list[str] | None = None) -> float:
-        is_unknown = np.array([*(place is None for place in self._places_of(words)), True])
-        return float(is_unknown[values].mean()) if len(values) else 0.0
+    def unknown(self, column: Column) -> float:
+        is_unknown = np.array([*(place is None for place in self._places_of(column.words)), True])
+        return float(is_unknown[column.values].mean()) if len(column) else 0.0
 
     def facts(self) -> list[str]:
         return [f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")]
@@ -346,8 +343,8 @@ class DateEncoder(ColumnEncoder):
         trend = InputColumn("gap") if self.unknown_share else InputColumn("number")
         return [trend] + [InputColumn("number")] * (2 * len(self.cycles))
 
-    def encode(self, values: np.ndarray, words: list[str] | None = None) -> list[np.ndarray]:
-        dates = self._numbers(values, words)
+    def encode(self, column: Column) -> list[np.ndarray]:
+        dates = self._numbers(column)
         gaps = np.isnan(dates)
         seconds = np.where(gaps, self.shift, dates)
         trend = (seconds - self.shift) / self.scale if self.scale else np.zeros(len(seconds))

@@ -19,7 +19,7 @@ from ..core.records import record_type
 from ..layers import InputColumn
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
-from .column import Column, shortened
+from .column import shortened
 from .encoders import (
     ENCODERS,
     CategoryEncoder,
@@ -47,9 +47,9 @@ class TableStatistics:
     def __init__(self, x: TableRows, rows=None):
         rows = slice(None) if rows is None else rows
         self.columns: list[NumberStatistics | TextStatistics] = []
-        for index, kind in enumerate(x.kinds):
-            words = [x.words_of(index)] if kind == "text" else []
-            self.columns.append(_STATISTICS[kind](x.column(index)[rows], *words))
+        for column in x.columns:
+            words = [column.words] if column.reads == "text" else []
+            self.columns.append(_STATISTICS[column.reads](column.values[rows], *words))
 
 
 _STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
@@ -124,16 +124,15 @@ class Encoding:
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")
         records = new_rows((len(x),), self.record_of(dtype))
-        rows = max(BLOCK_ROWS, sum(map(len, x.words)))  # words are looked up once for each block
+        rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))  # words are looked up once a block
         for first in range(0, len(x), rows):
             self._fill(records[first : first + rows], x[first : first + rows])
         return records
 
     def _fill(self, records: np.ndarray, x: TableRows) -> None:
         at = dict.fromkeys(_SIZES, 0)
-        for index, encoder in enumerate(self.encoders):
-            words = x.words_of(index) if encoder.reads == "text" else None
-            for column, values in zip(encoder.inputs(), encoder.encode(x.column(index), words), strict=True):
+        for encoder, own in zip(self.encoders, x.columns, strict=True):
+            for column, values in zip(encoder.inputs(), encoder.encode(own), strict=True):
                 size = _code_bytes(column)
                 group = f"codes{size}" if size else "numbers"
                 records[group][:, at[size]] = values
@@ -145,12 +144,9 @@ class Encoding:
         given: how messages call the rows.
         """
         obstacles = []
-        for index, encoder in enumerate(self.encoders):
-            if encoder.written is None:
-                continue
-            column = Column("text", x.column(index), x.words_of(index))
-            odd = odd_of(encoder, column)
-            if sum(one.rows for one in odd.values()) < np.count_nonzero(column.values >= 0):
+        for index, (encoder, column) in enumerate(zip(self.encoders, x.columns, strict=True)):
+            odd = odd_of(encoder, column) if encoder.written else {}
+            if sum(one.rows for one in odd.values()) < np.count_nonzero(~column.is_gap):
                 continue
             for word in [word for word in odd if re.search(encoder.written.telling, word)][:1]:
                 found = f'data row {odd[word].first + 1}, column {self.name(index)}: found "{shortened(word)}"'
@@ -162,8 +158,7 @@ class Encoding:
         """Return a line for each column whose gaps and unseen values are much more frequent than in training."""
         lines = []
         for index, encoder in enumerate(self.encoders):
-            words = x.words_of(index) if encoder.reads == "text" else None
-            share = encoder.unknown(x.column(index), words) if len(x) else 0.0
+            share = encoder.unknown(x.columns[index]) if len(x) else 0.0
             usual = encoder.unknown_share
             if share > usual + _FREQUENT and share > 2 * usual:
                 lines.append(
@@ -260,8 +255,9 @@ _IS: dict[str, Callable] = {  # type of a field -> whether a value is of it
     "str": lambda value: isinstance(value, str),
     "list[float]": lambda value: isinstance(value, list) and all(map(_is_finite, value)),
     "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    "list[str | None]": lambda value: isinstance(value, list)
-    and all(one is None or isinstance(one, str) for one in value),
+    "list[str | None]": lambda value: (
+        isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
+    ),
 }
 
 

@@ -28,7 +28,7 @@ from .column import (
 )  # fmt: skip
 from .dataset import Places, Schema
 from .encoders import odd_of
-from .kinds import Choice, in_a_list, kind_of
+from .kinds import Kind, in_a_list, kind_of
 
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
@@ -237,7 +237,7 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 
 def _times(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
     """Return the seconds since 1970-01-01 of dates as people write them."""
-    kind = kind_of(column, Choice("date"), source.column(place))
+    kind = kind_of(column, Kind("date"), source.column(place))
     seconds = settled(column, "date").values
     if kind.written:
         seconds = kind.written.values_of(column.words)[column.values]

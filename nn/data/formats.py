@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..utils import DataError
-from .arrays import Arrays, NpySource, read_npz
-from .arrow import ArrowSource, feather, orc, parquet
+from .arrays import Arrays, npy, read_npz
+from .arrow import feather, orc, parquet
 from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
 from .image_files import read_cifar, read_folder, read_idx
 from .source import GZIP, data_files, database_of, first_bytes
-from .sqlite import SqliteSource
+from .sqlite import database
+from .typed import typed_table
 from .uris import Fetched
 
 _TEXT_CONTROLS = b"\t\n\r\x0b\x0c\x1b"
@@ -95,7 +96,7 @@ def _is_called_idx(start: Start) -> bool:
 
 
 FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
-    Format("JSON lines", rb"(?!)", True, table=json_lines, also=_is_json_lines),
+    Format("JSON lines", rb"(?!)", True, table=partial(typed_table, json_lines), also=_is_json_lines),
     Format("JSON", rb"\s*(?:\{\s*[\"}]|\[\s*[\[{])", True,
            cure="convert it to CSV, or give nn.load the list of rows that json.load returns"),
     Format("XML or HTML", rb"\s*<(?i:\?xml|!doctype|html|table)\b", True,  # <DATE>,<OPEN> is a header
@@ -117,11 +118,11 @@ FORMATS = (  # the first that recognises a file is its format; text of no other 
     Format("Zstandard", rb"\x28\xb5\x2f\xfd", cure=_UNPACK.format("unzstd")),
     Format("HDF5", rb"\x89HDF\r\n\x1a\n", cure=_IN_PYTHON.format("read_hdf")),
     Format("text in UTF-16", rb"\xff\xfe|\xfe\xff", cure="save it again as UTF-8 or plain CSV"),
-    Format("NPY", rb"\x93NUMPY", table=NpySource),
-    Format("Parquet", rb"PAR1", table=partial(ArrowSource, parquet), may_be_packed=False),
-    Format("Arrow", rb"ARROW1\0\0", table=partial(ArrowSource, feather), may_be_packed=False),
-    Format("ORC", rb"ORC", table=partial(ArrowSource, orc), may_be_packed=False),
-    Format("SQLite", rb"SQLite format 3\0", table=SqliteSource, may_be_packed=False),
+    Format("NPY", rb"\x93NUMPY", table=partial(typed_table, npy)),
+    Format("Parquet", rb"PAR1", table=partial(typed_table, parquet), may_be_packed=False),
+    Format("Arrow", rb"ARROW1\0\0", table=partial(typed_table, feather), may_be_packed=False),
+    Format("ORC", rb"ORC", table=partial(typed_table, orc), may_be_packed=False),
+    Format("SQLite", rb"SQLite format 3\0", table=partial(typed_table, database), may_be_packed=False),
     Format("IDX", _IDX, arrays=read_idx, also=_is_called_idx),
     Format("CIFAR-10 binary", rb"(?!%b)[\0-\x09]" % _IDX, arrays=read_cifar),
     Format("folder of class folders", None, arrays=read_folder),
@@ -157,7 +158,7 @@ def start_of(path: str) -> Start:
         if is_gzip := text.startswith(GZIP):
             text = zlib.decompressobj(31).decompress(text, _HEAD)
         return Start(path, text, is_gzip=is_gzip)
-    text, is_gzip = first_bytes(database_of(path)[0], _HEAD)
+    text, is_gzip = first_bytes(path if os.path.exists(path) else database_of(path)[0], _HEAD)
     return Start(path, text, is_gzip=is_gzip)
 
 

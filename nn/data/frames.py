@@ -5,43 +5,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
 from ..utils import DataError
 from .arrow import arrow_block
+from .column import Column
 from .records import fits
-from .source import Files, check_same_columns, read_blocks
-from .typed import Block, Times, TypedSource, array_block, objects, recoded
+from .source import read_blocks
+from .typed import Opened, TypedSource, array_block, objects, recoded, times
 from .uris import pyarrow
 
 TARGET = "target"  # the name of targets that have none
 
 
-@dataclass
-class _Columns:
-    """The columns of a frame: their names, None if they have none, and the block of each."""
-
-    rows: int
-    width: int
-    names: list[str] | None
-    block: Callable[[int], Block]
-
-
-class FrameSource(TypedSource):
-    """The TableSource of a data frame, or of several in files."""
-
-    def __init__(self, frames: list[_Columns], path: str, files: Files | None = None):
-        self._frames, self.files = frames, files
-        self._open(path, frames[0].names, [frame.rows for frame in frames], frames[0].width)
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        yield self._frames[number].rows, self._frames[number].block
-
-
-def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameSource | None:
+def open_frame(frame, path: str = "the data frame", *, y=None) -> TypedSource | None:
     """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
     dictionaries is; None for anything else.
 
@@ -53,19 +32,24 @@ def open_frame(frame, path: str = "the data frame", *, y=None) -> FrameSource | 
         return None
     if y is not None:
         columns = _beside(columns, _columns_of(_two_axes(y)))
-    return FrameSource([columns], path)
+    return TypedSource([columns], path)
 
 
-def _columns_of(frame) -> _Columns | None:
+def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]) -> Opened:
+    """Return a frame, which is one part."""
+    return Opened(names, rows, lambda places: iter([(rows, block)]), width)
+
+
+def _columns_of(frame) -> Opened | None:
     pandas = sys.modules.get("pandas")  # not imported: there is no frame of it
     if pandas is not None and isinstance(frame, pandas.DataFrame):  # its index is no column
         names = list(map(str, frame.columns))
-        return _Columns(len(frame), len(names), names, lambda place: pandas_block(frame.iloc[:, place]))
+        return _opened(len(frame), len(names), names, lambda place: pandas_block(frame.iloc[:, place]))
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.dtype.names is not None:
             return None
         array = np.asarray(frame) if isinstance(frame, np.matrix) else frame
-        return _Columns(*array.shape, None, lambda place: array_block(array[:, place]))
+        return _opened(*array.shape, None, lambda place: array_block(array[:, place]))
     if isinstance(frame, dict):
         return _columns_of_dictionary(frame)
     if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
@@ -75,7 +59,7 @@ def _columns_of(frame) -> _Columns | None:
     return _columns_of_arrow(frame) if is_arrow else None
 
 
-def _columns_of_arrow(frame) -> _Columns:
+def _columns_of_arrow(frame) -> Opened:
     """Return the columns of a frame that offers them as Arrow does."""
     pa = pyarrow("frames of polars and Arrow")
     try:
@@ -83,10 +67,10 @@ def _columns_of_arrow(frame) -> _Columns:
     except (pa.ArrowException, TypeError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"the data frame: pyarrow cannot read it ({reason}); leave such a column out") from None
-    return _Columns(*table.shape, table.column_names, lambda place: arrow_block(table.column(place)))
+    return _opened(*table.shape, table.column_names, lambda place: arrow_block(table.column(place)))
 
 
-def _columns_of_dictionary(columns: dict) -> _Columns:
+def _columns_of_dictionary(columns: dict) -> Opened:
     """Return the columns of a dictionary: a sequence or array each, or a single value where there is one row."""
     names, fields = list(map(str, columns)), list(map(_sequence, columns.values()))
     sizes = list(map(len, fields))
@@ -96,11 +80,11 @@ def _columns_of_dictionary(columns: dict) -> _Columns:
                 f"the data frame: {sizes[0]} values of {names[0]}, {size} of {name}, expected one for each row"
             )
 
-    def block(place: int) -> Block:
+    def block(place: int) -> Column:
         values = fields[place]
         return array_block(values) if isinstance(values, np.ndarray) else objects(values)
 
-    return _Columns(sizes[0] if sizes else 0, len(names), names, block)
+    return _opened(sizes[0] if sizes else 0, len(names), names, block)
 
 
 def _sequence(values) -> np.ndarray | list:
@@ -121,20 +105,22 @@ def _two_axes(y):
     return array.reshape(len(array), -1)
 
 
-def _beside(frame: _Columns, targets: _Columns) -> _Columns:
+def _beside(frame: Opened, targets: Opened) -> Opened:
     """Return the columns of a frame with the targets of its rows behind them."""
     if frame.rows != targets.rows:
         raise DataError(f"y: {targets.rows} targets for {frame.rows} rows, expected one for each")
     own, count = frame.width, targets.width
     names = targets.names or ([TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)])
 
-    def block(place: int) -> Block:
-        return frame.block(place) if place < own else targets.block(place - own)
+    ((_, features),), ((_, beside),) = frame.parts([]), targets.parts([])
 
-    return _Columns(frame.rows, own + count, None if frame.names is None else [*frame.names, *names], block)
+    def block(place: int) -> Column:
+        return features(place) if place < own else beside(place - own)
+
+    return _opened(frame.rows, own + count, None if frame.names is None else [*frame.names, *names], block)
 
 
-def pandas_block(series) -> Block:
+def pandas_block(series) -> Column:
     """Return the block of a column of pandas (pandas.Series)."""
     kind = series.dtype
     if isinstance(kind, np.dtype):
@@ -143,22 +129,18 @@ def pandas_block(series) -> Block:
     if name == "CategoricalDtype":
         return recoded(series.cat.codes.to_numpy(), kind.categories.tolist())
     if name == "DatetimeTZDtype":
-        return Times(series.dt.tz_convert(None).to_numpy())
+        return times(series.dt.tz_convert(None).to_numpy())
     if name == "ArrowDtype" or getattr(kind, "storage", None) == "pyarrow":
-        return arrow_block(pyarrow("columns of Arrow").chunked_array(series.array.__arrow_array__()))
+        return arrow_block(series.array.__arrow_array__())
     return objects(series.tolist())
 
 
 # ---------------------------------------------------------------- JSON lines
 
 
-def json_lines(paths: list[str], path: str, options=None) -> FrameSource:
-    """Open files of JSON lines, an object each. Raises DataError."""
-    files = Files(paths)
-    frames = [_columns_of(_json_rows(file)) for file in paths]
-    for file, frame in zip(paths, frames, strict=True):
-        check_same_columns(file, frame.names, paths[0], frames[0].names)
-    return FrameSource(frames, path, files)
+def json_lines(path: str) -> Opened:
+    """Open a file of JSON lines, an object each. Raises DataError."""
+    return _columns_of(_json_rows(path))
 
 
 def _json_rows(path: str) -> list[dict]:

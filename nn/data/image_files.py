@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason
-from .arrays import Arrays, Targets, kept_numbers
+from .arrays import Arrays, kept_numbers
+from .column import Targets, unicode_text
 from .records import new_rows
 from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
@@ -173,7 +174,7 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
         digest.update(data)
         x[row] = _pixels(file, data, shape)
     index = {name: i for i, name in enumerate(classes)}
-    labels = np.array([index[file.parent.name] for file in files], np.float64).reshape(-1, 1)
+    labels = np.array([index[unicode_text(file.parent.name)] for file in files], np.float64).reshape(-1, 1)
     targets = Targets(labels, path, lambda row: f"image {files[row]}", classes, are_classes=True)
     return Arrays(x, targets, digest.hexdigest())
 
@@ -194,7 +195,7 @@ def _image_files(path: str) -> tuple[list[Path], list[str]]:
         raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
     if len(found) > len(files):
         log.warning("%s: ignored files that are not images: %d", path, len(found) - len(files))
-    return files, [folder.name for folder in folders]
+    return files, [unicode_text(folder.name) for folder in folders]
 
 
 def _open_image(file: Path, data: bytes | None = None):

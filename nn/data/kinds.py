@@ -17,17 +17,17 @@ from .column import TRUTHS, Column, TableSource, number_in, settled, shortened
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
-_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of a feature column: a name of ENCODERS, and what the encoder has to know.
+    """Kind of a feature column, as its fields or a person say: a name of ENCODERS, and what the encoder has to know.
 
     written: how words stand for the values, if they do. decimals: 1, 1.0 and 1e0 are one category.
     """
@@ -50,44 +50,27 @@ class Kind:
 NUMBER = Kind("number")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A person's choice for a column: number, category, date or ordered.
-
-    form: of the dates, see pattern_of; None: as most of them are. order: of ordered texts, from the least.
-    """
-
-    kind: str
-    form: str | None = None
-    order: tuple[str, ...] | None = None
-
-    @property
-    def reads(self) -> str | None:
-        """Return what the column is read as (Wanted.reads), before kind_of tells what it is."""
-        return None if self.kind == "number" else "text"
-
-
-def kind_of(column: Column, choice: Choice | None, name: str) -> Kind:
-    """Return what a column is. name: how messages call it. Raises DataError for dates whose form must be asked for."""
+def kind_of(column: Column, choice: Kind | None, name: str) -> Kind:
+    """Return what a column is. choice: a person's, a category, a number or a date, perhaps with how it is written; a
+    date without that is as most of them are. name: how messages call it. Raises DataError for dates whose form must be
+    asked for."""
     asked = choice.kind if choice else None
     if column.reads != "text":
         return Kind(column.reads)
-    if asked == "ordered":
-        return Kind.of(written.Order(list(choice.order)))
+    if choice and choice.written:
+        return choice
     words, rows = _words_and_rows(column)
     if asked == "category":
         return Kind("category", decimals=bool(words) and all(number_in(word) is not None for word in words))
-    if asked == "date" and choice.form:
-        return Kind.of(written.WrittenDates(choice.form))
     if asked and settled(column, None).reads == asked:
-        return Kind(asked)
+        return choice
     if not asked and words and sum(rows) == len(column) and all(word.lower() in TRUTHS for word in words):
         return Kind.of(written.YesNo())
     if asked != "date" and (numbers := written.way_of_numbers(words, rows, asked=bool(asked))):
         return Kind.of(numbers)
     if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name)):
         return Kind.of(written.WrittenDates(form))
-    return Kind(asked or "category")
+    return choice or Kind("category")
 
 
 def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) -> str | None:
@@ -147,7 +130,7 @@ class Decision:
     left_out: dict[int, str]
 
 
-def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Choice], is_plain: bool) -> Decision:
+def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool) -> Decision:
     """Return what each feature column is. is_plain: all are numbers without gaps, of which nobody has said anything."""
     kinds, left_out = {}, {}
     names = {place: source.names[place] if source.names else None for place in columns}
@@ -211,14 +194,14 @@ def parse_choices(
     dates: str | None = None,
     ordered: str | None = None,
     names: Collection[str] = (),
-) -> list[tuple[str, Choice]]:
+) -> list[tuple[str, Kind]]:
     """Return each column, by its name or index as it was written, with what these flags say of it. Raises UsageError.
 
     Each is a list with commas, see split_names; dates: COL or COL=FORMAT; ordered: COL=LOW<...<HIGH. names: of the
     table's columns; a text that is one of them is no list.
     """
     plain = [("category", categories), ("number", numbers)]
-    found = [(word, Choice(kind)) for kind, text in plain for word in _words(text, names)]
+    found = [(word, Kind(kind)) for kind, text in plain for word in _words(text, names)]
     found += [_choice_of_dates(word, names) for word in _words(dates, names)]
     return found + [_choice_of_order(word) for word in _words(ordered, names)]
 
@@ -231,7 +214,7 @@ def split_names(text: str | int | None) -> list[str]:
 
 def in_a_list(name: str) -> str:
     """Return a name as a word of such a list."""
-    plain = split_names(name) == [name]
+    plain = '"' not in name and split_names(name) == [name]
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
@@ -239,20 +222,20 @@ def _words(text: str | int | None, names: Collection[str]) -> list[str]:
     return [text] if text in names else split_names(text)
 
 
-def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Choice]:
+def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     column, is_given, form = word.rpartition("=")
     if not is_given or word in names:
-        return word, Choice("date")
+        return word, Kind("date")
     try:
-        return column.strip(), Choice("date", written.form_of(form.strip()))
+        return column.strip(), Kind.of(written.WrittenDates(written.form_of(form.strip())))
     except written.UnknownForm:
         parts = " ".join(f"%{letter}" for letter in written.DIRECTIVES)
         raise UsageError(f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once") from None
 
 
-def _choice_of_order(word: str) -> tuple[str, Choice]:
+def _choice_of_order(word: str) -> tuple[str, Kind]:
     column, _, texts = word.partition("=")
-    order = tuple(text.strip() for text in texts.split("<"))
-    if len(order) < 2 or len({*order}) < len(order) or "" in (column, *order):
+    order = [text.strip() for text in texts.split("<")]
+    if len({*order}) < max(2, len(order)) or "" in (column, *order):
         raise UsageError(f"--ordered {word}: expected COLUMN=LOW<...<HIGH with two or more words, as size=S<M<L")
-    return column.strip(), Choice("ordered", order=order)
+    return column.strip(), Kind.of(written.Order(order))

@@ -23,7 +23,7 @@ from .encoders import ColumnEncoder
 from .fields import odd_remarks, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
-from .kinds import NUMBER, Choice, Decision, Kind, decide, kind_of, split_names
+from .kinds import NUMBER, Decision, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places, named_columns
 from .source import absolute, without_secrets
 from .table_rows import TableRows, columns_digest
@@ -62,7 +62,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     table, unlabelled = source.read(_wanted(places, schema)), 0
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
-        table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Choice("category"), ""))
+        table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
     if labelled and not schema.plain and _any_gap(table, places.targets):
         table, unlabelled = without_unlabelled(source, table, places)
     has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
@@ -94,7 +94,7 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
         encoders = zip(places.features, schema.encoding.encoders, strict=True)
         reads = {place: encoder.reads for place, encoder in encoders}
     else:
-        reads = {place: choices[place].reads if place in choices else None for place in places.features}
+        reads = {place: "text" if place in choices and choices[place] != NUMBER else None for place in places.features}
     targets = places.targets
     reads |= dict.fromkeys(targets, "number") if len(targets) > 1 or schema.plain else dict.fromkeys(targets)
     reads |= dict.fromkeys(places.ids, "text")
@@ -123,7 +123,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if needs_all or (decision and (is_clean or all(map(_is_clean, columns.values())))):
         x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
     else:
-        x = TableRows.of_columns(list(columns.values()))
+        x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
     facts = known | _facts(source, table, places, schema, decision, list(columns))
     if places.roles:

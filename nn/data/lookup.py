@@ -11,9 +11,11 @@ from collections.abc import Collection
 from ..utils import DataError, UsageError, closest, listed
 from .column import TableSource
 from .dataset import ROLES, Choices, Places, Schema
-from .kinds import Choice, in_a_list, parse_choices, split_names
+from .kinds import Kind, in_a_list, parse_choices, split_names
 
-_FLAGS = {"category": "categories", "number": "numbers", "date": "dates", "ordered": "ordered"}  # say what columns are
+_FLAGS = {  # kinds that a person says -> the flag
+    "category": "categories", "number": "numbers", "date": "dates", "written date": "dates", "ordered": "ordered",
+}  # fmt: skip
 
 
 def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
@@ -38,14 +40,14 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
-def _said(choices: Choices, names: Collection[str] = ()) -> list[tuple[str, Choice]]:
+def _said(choices: Choices, names: Collection[str] = ()) -> list[tuple[str, Kind]]:
     """Return each column of which a person says what it is, by its name or index, with that."""
     return parse_choices(choices.categories, choices.numbers, choices.dates, choices.ordered, names)
 
 
-def _chosen(source: TableSource, choices: Choices) -> dict[int, Choice]:
+def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
     """Return what a person says of the kinds of columns."""
-    chosen: dict[int, Choice] = {}
+    chosen: dict[int, Kind] = {}
     for word, choice in _said(choices, source.names or ()):
         flag = _FLAGS[choice.kind]
         (column,) = columns_asked_for(source, flag, in_a_list(word))

@@ -46,7 +46,6 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
         raise InputNotFound(f"{name}: cannot read: {os_reason(error)}") from error
 
 
-@readable()
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders; several with commas between
     them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; those
@@ -54,28 +53,29 @@ def data_files(path: str) -> list[str]:
 
     Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for a pattern that fits no file.
     """
-    if os.path.isdir(path):
-        return _tables_in(path) or [path]
-    if os.path.exists(path):
-        return [path]
-    if path == STANDARD_INPUT:
-        return [standard_input()]
-    if "," not in path and database_of(path)[1]:
-        return [path]
-    if "," in path:
-        names = path.split(",")
-        if not all(names):
-            raise InputNotFound(f"{path}: a name is missing before or after a comma; check --dataset")
-        return [file for name in names for file in data_files(name)]
-    if is_uri(path):
-        files = files_of_uri(path, TABLE_SUFFIXES)
-        return data_files(files) if isinstance(files, str) else sorted(files, key=_by_number)
-    if not glob.has_magic(path):
-        return [path]
-    files = [file for file in glob.glob(path) if os.path.isfile(file)]
-    if not files:
-        raise InputNotFound(f"{path}: no file matches this pattern; check --dataset")
-    return sorted(files, key=_by_number)
+    with readable():
+        if os.path.isdir(path):
+            return _tables_in(path) or [path]
+        if os.path.exists(path):
+            return [path]
+        if path == STANDARD_INPUT:
+            return [standard_input()]
+        if "," not in path and database_of(path)[1]:
+            return [path]
+        if "," in path:
+            names = path.split(",")
+            if not all(names):
+                raise InputNotFound(f"{path}: a name is missing before or after a comma; check --dataset")
+            return [file for name in names for file in data_files(name)]
+        if is_uri(path):
+            files = files_of_uri(path, TABLE_SUFFIXES)
+            return data_files(files) if isinstance(files, str) else sorted(files, key=_by_number)
+        if not glob.has_magic(path):
+            return [path]
+        files = [file for file in glob.glob(path) if os.path.isfile(file)]
+        if not files:
+            raise InputNotFound(f"{path}: no file matches this pattern; check --dataset")
+        return sorted(files, key=_by_number)
 
 
 def database_of(path: str) -> tuple[str, str | None]:
@@ -156,11 +156,6 @@ class Files:
 
     def __init__(self, paths: list[str]):
         self.paths, self._states = paths, list(map(_state, paths))
-
-    @property
-    def sizes(self) -> list[int]:
-        """Return the size of each file in bytes."""
-        return [state[0] for state in self._states]
 
     def check(self) -> None:
         """Raise DataError if one of the files has changed."""

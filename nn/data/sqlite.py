@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from ..utils import DataError, closest, listed
-from .source import Files, check_same_columns, database_of, local
-from .typed import Block, TypedSource, objects
+from .column import Column
+from .source import database_of, local
+from .typed import Opened, objects
 
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
@@ -18,11 +19,14 @@ _LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may mak
 _RECURSIVE = 33  # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
 
 
-class _Database:
-    """A table, or a view, of a database that is only read. Its rows are in the order of their keys.
+def database(path: str) -> Opened:
+    """Open a table of a database. Raises DataError."""
+    found = _Database(path)
+    return Opened(found.names, found.rows, found.parts)
 
-    names: of the columns; are_truths: whether each is declared to hold truths; rows: of the table.
-    """
+
+class _Database:
+    """A table, or a view, of a database that is only read. Its rows are in the order of their keys."""
 
     def __init__(self, path: str):
         self.file, asked = database_of(path)
@@ -30,23 +34,23 @@ class _Database:
             self._table = self._choose(connection, asked)
             columns = [row[1:3] for row in connection.execute(f"PRAGMA table_info({_quoted(self._table)})")]
             self.names = [name for name, _ in columns]
-            self.are_truths = [kind.upper() in ("BOOL", "BOOLEAN") for _, kind in columns]
+            self._are_truths = [kind.upper() in ("BOOL", "BOOLEAN") for _, kind in columns]
             self._key = self._find_key(connection)
             (self.rows,) = connection.execute(f"SELECT count(*) FROM {_quoted(self._table)}").fetchone()
 
-    def read(self, places: list[int]) -> Iterator[dict[int, list]]:
-        """Yield the values of columns for some rows at a time."""
+    def parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
+        """Yield the rows, some at a time."""
         names = ", ".join(_quoted(self.names[place]) for place in places)
         order = f" ORDER BY {self._key}" if self._key else ""
         with self._connection() as connection:
             cursor = connection.execute(f"SELECT {names or 'NULL'} FROM {_quoted(self._table)}{order}")
             while some := cursor.fetchmany(_READ_ROWS):
-                yield dict(zip(places, map(list, zip(*some, strict=True)), strict=False))
+                yield len(some), partial(self._block, dict(zip(places, zip(*some, strict=True), strict=False)))
 
-    def block(self, fields: dict[int, list], place: int) -> Block:
+    def _block(self, fields: dict[int, tuple], place: int) -> Column:
         """Return the block of a column; SQLite keeps truths as 0 and 1."""
         values = fields[place]
-        if self.are_truths[place]:
+        if self._are_truths[place]:
             values = [bool(value) if isinstance(value, int) and value in (0, 1) else value for value in values]
         return objects(values)
 
@@ -102,20 +106,3 @@ def _authorize(action: int, *_) -> int:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-class SqliteSource(TypedSource):
-    """The TableSource of SQLite."""
-
-    def __init__(self, paths: list[str], path: str, options=None):
-        self._databases = list(map(_Database, paths))
-        first = self._databases[0]
-        for file, database in zip(paths, self._databases, strict=True):
-            check_same_columns(file, database.names, paths[0], first.names)
-        self.files = Files([database.file for database in self._databases])
-        self._open(path, first.names, [database.rows for database in self._databases])
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        database = self._databases[number]
-        for fields in database.read(places):
-            yield len(fields[places[0]]), partial(database.block, fields)

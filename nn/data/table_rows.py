@@ -4,14 +4,14 @@ columns, the same for the same columns, whatever format they came in."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..utils import DataError, default_threads
-from .column import Column
+from .column import Column, columns_of_numbers
 from .records import in_file, some_rows
 
 _ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cache
@@ -20,15 +20,10 @@ _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of feature columns, in the file's order. It is cut into rows as an array is: rows[3:5], rows[indices].
+    """Rows of feature columns, in the file's order. It is cut into rows as an array is: rows[3:5], rows[indices]."""
 
-    kinds: what each column reads: number, text or date. values: of each column, (rows,), see Column. words: of each
-    column of text, which its codes count; empty for others.
-    """
-
-    kinds: tuple[str, ...]
-    values: tuple[np.ndarray, ...]
-    words: tuple[Sequence[str], ...]
+    columns: tuple[Column, ...]
+    dtype, ndim = None, 2  # as of arrays
 
     @classmethod
     def of(cls, x: np.ndarray | TableRows) -> TableRows:
@@ -37,45 +32,37 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(("number",) * x.shape[1], tuple(x.T), ((),) * x.shape[1])
-
-    @classmethod
-    def of_columns(cls, columns: Sequence[Column]) -> TableRows:
-        """Return the rows of these columns."""
-        parts = ((column.reads, column.values, column.words) for column in columns)
-        kinds, values, words = zip(*parts, strict=True)
-        return cls(kinds, values, words)
+        return cls(columns_of_numbers(x))
 
     def __len__(self) -> int:
-        return len(self.values[0])
+        return len(self.columns[0])
 
     def __getitem__(self, rows) -> TableRows:
         """Return some rows: a slice or indices."""
-        return replace(self, values=tuple(some_rows(values, rows) for values in self.values))
+        return self._with(some_rows(column.values, rows) for column in self.columns)
 
     def in_file(self) -> TableRows:
         """Return the rows in mapped files, where they are many."""
-        return replace(self, values=tuple(map(in_file, self.values)))
+        return self._with(in_file(column.values) for column in self.columns)
 
-    dtype, ndim = None, 2  # as of arrays
+    def _with(self, values: Iterable[np.ndarray]) -> TableRows:
+        columns = zip(self.columns, values, strict=True)
+        return TableRows(tuple(Column(column.reads, own, column.words) for column, own in columns))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return what each column reads: number, text or date."""
+        return tuple(column.reads for column in self.columns)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Return (rows, feature columns)."""
-        return len(self), len(self.kinds)
+        return len(self), len(self.columns)
 
     @property
     def nbytes(self) -> int:
         """Return the size of the arrays in bytes."""
-        return sum(values.nbytes for values in self.values)
-
-    def column(self, index: int) -> np.ndarray:
-        """Return the values of feature column `index`: numbers, codes or dates."""
-        return self.values[index]
-
-    def words_of(self, index: int) -> Sequence[str]:
-        """Return the different texts of a text column, which its codes count."""
-        return self.words[index]
+        return sum(column.values.nbytes for column in self.columns)
 
 
 # ---------------------------------------------------------------- the digest

@@ -8,12 +8,14 @@ import shlex
 import numpy as np
 
 from ..utils import DataError, UsageError, log
-from .arrays import AUTO_CLASSES, Targets
 from .column import (
+    AUTO_CLASSES,
     Column,
     Table,
     TableSource,
+    Targets,
     as_text,
+    columns_of_numbers,
     date_in,
     is_coarse,
     is_not_finite,
@@ -24,7 +26,6 @@ from .column import (
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
 from .kinds import RARE, in_a_list
-from .table_rows import TableRows
 from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
 MAX_CLASSES = 10_000
@@ -377,9 +378,10 @@ def giveaways(ds: Dataset) -> list[str]:
     x, y, rows = ds.x, ds.y, len(ds.x)
     if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
         return []
-    table, found = TableRows.of(x), range(x.shape[1])
+    columns = columns_of_numbers(x) if isinstance(x, np.ndarray) else x.columns
+    found = range(len(columns))
     for some in (slice(_LOOK_ROWS), slice(None)):
-        found = [index for index in found if _tells(table, index, y, some)]
+        found = [index for index in found if _tells(columns[index], y, some)]
     target = ds.targets[0] if ds.targets else "the target"
     places = ds.places or range(x.shape[1])
     names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
@@ -390,15 +392,15 @@ def giveaways(ds: Dataset) -> list[str]:
     ]
 
 
-def _tells(table: TableRows, index: int, y: np.ndarray, rows: slice) -> bool:
+def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     """Return whether the classes of these rows follow from one column; of rows of one class they may.
 
     Numbers tell two classes if all of one lie above those of the other; texts if each stands for one class, and they
     are as few as the classes, twice that at most.
     """
-    values, y = table.column(index)[rows], y[rows]
-    if table.kinds[index] == "text":
-        counts = np.zeros((len(table.words_of(index)) + 1, int(y.max()) + 1), np.int64)
+    values, y = column.values[rows], y[rows]
+    if column.reads == "text":
+        counts = np.zeros((len(column.words) + 1, int(y.max()) + 1), np.int64)
         np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
         used = np.count_nonzero(counts.any(axis=1))
         return bool(((counts > 0).sum(axis=1) <= 1).all()) and used <= 2 * counts.shape[1]

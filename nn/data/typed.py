@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -29,9 +31,10 @@ from .column import (
     number_in,
     number_text,
     settled,
+    unicode_text,
 )
 from .records import fits, new_rows
-from .source import Files
+from .source import Files, check_same_columns, database_of
 
 _BLANKS = " \t\r"  # around a field they do not count
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
@@ -48,99 +51,64 @@ class Unreadable(Exception):
     """A column of another type, lists, bytes, ...; the text says of which."""
 
 
-class Texts:
-    """Fields of text: (rows,) indices into the texts, -1 for a null."""
-
-    reads = "text"
-
-    def __init__(self, codes: np.ndarray, texts: list[str]):
-        self.codes, self.texts = codes, [text.strip(_BLANKS) for text in texts]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def as_texts(self) -> Texts:
-        """Return the fields as texts."""
-        return self
+def texts(codes: np.ndarray, words: list[str]) -> Column:
+    """Return fields of text: (rows,) indices into the words, -1 for a null."""
+    return Column("text", codes, [word.strip(_BLANKS) for word in words])
 
 
-class Numbers:
-    """Fields of numbers (rows,) of any type; is_null (rows,): which of them are none, None if all are numbers."""
-
-    reads = "number"
-
-    def __init__(self, values: np.ndarray, is_null: np.ndarray | None = None):
-        self._values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
-        self._is_null = is_null
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def filled(self) -> np.ndarray:
-        """Return the values (rows,), nan for a null."""
-        return self._values if self._is_null is None else np.where(self._is_null, np.nan, self._values)
-
-    def as_texts(self) -> Texts:
-        """Return the fields as texts."""
-        column = as_text(Column("number", self._values))
-        codes = column.values if self._is_null is None else np.where(self._is_null, np.int32(-1), column.values)
-        return Texts(codes, column.words)
+def nulls(rows: int) -> Column:
+    """Return fields that are all empty."""
+    return texts(np.full(rows, -1, np.int32), [])
 
 
-class Times(Numbers):
-    """Fields of dates or times (rows,), datetime64 in universal time, NaT a null; filled in as seconds since 1970."""
-
-    reads = "date"
-
-    def filled(self) -> np.ndarray:
-        """Return the seconds since 1970-01-01 (rows,) float64."""
-        times = self._values
-        per_second = _TICKS.get(np.datetime_data(times.dtype)[0], 0)
-        if not per_second:  # a coarser unit
-            times, per_second = times.astype("datetime64[s]"), 1
-        minutes, rest = np.divmod(times.astype(np.int64), 60 * per_second)
-        days, minutes = np.divmod(minutes, 1440)
-        seconds = 86400.0 * days + (60.0 * minutes + rest / per_second)  # rounded where those of a text are
-        seconds[np.isnat(times)] = np.nan
-        return seconds
-
-    def as_texts(self) -> Texts:
-        """Return the fields as texts, at midnight without the time."""
-        different, codes = np.unique(self._values, return_inverse=True)
-        texts = [str(time).replace("T", " ") for time in different]
-        texts = [text.rstrip("0").rstrip(".") if "." in text else text for text in texts]
-        codes = np.where(np.isnat(different)[codes.reshape(-1)], np.int32(-1), codes.reshape(-1))
-        return Texts(codes, [text.removesuffix(" 00:00:00") for text in texts])
-
-
-Block = Texts | Numbers | Times
-
-
-def nulls(rows: int) -> Texts:
-    """Return the block of fields that are all empty."""
-    return Texts(np.full(rows, -1, np.int32), [])
-
-
-def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Texts:
-    """Return the block of yes/no values (rows,) bool."""
+def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
+    """Return fields of yes/no values (rows,) bool."""
     codes = values.astype(np.int8)
-    return Texts(codes if is_null is None else np.where(is_null, np.int8(-1), codes), ["False", "True"])
+    return texts(codes if is_null is None else np.where(is_null, np.int8(-1), codes), ["False", "True"])
 
 
-def recoded(codes: np.ndarray, values: list) -> Texts:
-    """Return the block of fields that are indices into Python's own values, -1 for a null."""
-    of_values = objects(values).as_texts()
-    return Texts(np.append(of_values.codes, -1)[codes], of_values.texts)
+def recoded(codes: np.ndarray, values: list) -> Column:
+    """Return fields that are indices into Python's own values, -1 for a null."""
+    of_values = as_text(objects(values))
+    return texts(np.append(of_values.values, -1)[codes], of_values.words)
 
 
-def array_block(values: np.ndarray) -> Block:
+@np.errstate(over="ignore")  # what float64 does not hold is infinite, and refused
+def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
+    """Return fields of numbers (rows,) of any type; is_null (rows,): which of them are none; None: all are numbers."""
+    values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
+    if is_null is None:
+        return Column("number", values)
+    if (
+        values.dtype.kind in "iu"
+        and values.dtype.itemsize == 8
+        and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52
+    ):
+        column = as_text(Column("number", values))  # float64 has no room for them beside nan
+        return texts(np.where(is_null, np.int32(-1), column.values), column.words)
+    return Column("number", np.where(is_null, np.nan, values))
+
+
+def times(values: np.ndarray) -> Column:
+    """Return fields of dates or times (rows,), datetime64 in universal time, NaT a null, as seconds since 1970."""
+    per_second = _TICKS.get(np.datetime_data(values.dtype)[0], 0)
+    if not per_second:  # a coarser unit
+        values, per_second = values.astype("datetime64[s]"), 1
+    minutes, rest = np.divmod(values.astype(np.int64), 60 * per_second)
+    days, minutes = np.divmod(minutes, 1440)
+    seconds = 86400.0 * days + (60.0 * minutes + rest / per_second)  # rounded where those of a text are
+    seconds[np.isnat(values)] = np.nan
+    return Column("date", seconds)
+
+
+def array_block(values: np.ndarray) -> Column:
     """Return the block of an array (rows,); what is masked in one of numpy.ma is a null."""
     is_null = None
     if isinstance(values, np.ma.MaskedArray):
         values, is_null = values.data, np.ma.getmaskarray(values)
     kind = values.dtype.kind
     if kind in "iuf":
-        return Numbers(values, is_null)
+        return numbers(values, is_null)
     if kind == "b":
         return truths(values, is_null)
     if kind == "c":
@@ -148,18 +116,18 @@ def array_block(values: np.ndarray) -> Block:
     if is_null is not None:
         values = np.where(is_null, values.dtype.type("NaT") if kind in "Mm" else None, values)
     if kind == "M":
-        return Times(values)
+        return times(values)
     return objects((values.astype("timedelta64[us]") if kind == "m" else values).tolist())
 
 
-def objects(values: list) -> Block:
+def objects(values: list) -> Column:
     """Return the block of Python's own values: numbers if all of them are, else their texts."""
     values = [None if _is_null(value) else value for value in values]
     types = set(map(type, values))
     is_null = np.array([value is None for value in values]) if type(None) in types else None
     types -= {type(None)}
     if types == {float} or types == {int, float} or (types == {int} and _fit_int64(values)):
-        return Numbers(np.array(values if is_null is None else [0 if v is None else v for v in values]), is_null)
+        return numbers(np.array(values if is_null is None else [0 if v is None else v for v in values]), is_null)
     if bytes in types:
         raise Unreadable("bytes")
     place: dict[tuple, int] = {}
@@ -167,7 +135,7 @@ def objects(values: list) -> Block:
         codes = [-1 if value is None else place.setdefault((type(value), value), len(place)) for value in values]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    return Texts(np.array(codes, np.int32), [_object_text(value) for _, value in place])
+    return texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
 
 
 def _fit_int64(values: list) -> bool:
@@ -193,29 +161,33 @@ def _object_text(value) -> str:
 # ---------------------------------------------------------------- sources
 
 
+@dataclass
+class Opened:
+    """A file of columns, or a frame: its rows, the names of the columns, or None and how many they are.
+
+    parts(places) yields rows that follow each other: how many, and what returns the block of a column by its place;
+    several threads may call it, and it raises Unreadable. row_word, first_row: how messages call a row, and count them.
+    """
+
+    names: list[str] | None
+    rows: int
+    parts: Callable[[list[int]], Iterator[tuple[int, Callable[[int], Column]]]]
+    width: int = 0
+    row_word: str = "data row"
+    first_row: int = 1
+
+
 class TypedSource:
-    """A TableSource of typed columns. A format calls `_open`, and brings `_parts`."""
+    """The TableSource of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
 
-    row_word, first_line = "data row", 1  # how messages call a row, and how they count
-    files: Files | None = None
-
-    def _open(self, path: str, names: list[str] | None, sizes: list[int], width: int = 0) -> None:
-        """Set the attributes from the names of the columns, or their number, and the rows of each file.
-
-        Raises DataError if there are none.
-        """
-        self.path, self.names, self.width, self._sizes = path, names, len(names) if names else width, sizes
+    def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
+        names = opened[0].names
+        self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
+        self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         if not self.width:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
-        if not sum(sizes):
+        if not self._rows:
             raise DataError(f"{path}: no rows, expected at least one; add the data")
-
-    def _parts(self, number: int, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
-        """Yield the rows of a file, in one part or several: how many, and what returns a column's block by its place.
-
-        Several threads may ask for blocks. They raise Unreadable.
-        """
-        raise NotImplementedError
 
     def column(self, place: int) -> str:
         """Return how messages call a column."""
@@ -231,10 +203,10 @@ class TypedSource:
         if self.names and self.names[place]:
             return True
         try:
-            texts = next(self._parts(0, [place]))[1](place).as_texts()
+            first = as_text(next(self._opened[0].parts([place]))[1](place))
         except Unreadable:
             return True
-        return any(texts.texts[code] for code in texts.codes[:_FIRST_ROWS] if code >= 0)
+        return any(first.words[code] for code in first.values[:_FIRST_ROWS] if code >= 0)
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
@@ -243,8 +215,8 @@ class TypedSource:
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
-        fields, at = {place: _Fields(sum(self._sizes), wanted, place) for place in sorted(wanted.reads)}, 0
-        for rows, block in self._all_parts(list(fields)):
+        fields, at = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
+        for rows, block in self._parts(list(fields)):
 
             def add(place: int, at: int = at, block: Callable = block) -> None:
                 try:
@@ -259,11 +231,11 @@ class TypedSource:
             at += rows
         return fields
 
-    def _all_parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Block]]]:
+    def _parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
         """Yield the rows of all files. Raises DataError where they are not as many as they were."""
-        for number, size in enumerate(self._sizes):
-            left = size
-            for rows, block in self._parts(number, places):
+        for number, opened in enumerate(self._opened):
+            left = opened.rows
+            for rows, block in opened.parts(places):
                 left -= rows
                 if left < 0:
                     break
@@ -273,7 +245,7 @@ class TypedSource:
 
     def _table(self, fields: dict[int, _Fields], wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
-        rows, places = sum(self._sizes), list(fields)
+        rows, places = self._rows, list(fields)
         columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
         for place in wanted.exact & numbers.keys():
@@ -285,11 +257,23 @@ class TypedSource:
 
     def _spans(self) -> list[Span]:
         """Return how messages call the rows."""
-        starts, paths = accumulate(self._sizes, initial=0), self.files.paths if self.files else [self.path]
+        starts = accumulate((one.rows for one in self._opened), initial=0)
+        paths = self.files.paths if len(self._opened) > 1 else [None]
         return [
-            Span(start, self.first_line, 1, path if len(paths) > 1 else None, word=self.row_word)
-            for start, path in zip(starts, paths, strict=False)
+            Span(start, one.first_row, 1, path, word=one.row_word)
+            for start, one, path in zip(starts, self._opened, paths, strict=False)
         ]
+
+
+def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, options=None) -> TypedSource:
+    """Open files of a format. Raises DataError where they have not the same columns."""
+    known = [database_of(file)[0] for file in paths]
+    logs = [log for log in (f"{file}-wal" for file in known) if os.path.isfile(log) and os.path.getsize(log)]
+    files, opened = Files([*known, *logs]), list(map(open_file, paths))  # logs: of what a database does not hold yet
+    names = [one.names or [""] * one.width for one in opened]
+    for file, own in zip(paths, names, strict=True):
+        check_same_columns(file, own, paths[0], names[0])
+    return TypedSource(opened, path, files)
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
@@ -332,22 +316,22 @@ class _Fields:
         self._least = 1.0 if place in wanted.pure else MOSTLY
         self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
 
-    def add(self, block: Block, at: int) -> None:
+    def add(self, block: Column, at: int) -> None:
         """Add the next block, whose first row is at this place in the table."""
-        is_null = block.reads == "text" and "" in self._missing and not (block.codes >= 0).any()
+        is_null = block.reads == "text" and "" in self._missing and not (block.values >= 0).any()
         if is_null and self.reads is None:
             return
         if is_null and self.reads != "text":
             self._put(np.full(len(block), np.nan, np.promote_types(self._values.dtype, np.float32)), at)
         elif block.reads != "text" and self._kind in (None, block.reads) and self.reads in (None, block.reads):
             self.reads = block.reads
-            self._put(block.filled(), at)
+            self._put(block.values, at)
         else:
             if self.reads not in (None, "text"):  # numbers so far, texts now
                 column, self._values = as_text(Column(self.reads, self._values[:at])), None
-                self._put(self._encoded(Texts(column.values, column.words)), 0)
+                self._put(self._encoded(column), 0)
             self.reads = "text"
-            self._put(self._encoded(block.as_texts()), at)
+            self._put(self._encoded(as_text(block)), at)
 
     def _put(self, values: np.ndarray, at: int) -> None:
         """Put values to their rows; those before are empty if there are none yet."""
@@ -365,9 +349,9 @@ class _Fields:
             self._values = joined
         self._values[at : at + len(values)] = values
 
-    def _encoded(self, block: Texts) -> np.ndarray:
+    def _encoded(self, block: Column) -> np.ndarray:
         """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""
-        codes, words = block.codes, [None if text in self._missing else text for text in block.texts]
+        codes, words = block.values, [None if word in self._missing else word for word in block.words]
         if "" not in self._missing:
             codes, words = np.where(codes < 0, len(words), codes), [*words, ""]
         first = np.full(len(words) + 1, len(codes))

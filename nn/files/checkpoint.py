@@ -57,12 +57,13 @@ class Position:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the numbers that a file keeps as arrays: a loss may be infinite, which JSON cannot hold."""
-        lists = {name: np.array(getattr(self, name), np.float64) for name in [*_LISTS, *_LATER_LISTS]}
         scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
-        later = {name for name in _LATER_LISTS if not getattr(self, name)}
-        own = {name: array for name, array in (lists | scalars).items() if name not in later}
-        prefixed = [(_ORDER, self.order), (_FIRST, self.first)]
-        return own | {prefix + name: array for prefix, arrays in prefixed for name, array in arrays.items()}
+        prefixed = [("", self.lists() | scalars), (_ORDER, self.order), (_FIRST, self.first)]
+        return {prefix + name: array for prefix, arrays in prefixed for name, array in arrays.items()}
+
+    def lists(self) -> dict[str, np.ndarray]:
+        """Return what is kept of each epoch."""
+        return {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
 
     @classmethod
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
@@ -71,21 +72,18 @@ class Position:
             **{name: facts[name] for name in COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
-            **{name: arrays[name].tolist() for name in _LATER_LISTS if name in arrays},
             order=_behind(_ORDER, arrays),
             first=_behind(_FIRST, arrays),
         )
 
     def before_refit(self, order: dict[str, np.ndarray]) -> Position:
         """Return the position before the first epoch of a refit, with the lists of the run so far in `first`."""
-        lists = [*_LISTS, *_LATER_LISTS]
-        return Position(order=order, first={name: np.array(getattr(self, name), np.float64) for name in lists})
+        return Position(order=order, first=self.lists())
 
 
 COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
-_LISTS = ("losses", "val_losses", "epoch_seconds")
-_LATER_LISTS = ("val_metrics",)  # which a file without them leaves empty
+_LISTS = ("losses", "val_losses", "epoch_seconds", "val_metrics")
 _ORDER, _FIRST, _MEMBER = "order.", "first.", "member"
 DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
 
@@ -342,13 +340,12 @@ def _check_state(path: str, counts: dict, arrays: dict, member: MemberFacts, fre
     if is_refit:
         rows = member.refit_rows
         before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
-        wanted |= {_FIRST + name: (np.dtype(np.float64), before) for name in [*_LISTS, *_LATER_LISTS]}
+        wanted |= {_FIRST + name: (np.dtype(np.float64), before) for name in _LISTS}
     if rows is None or (is_refit and not 0 < before[0] <= epochs):
         raise _FILE.damaged(path, "it is of a refit that this run does not have")
-    if is_refit or not member.holdout:
-        wanted["val_losses"] = (np.dtype(np.float64), (0,))
-    if member.monitored and epoch and not is_refit:
-        wanted["val_metrics"] = (np.dtype(np.float64), (epoch,))
+    for name, is_kept in {"val_losses": member.holdout, "val_metrics": member.monitored}.items():
+        if is_refit or not is_kept:
+            wanted[name] = (np.dtype(np.float64), (0,))
     wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if found != wanted:

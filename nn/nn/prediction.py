@@ -68,6 +68,8 @@ def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
 def _converted_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype)
+    if isinstance(x, TableRows):
+        raise DataError("the rows have gaps, texts or dates, the network was trained on numbers alone; use other rows")
     x = np.asarray(x)
     if x.size != len(x) * net.inputs:
         raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}")
@@ -187,6 +189,6 @@ def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
 def _shown(one: np.ndarray | TableRows, column: int) -> str:
     """Return the value of a row's feature column as messages show it; of a row that is encoded already just that."""
     if isinstance(one, TableRows):
-        value = one.column(column)[0]
-        return one.words_of(column)[value] if one.kinds[column] == "text" else f"{value:g}"
+        value, words = one.columns[column].values[0], one.columns[column].words
+        return words[value] if one.kinds[column] == "text" else f"{value:g}"
     return "a value" if one.dtype.kind == "V" else f"{one.reshape(-1)[column]:g}"

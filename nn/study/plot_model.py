@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.metrics import METRICS
 from ..core.thresholds import cut_offs
+from ..nn_aux import METRICS
 from ..utils import UsageError
 from .plot import COLOURS, INCHES, MARKERS, Picture, check_matplotlib, drawing, styles_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core.metrics import METRICS
+from ..nn_aux import METRICS
 from ..train.vary import SETTINGS
 from ..utils import check_writable
 from .results import MOST_BYTES, LineFile

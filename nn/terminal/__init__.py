@@ -2,8 +2,7 @@
 
     parser.py    the parser, the help and the checks, made from the table of settings
     config.py    --config: flags from a JSON or TOML file
-    progress.py  a training's progress: a bar on a terminal, lines in a pipe
-    candidates.py  the progress of --effort
+    progress.py  the progress of a training and of --effort: a bar on a terminal, lines in a pipe
     tables.py    tables on stdout: tests, models, networks
     figures.py   figures as text, there and in reports
     console.py   the first lines of a run, warnings

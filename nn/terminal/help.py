@@ -41,7 +41,7 @@ USAGE = {  # what follows the word of a mode
     "train": "DATA -m MODEL",
     "test": "MODEL [DATA]",
     "predict": "MODEL DATA [-o FILE]",
-    "explain": "MODEL [DATA]",
+    "explain": "MODEL [DATA] [-o FILE]",
     "info": "MODEL",
     "export": "MODEL -o FILE",
     "bench": "[CASE]",

@@ -1,11 +1,13 @@
-"""The reader of the command line: words and flags, by the table of flags."""
+"""The parser of the command line, made from the table of flags; words as commands stand for flags."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Annotated
 
-from ..settings.flags import FLAGS, GONE, MODE, MODES, Flag, meant
+from ..settings.flags import BY_NAME, FLAGS, GONE, MODE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
 WORDS = {  # a mode as a word -> the flags whose values follow it, in this order; `nn train DATA` is `nn --train ...`
@@ -23,7 +25,7 @@ ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
 _KNOWN = {name: flag for flag in FLAGS for name in flag.names}
 _TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
 
-Read = tuple[Flag | None, str, str | bool]  # a flag (None: a word that is no flag's), its spelling, its value
+Read = tuple[Flag | None, str, list[str]]  # a flag (None: a word, or a flag that there is not), its value, its tokens
 
 
 def parse(argv: list[str]) -> SimpleNamespace | None:
@@ -38,8 +40,9 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         return None
     read = _named(list(_read(argv)))
     given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in FLAGS}, remarks=_remarks(read))
-    for flag, text in {flag: text for flag, _, text in read}.items():  # the last one counts
-        setattr(given, flag.name, flag.value(flag.long, text) if flag.value else text)
+    for name, text in _texts(read).items():
+        value = BY_NAME[name].value
+        setattr(given, name, value(f"--{name}", text) if value else text)
     if given.config is not None:
         from .config import apply_config
 
@@ -48,71 +51,138 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     return given
 
 
-def _read(argv: Iterable[str]) -> Iterator[Read]:
-    """Yield the flags and words of a line; `--flag value`, `--flag=value`, `-f value` and `-fvalue` are the same."""
-    words = iter(argv)
-    for word in words:
-        if word == "--":
-            yield from ((None, rest, rest) for rest in words)
-        elif word.startswith("--"):
-            name, equals, value = word.partition("=")
-            yield _with_value(name, [value] if equals else [], words)
-        elif word.startswith("-") and word != "-":
-            flag = _KNOWN.get(word[:2])
-            while flag is not None and flag.value is None and word[2:]:  # -vf is -v -f
-                yield flag, word[:2], True
-                word = "-" + word[2:]
-                flag = _KNOWN.get(word[:2])
-            yield _with_value(word[:2], [word[2:]] if word[2:] else [], words)
-        else:
-            yield None, word, word
+# ---------------------------------------------------------------- typer
 
 
-def _with_value(name: str, value: list[str], following: Iterator[str]) -> Read:
-    """Return a flag with the value that was written behind it, or the word that follows."""
-    flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
+def _texts(read: list[Read]) -> dict[str, str | bool]:
+    """Return the texts of the flags of a line, the last of each. Raises UsageError."""
+    if not all(_is_complete(*one) for one in read):
+        return _by_typer(read)
+    return {flag.name: text if flag.value else True for flag, text, _ in read}
+
+
+def _is_complete(flag: Flag | None, text: str, tokens: list[str]) -> bool:
+    """Return whether a flag has all that it needs, and no more: a line of such flags says what it means. It is read
+    without typer, whose import takes as long as NumPy's."""
+    has_equals = tokens[0].startswith("--") and "=" in tokens[0]
     if flag is None:
+        return False
+    return (text != "" or has_equals) if flag.value else not has_equals
+
+
+def _by_typer(read: list[Read]) -> dict[str, str | bool]:
+    """Return what typer makes of a line. Raises UsageError with what it says of the mistake."""
+    import typer
+
+    flags = dict.fromkeys(flag for flag, _, _ in read if flag)
+    parameters = [_parameter(flag) for flag in flags]
+
+    def nn(**values):
+        return {name: value for name, value in values.items() if value is not None and value is not False}
+
+    nn.__signature__ = inspect.Signature(parameters)
+    nn.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    settings = {"token_normalize_func": lambda name: name.replace("-", "_")}  # --batch-number is --batch_number
+    app.command(add_help_option=False, context_settings=settings)(nn)
+    # wherever this typer keeps its click: a package of its own, or inside typer
+    mistake = typer.BadParameter.__bases__[0]
+    try:
+        argv = [token for _, _, tokens in read for token in tokens]
+        return typer.main.get_command(app).main(args=argv, prog_name="nn", standalone_mode=False)
+    except mistake as error:
+        raise UsageError(_explanation(error)) from error
+
+
+def _parameter(flag: Flag) -> inspect.Parameter:
+    import typer
+
+    kind, default = (bool, False) if flag.value is None else (str | None, None)
+    annotation = Annotated[kind, typer.Option(*flag.names)]
+    return inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _explanation(error) -> str:
+    """Return one line about the parser's error."""
+    message = error.message.rstrip(".")
+    if hasattr(error, "possibilities"):  # no such option
+        name = error.option_name
         instead = GONE.get(name.lstrip("-"))
-        raise UsageError(f"{name}: has gone; use --{instead}" if instead else f"no such flag {name}{_suggestion(name)}")
-    if flag.value is None:
-        if value:
-            raise UsageError(f"{name}={value[0]}: {name} is a switch, which has no value")
-        return flag, name, True
-    text = next(iter(value), None) if value else next(following, None)
-    if text is None:
-        raise UsageError(f"{name}: found nothing, expected {flag.value.expected}")
-    return flag, name, text
+        return f"{name}: has gone; use --{instead}" if instead else f"no such flag {name}{_suggestion(name)}"
+    return message[:1].lower() + message[1:]
+
+
+def _suggestion(name: str) -> str:
+    """Return which flag a name that is none was probably meant to be."""
+    known = [spelling[2:] for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
+    close = meant(name.lstrip("-").replace("-", "_"), known)
+    return f": did you mean --{close}?" if close else "; nn --help --all lists all flags"
+
+
+# ---------------------------------------------------------------- words
+
+
+def _read(argv: list[str]) -> Iterator[Read]:
+    """Yield the flags and words of a line."""
+    tokens = iter(argv)
+    for token in tokens:
+        if token == "--":
+            yield from ((None, word, [word]) for word in tokens)
+        elif not token.startswith("-") or token == "-":
+            yield None, token, [token]
+        else:
+            *switches, (name, equals, value) = [token.partition("=")] if token.startswith("--") else _short(token)
+            yield from ((_KNOWN[switch], "", [switch]) for switch, *_ in switches)
+            flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
+            following = [] if flag is None or flag.value is None or equals or value else [*_next(tokens)]
+            yield flag, value or "".join(following), [f"{name}{equals}{value}", *following]
+
+
+def _short(token: str) -> list[tuple[str, str, str]]:
+    """Return the flags of a token of short ones, such as -v, -vf or -vmFILE: (flag, "", what follows it)."""
+    parts = []
+    for at, letter in enumerate(token[1:], start=1):
+        flag = _KNOWN.get(f"-{letter}")
+        if flag is None or flag.value is not None:
+            return [*parts, (f"-{letter}", "", token[at + 1 :])]
+        parts.append((f"-{letter}", "", ""))
+    return parts
+
+
+def _next(tokens: Iterator[str]) -> Iterator[str]:
+    token = next(tokens, None)
+    if token is not None:
+        yield token
 
 
 def _named(read: list[Read]) -> list[Read]:
     """Return the flags of a line, the words among them as the flags that they stand for. Raises UsageError."""
-    words = [text for flag, _, text in read if flag is None]
-    if not words:
-        return read
+    words = [text for flag, text, tokens in read if flag is None and tokens == [text]]
+    if not words or any(flag is None and tokens != [text] for flag, text, tokens in read):
+        return read  # no such flag: typer's to refuse
     modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
-    if modes or words[0] not in WORDS:
-        raise UsageError(f"unexpected argument {words[0]}{_place(modes, words[0], read)}")
     mode = words[0]
-    names = iter(WORDS[mode])
-    named, is_first = [], True
-    for flag, spelling, text in read:
-        if flag is not None:
-            named.append((flag, spelling, text))
-        elif is_first:
-            named += [(_KNOWN[f"--{mode}"], mode, True)] if mode not in WORDS[mode] else []
-            is_first = False
-        else:
-            name = next(names, None)
-            if name is None:
-                raise UsageError(f"unexpected argument {text}{_too_many(mode, words)}")
-            named.append((_KNOWN[f"--{name}"], text, text))
+    if modes or mode not in WORDS:
+        raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
+    if len(words) > 1 + len(WORDS[mode]):
+        raise UsageError(f"unexpected argument {words[1 + len(WORDS[mode])]}{_too_many(mode, words)}")
     if mode in WORDS[mode] and len(words) == 1:
         raise UsageError(f"--{mode} needs {_KNOWN[f'--{mode}'].metavar}; nn {mode} --help shows its flags")
+    names = iter([mode, *(name for name in WORDS[mode] if name != mode)])
+    named = []
+    for flag, text, tokens in read:
+        if flag is not None:
+            named.append((flag, text, tokens))
+        elif text is mode and mode in WORDS[mode]:
+            continue  # its value follows
+        else:
+            flag = _KNOWN[f"--{next(names)}"]
+            named.append((flag, text, [f"{flag.long}={text}" if flag.value else flag.long]))
     return named
 
 
 def _place(modes: list[str], word: str, read: list[Read]) -> str:
-    """Return what a word that stands nowhere probably belongs to."""
+    """Return where a word that stands nowhere probably belongs."""
     given = {flag.name for flag, _, _ in read if flag is not None}
     name = next((name for mode in modes[:1] for name in WORDS[mode] if name not in given), None)
     if name:
@@ -127,19 +197,12 @@ def _too_many(mode: str, words: list[str]) -> str:
     return f"; nn {mode} takes {' '.join(f'--{name}' for name in WORDS[mode])} in this order"
 
 
-def _suggestion(name: str) -> str:
-    """Return which flag a name that is none was probably meant to be."""
-    known = [spelling[2:] for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
-    close = meant(name.lstrip("-").replace("-", "_"), known)
-    return f": did you mean --{close}?" if close else "; nn --help --all lists all flags"
-
-
 def _remarks(read: list[Read]) -> list[str]:
     """Return remarks on files that are given twice. Raises UsageError for two names of one flag with other values."""
     remarks = []
-    for flag in {flag: None for flag, _, _ in read if flag.alias or flag.name in _TWICE}:
-        texts = {spelling.replace("-", "_"): text for own, spelling, text in read if own is flag}
-        values = list(dict.fromkeys(text for own, _, text in read if own is flag))
+    for flag in {flag: None for flag, _, _ in read if flag and (flag.alias or flag.name in _TWICE)}:
+        texts = {tokens[0].partition("=")[0].replace("-", "_"): text for own, text, tokens in read if own is flag}
+        values = list(dict.fromkeys(text for own, text, _ in read if own is flag))
         if flag.alias and len(set(texts.values())) > 1:
             found = " and ".join(f"--{name} {texts['__' + name]}" for name in (flag.name, flag.alias))
             raise UsageError(f"{found}: two names of one flag; leave one out")

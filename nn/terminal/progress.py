@@ -1,4 +1,4 @@
-"""A training's progress on stderr: a bar on a terminal, lines in a pipe."""
+"""The progress of a training, and of --effort over all candidates, on stderr: a bar on a terminal, lines in a pipe."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..watch.callbacks import Callback
 from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
+LONG_SECONDS = 5.0  # that are left: worth telling
 MOST_LINES = 6  # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
 
 
@@ -21,6 +22,25 @@ def make_progress(about: str, quiet: bool = False, verbose: bool = False):
     if quiet:
         return None
     return (Bar if on_terminal(sys.stderr) else Lines)(about, verbose)
+
+
+def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = False) -> Callback:
+    """Return what tells a person of --effort; as make_progress."""
+    if quiet:
+        return Callback()
+    return (CandidatesBar if on_terminal(sys.stderr) else CandidateLines)(about, verbose)
+
+
+def _bar_of(*texts: str):
+    """Return a bar of rich behind the first of these texts, the others and the time left behind it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    first, *others = map(TextColumn, texts)
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    console = Console(file=sys.stderr, highlight=False)
+    # without a second thread beside the training
+    return Progress(first, BarColumn(), *others, left, console=console, auto_refresh=False)
 
 
 def is_told(number: int, count: int, most: int = MOST_LINES) -> bool:
@@ -36,12 +56,16 @@ class Lines(Callback):
 
     def start(self, info: dict) -> None:
         """See Callback.start."""
+        self.say_beginning(info)
+        self.say_training(info)
+
+    def say_beginning(self, info: dict) -> None:
+        """Print the engine and the data."""
         say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
         if info["encoding"] is not None:
             say_encoding(info["encoding"])
-        self.training(info)
 
-    def training(self, info: dict) -> None:
+    def say_training(self, info: dict) -> None:
         """Print the network and how it is trained."""
         say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
         self._judged, self._chosen_by = "", info["monitor"]
@@ -90,20 +114,10 @@ class Bar(Lines):
     """A bar over all epochs with loss, speed and time left; if `verbose` the lines of the epochs above it too."""
 
     def start(self, info):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
         super().start(info)
         self._rows, self._epochs = info["rows"], info["epochs"]
-        self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            BarColumn(),
-            TextColumn("{task.fields[loss]}"),
-            TextColumn("{task.fields[speed]}"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=Console(file=sys.stderr, highlight=False),
-            auto_refresh=False,  # no second thread beside the training
-        )
+        texts = "epoch {task.fields[epoch]}/{task.fields[epochs]}", "{task.fields[loss]}", "{task.fields[speed]}"
+        self._bar = _bar_of(*texts)
         self._began, self._drawn = time.monotonic(), 0.0
         resumed = info["resumed"]
         self._before = resumed["epoch"] * self._rows + resumed["row"] if resumed else 0
@@ -146,3 +160,81 @@ class Bar(Lines):
 
     def close(self):
         self._bar.stop()
+
+
+# ---------------------------------------------------------------- --effort
+
+
+class CandidateLines(Lines):
+    """The first lines of a run, and one for some candidates when they have ended; if `verbose` for all, and their
+    epochs."""
+
+    def __init__(self, about: str, verbose: bool = False):
+        super().__init__(about, verbose)
+        self._tells_all = verbose
+
+    def begin(self, shares):
+        self._shares, self._number, self._began = shares, 0, time.monotonic()
+
+    def start(self, info):
+        if self._number == 0:
+            self.say_beginning(info)
+        if self._verbose:
+            self.say_training(info)
+
+    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
+        if self._verbose:
+            super().epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
+
+    def refit(self, epochs, rows):
+        """See Callback.refit; its candidate's line is enough."""
+
+    def ended(self, layers, loss):
+        self._number += 1
+        if not (self._tells_all or is_told(self._number, len(self._shares))):
+            return
+        passed = time.monotonic() - self._began
+        done = sum(self._shares[: self._number])
+        left = passed * (1 - done) / done
+        remark = f", at most {left:.0f} s left" if left > LONG_SECONDS else ""
+        say(f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}")
+
+
+class CandidatesBar(CandidateLines):
+    """A bar over the operations of all candidates, with the time left; above it the line of each."""
+
+    def __init__(self, about, verbose=False):
+        super().__init__(about, verbose)
+        self._tells_all = True
+
+    def begin(self, shares):
+        super().begin(shares)
+        self._drawn = 0.0
+        self._bar = _bar_of("candidate {task.fields[number]}/{task.fields[count]}", "{task.fields[loss]}")
+        self._task = self._bar.add_task("", total=1.0, number=1, count=len(shares), loss="")
+
+    def start(self, info):
+        super().start(info)
+        self._bar.start()
+
+    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
+        super().epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
+        now = time.monotonic()
+        if now - self._drawn >= REDRAW_SECONDS:
+            self._drawn = now
+            self._advance(min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}")
+
+    def ended(self, layers, loss):
+        super().ended(layers, loss)
+        self._advance(0.0, loss)
+
+    def end(self):
+        if self._number == len(self._shares):
+            self._advance(0.0, "")
+        self._bar.stop()
+
+    def _advance(self, share: float, loss: str) -> None:
+        """Draw the bar. share: of the candidate at hand that is done."""
+        number, count = self._number, len(self._shares)
+        done = sum(self._shares[:number]) + (share * self._shares[number] if number < count else 0.0)
+        self._bar.update(self._task, completed=done, number=min(number + 1, count), loss=loss, refresh=True)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..layers import describe
+from ..nn_aux import METRICS
 from ..utils import counted, listed, printable, show
 from .console import on_terminal
 from .figures import count_text, ends_text, number_text, rate_text, shape_text
@@ -65,20 +66,12 @@ def facts(pairs: dict[str, str], title: str = "") -> None:
 
 # ---------------------------------------------------------------- results
 
-RATES = {
-    "precision": "precision",
-    "recall": "recall",
-    "f1": "F1",
-    "accuracy": "accuracy",
-    "mcc": "MCC",
-    "roc_auc": "ROC-AUC",
-    "pr_auc": "PR-AUC",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-}
-NUMBERS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "r2": "R2"}
+RATES, NUMBERS = (
+    {name: metric.label for name, metric in METRICS.items() if task in metric.of and "series" not in metric.of.values()}
+    for task in ("binary", "regression")
+)
+SERIES = {name: metric.label for name, metric in METRICS.items() if "series" in metric.of.values()}
 INTERVAL = "95 % interval"
-SERIES = {"persistence_rmse": "RMSE of persistence", "skill": "skill"}
 
 
 def training_report(result: dict, verbose: bool = False) -> None:
@@ -274,7 +267,7 @@ def _multiclass_report(result):
             ]
         ],
     )
-    _figures(result, {name: RATES[name] for name in ("accuracy", "log_loss", "brier")}, rate_text)
+    _figures(result, {name: label for name, label in RATES.items() if name in result}, rate_text)
     if "intervals" in result:
         names, intervals = ("precision", "recall", "f1"), result["intervals"]
         ends = [[RATES[name], ends_text(intervals[f"macro_{name}"], rate_text)] for name in names]

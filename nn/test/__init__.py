@@ -17,12 +17,11 @@ from .reports import (
     regression_report,
     remarks,
     scores_of,
-    skill,
     test,
     without_remarks,
 )
 
 __all__ = [
-    "binary_report", "figures_of", "judged", "multiclass_report", "regression_report", "remarks", "scores_of", "skill",
+    "binary_report", "figures_of", "judged", "multiclass_report", "regression_report", "remarks", "scores_of",
     "test", "without_remarks",
 ]  # fmt: skip

@@ -25,15 +25,15 @@ def raw_data(x) -> np.ndarray:
     if not isinstance(x, TableRows):
         return np.asarray(x).reshape(len(x), -1)
     found = np.empty((len(x), len(x.kinds)), object)
-    for index, kind in enumerate(x.kinds):
-        found[:, index] = [*x.column(index)] if kind != "text" else words_of(x, index)
+    for index, column in enumerate(x.columns):
+        found[:, index] = [*column.values] if column.reads != "text" else words_of(x, index)
     return found
 
 
 def words_of(x: TableRows, index: int) -> list[str]:
     """Return the words of a column of text, "" where one is missing."""
-    words = [*x.words_of(index), ""]
-    return [words[code] for code in x.column(index)]
+    words = [*x.columns[index].words, ""]
+    return [words[code] for code in x.columns[index].values]
 
 
 def groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[int]]]:
@@ -71,7 +71,7 @@ def correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
 def _numbers(x) -> dict[int, np.ndarray]:
     """Return the columns of numbers, by their place; what is missing has the mean."""
     if isinstance(x, TableRows):
-        found = {k: x.column(k) for k, kind in enumerate(x.kinds) if kind == "number"}
+        found = {k: column.values for k, column in enumerate(x.columns) if column.reads == "number"}
     else:
         found = dict(enumerate(np.asarray(x).reshape(len(x), -1).T))
     filled = {}

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..core.metrics import METRICS, check_metric, metric
+from ..core.metrics import check_metric, metric
 from ..data.dataset import Dataset
 from ..data.table_rows import TableRows
+from ..nn_aux import METRICS
 from ..utils import DataError
 from .columns import correlated, groups_of, names_of, words_of
 from .reports import judged
@@ -140,7 +141,7 @@ def _points(x, column: int) -> list[tuple[object, int]]:
     if isinstance(x, TableRows) and x.kinds[column] == "text":
         words, first, counts = np.unique(words_of(x, column), return_index=True, return_counts=True)
         return [(str(words[k]), int(first[k])) for k in np.argsort(-counts, kind="stable")[:WORDS]]
-    values = np.asarray(x.column(column) if isinstance(x, TableRows) else x.reshape(len(x), -1)[:, column])
+    values = TableRows.of(x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x).columns[column].values
     known = np.flatnonzero(values == values)
     if not known.size:
         return []

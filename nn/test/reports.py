@@ -10,35 +10,19 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
-from ..core.bootstrap import binary_intervals, multiclass_intervals, regression_intervals
+from ..core.bootstrap import intervals as intervals_of
 from ..core.metrics import (
+    RATES,
+    ClassCounts,
     Counts,
+    Judged,
     are_constant,
-    are_probabilities,
-    brier,
     checked_weights,
-    class_rates,
-    confusion_counts,
     confusion_matrix,
-    decide,
-    log_loss,
-    macro,
-    mae,
-    mcc,
     mcc_square,
-    mse,
-    pr_auc,
-    precision_recall_f1,
-    r2,
-    ratio,
-    roc_auc,
-    row_brier_scores,
-    row_log_losses,
-    total,
 )
 from ..data.dataset import name_of
 from ..data.frames import open_frame
@@ -69,7 +53,7 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
 
     net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
-      multiclass  rows accuracy macro confusion per_class log_loss brier
+      multiclass  rows accuracy macro confusion per_class mcc log_loss brier
       regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
     ds: a Dataset, or a data frame with the targets among its columns. Where its rows have weights, a row of weight 2
     counts as two rows in everything but `rows`, and a further key `weighted` is true.
@@ -101,16 +85,16 @@ def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, i
     truth, weights = _truth_of_scores(net, ds, scores)
     if net.task == "regression":
         report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
-        drawn = partial(regression_intervals, truth, scores, ds.persistence(), weights)
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
-        drawn = partial(multiclass_intervals, truth, scores, weights)
     else:
         report = binary_report(truth, scores[:, 0], threshold, weights)
-        drawn = partial(binary_intervals, truth, scores[:, 0], threshold, weights)
     if intervals:
+        known = Judged(net.task, truth, scores, threshold, ds.persistence() if net.task == "regression" else None)
+        names = {f"macro_{name}" if name in report.get("macro", ()) else name: name for name in known.names}
+        found = intervals_of(known, checked_weights(weights, len(truth)))
         report["intervals"] = {
-            name: None if name in report and report[name] is None else ends for name, ends in drawn().items()
+            shown: None if name in report and report[name] is None else found[name] for shown, name in names.items()
         }
     return report
 
@@ -136,27 +120,14 @@ def _truth_of_scores(net, ds, scores: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def binary_report(truth: np.ndarray, scores: np.ndarray, threshold: float, weights=None) -> dict:
     """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,)."""
-    weights = checked_weights(weights, len(truth))
-    counts = confusion_counts(truth, decide(scores, threshold), weights)
-    precision, recall, f1 = precision_recall_f1(counts.tp, counts.fp, counts.fn)
+    judged, weights = Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth))
+    counts = judged.counts(weights)
     _warn_zero_rates(counts, threshold)
     if not (counts.tp + counts.fn and counts.tn + counts.fp):
         remarks.warning("roc_auc and pr_auc are undefined: all rows are of one class")
-    _warn_no_probabilities(are_probabilities(scores))
-    return {
-        **_rows(len(truth), weights is not None),
-        "threshold": float(threshold),
-        **counts._asdict(),
-        "precision": precision,
-        "recall": recall,
-        "f1": f1,
-        "accuracy": ratio(counts.tp + counts.tn, sum(counts)),
-        "mcc": mcc(counts),
-        "roc_auc": roc_auc(truth, scores, weights),
-        "pr_auc": pr_auc(truth, scores, weights),
-        "log_loss": log_loss(truth, scores, weights),
-        "brier": brier(truth, scores, weights),
-    }
+    _warn_no_probabilities(judged.are_probabilities)
+    rows = _rows(len(truth), weights is not None)
+    return {**rows, "threshold": float(threshold), **counts._asdict(), **judged.values(weights)}
 
 
 def _rows(rows: int, weighted: bool) -> dict:
@@ -171,21 +142,22 @@ def multiclass_report(
     classes: their names; without one for each output they are named by number. `macro` is the plain mean over
     all classes of the network, whether the data hold them or not.
     """
-    weights = checked_weights(weights, len(truth))
-    confusion = confusion_matrix(truth, decide(scores), scores.shape[1], weights)
-    outputs, whole = len(confusion), confusion.sum().item()
+    judged, weights = Judged("multiclass", truth, scores), checked_weights(weights, len(truth))
+    outputs = scores.shape[1]
     names = [str(name) for name in (classes if classes and len(classes) == outputs else range(outputs))]
-    per_class, are_known = class_rates(confusion, names), are_probabilities(scores)
-    _warn_zero_classes(confusion, names)
-    _warn_no_probabilities(are_known)
+    counts, values = judged.classes(weights), judged.values(weights)
+    _warn_zero_classes(counts, names)
+    _warn_no_probabilities(judged.are_probabilities)
     return {
         **_rows(len(truth), weights is not None),
-        "accuracy": ratio(confusion.trace().item(), whole),
-        "macro": {rate: macro(per_class, rate) for rate in ("precision", "recall", "f1")},
-        "confusion": confusion.tolist(),
-        "per_class": per_class,
-        "log_loss": total(row_log_losses(truth, scores), weights) / whole if are_known else None,
-        "brier": total(row_brier_scores(truth, scores), weights) / whole if are_known else None,
+        "accuracy": values.pop("accuracy"),
+        "macro": {rate: values.pop(rate) for rate in RATES},
+        "confusion": confusion_matrix(judged.truth, judged.predicted, outputs, weights).tolist(),
+        "per_class": [
+            {"class": name, **{rate: formula(one) for rate, formula in RATES.items()}, "support": rows}
+            for name, one, rows in zip(names, counts.against_the_rest(), counts.support, strict=True)
+        ],
+        **values,
     }
 
 
@@ -203,25 +175,15 @@ def regression_report(
     Coimbra 2013). weights (rows,).
     """
     weights = checked_weights(weights, len(truth))
-    truth, predicted = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
     with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
-        square = mse(truth, predicted, weights)
-        figures = {"mse": square, "mae": mae(truth, predicted, weights), "rmse": math.sqrt(square)}
-        figures["r2"] = r2(truth, predicted, weights)
-        if persistence is not None:
-            figures |= skill(figures["rmse"], truth, np.asarray(persistence, np.float64), weights)
-    _warn_constant(truth, targets)
-    _warn_dead(truth, predicted)
+        judged = Judged("regression", truth, predicted, persistence=persistence)
+        figures = judged.values(weights)
+    _warn_constant(judged.truth, targets)
+    _warn_dead(judged.truth, judged.scores)
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
         remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
     return {**_rows(len(truth), weights is not None), **figures, **dict.fromkeys(beyond)}
-
-
-def skill(rmse: float, truth: np.ndarray, persistence: np.ndarray, weights=None) -> dict:
-    """Return persistence_rmse and skill, None where persistence makes no error."""
-    reference = math.sqrt(mse(truth, persistence, weights))
-    return {"persistence_rmse": reference, "skill": 1 - rmse / reference if reference else None}
 
 
 # -------------------------------------------------------------------------------- checks
@@ -347,17 +309,15 @@ def _warn_no_probabilities(are_known: bool) -> None:
         remarks.warning("log_loss and brier are undefined: the network's outputs are no probabilities")
 
 
-def _warn_zero_classes(confusion: np.ndarray, names: Sequence[str]) -> None:
+def _warn_zero_classes(counts: ClassCounts, names: Sequence[str]) -> None:
     """Warn in one line of rates whose denominator is 0 for some class."""
-    unpredicted, absent = confusion.sum(axis=0) == 0, confusion.sum(axis=1) == 0
-    found = []
-    for rate, reason, zero in (
-        ("precision", "never predicted", unpredicted),
-        ("recall", "not in the data", absent),
-        ("f1", "neither", unpredicted & absent),
-    ):
-        if zero.any():
-            found.append(f"{rate} of {listed([names[i] for i in np.flatnonzero(zero)])} ({reason})")
+    each = list(zip(names, counts.predicted, counts.support, strict=True))
+    zero = {
+        "precision": ("never predicted", [name for name, predicted, _ in each if not predicted]),
+        "recall": ("not in the data", [name for name, _, rows in each if not rows]),
+        "f1": ("neither", [name for name, predicted, rows in each if not predicted and not rows]),
+    }
+    found = [f"{rate} of {listed(classes)} ({reason})" for rate, (reason, classes) in zero.items() if classes]
     if found:
         remarks.warning("set to 0 (denominator 0): %s", "; ".join(found))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..core.calibration import best_temperature
-from ..core.metrics import brier, log_loss
+from ..core.metrics import metric
 from ..core.thresholds import best_threshold
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
@@ -95,9 +95,9 @@ def rules_in(given: dict) -> dict:
 
 
 def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> dict:
-    pair = [scores[:, 0] if scores.shape[1] == 1 else scores for scores in (before, after)]
-    figures = {"log_loss": log_loss, "brier": brier}
-    return {name: [figure(truth, scores, weights) for scores in pair] for name, figure in figures.items()}
+    task = "binary" if before.shape[1] == 1 else "multiclass"
+    names = ("log_loss", "brier")
+    return {name: [metric(name, task, truth, scores, weights) for scores in (before, after)] for name in names}
 
 
 def judged(net: Network, ds: Dataset, rows: np.ndarray) -> tuple:

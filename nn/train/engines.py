@@ -196,6 +196,8 @@ class Ranks:
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
+        if self.size == 1:
+            return dict(asks)
         own = {*self.own}
         return {number: ask for number, ask in asks.items() if number in own}
 
@@ -246,6 +248,8 @@ class Ranks:
         own: this rank's asks, all of one kind (Ask.what). found: the answers; None while they are computed. signum: of
         this rank's signal.
         """
+        if self.size == 1:
+            return found is not None, signum
         everyone = self.group.gather([None if found is None else said_of(what, own, found), signum])
         self._said = [said for said, _ in everyone]
         signals = (signum for _, signum in everyone if signum is not None)

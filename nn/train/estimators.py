@@ -246,7 +246,8 @@ class _NetworkEstimator(BaseEstimator):
                 schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
             return rows
         any_gaps = Encoding(tuple(NumberEncoder(0.0, 1.0, median) for median in self._medians.tolist()))
-        rows = np.column_stack(loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.values)
+        columns = loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.columns
+        rows = np.column_stack([column.values for column in columns])
         return np.where(np.isnan(rows), self._medians.astype(rows.dtype), rows)
 
     def __sklearn_tags__(self):

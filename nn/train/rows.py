@@ -277,6 +277,7 @@ def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
     return Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
 
 
+@np.errstate(over="ignore")  # a loss that is not finite says so
 def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.ndarray, ...]:
     """Return (x, y), and weights if there are any, as the engine takes them. of_classes: the weight of each class."""
     weights = row_weights(ds, of_classes)

@@ -149,12 +149,12 @@ class Run:
         is_agreed = False  # how this ends is how it ends on all ranks
         try:
             while asks := self._asks(answers):
-                self._tell()
-                answers = {}
-                for what in ("epoch", "loss", "predict"):
+                if any(ask is None or ask.what == "epoch" for ask in asks.values()):
+                    self._tell()
+                answers, kinds = {}, {ask.what for ask in asks.values() if ask is not None}
+                for what in sorted(kinds):  # the same order on all ranks
                     of_kind = {n: ask for n, ask in asks.items() if ask is not None and ask.what == what}
-                    if of_kind:
-                        answers |= self._answer(worker, what, of_kind)
+                    answers |= self._answer(worker, what, of_kind)
             is_agreed = True
         except (Stopped, NotFinite):
             is_agreed = True
@@ -400,8 +400,7 @@ class Run:
 
 
 def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -> dict:
-    """Return a network's losses from epoch `first` on, up to `epochs`: after its last epoch those of the one it keeps.
-    """
+    """Return the losses of a network from epoch `first` to `epochs`: after its last one those of the epoch it keeps."""
     return {
         name: values and values[first:] + [values[(best_epoch or 0) - 1]] * (epochs - max(len(values), first))
         for name, values in losses.items()
@@ -410,9 +409,7 @@ def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -
 
 def mean_losses(each: Sequence[dict], weights: Sequence[float]) -> dict:
     """Return the weighted means of networks' losses, of each epoch."""
-    return {
-        name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]
-    }
+    return {name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]}
 
 
 def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:
@@ -420,6 +417,8 @@ def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | 
 
     None entries do not count; None where there are no others. weights: of the lists, 1 each by default.
     """
+    if len(lists) == 1:
+        return list(lists[0])
     means: list[float | None] = []
     both = list(zip(lists, weights or [1.0] * len(lists), strict=True))
     for epoch in range(max(map(len, lists))):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.metrics import METRICS, metric
+from ..core.metrics import metric
 from ..nn import Network
+from ..nn_aux import METRICS
 
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
 
@@ -23,7 +24,7 @@ class Monitor:
 
     def is_better(self, value: float, than: float) -> bool:
         """Return whether a value is better; one that is undefined (nan) never is."""
-        return METRICS[self.name].improves(value, than)
+        return value > than if METRICS[self.name].higher_is_better else value < than
 
     def best(self, values: Sequence[float]) -> int | None:
         """Return the best epoch, from 1, the first of equals; None without a value that is defined."""

@@ -25,7 +25,7 @@ class AsWarnings(logging.Handler):
             caller = frame if is_ours else caller
         registry = caller.f_globals.setdefault("__warningregistry__", {})
         where = caller.f_code.co_filename, caller.f_lineno
-        warnings.warn_explicit(spoken(record.getMessage()), NnWarning, *where, registry=registry)
+        warnings.warn_explicit(printable(spoken(record.getMessage())), NnWarning, *where, registry=registry)
 
 
 log = logging.getLogger("nn")  # a command prints its remarks as lines

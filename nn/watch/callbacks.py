@@ -15,7 +15,7 @@ class Callback:
     """The events of a training, as `train` tells them. Every method may be left out: these do nothing."""
 
     def start(self, info: dict) -> None:
-        """Called before the first epoch. info: the settings of the run, as train.Training.info lists them."""
+        """Called before the first epoch. info: the settings of the run, as train.run.Run.info lists them."""
 
     def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
         """Called some ten times a second. loss: the mean over the rows_done of `rows` rows of this epoch (from 1)."""

@@ -23,8 +23,9 @@ class TensorBoard(Callback):
     """Writes an event file to a folder.
 
     Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias,
-    before the first epoch (step 0) and after each; the graph of the layers. Needs tensorboardX (extra
-    `tensorboard`). Raises UsageError without it, OutputError where the folder cannot be written.
+    before the first epoch (step 0) and after each; the graph of the layers. Of several networks the scalars are means,
+    and there are no histograms. Needs tensorboardX (extra `tensorboard`). Raises UsageError without it, OutputError
+    where the folder cannot be written.
     """
 
     def __init__(self, logdir: str, net):
@@ -63,7 +64,6 @@ class TensorBoard(Callback):
         for name, value in scalars.items():
             if value is not None:
                 self._file.add(step=epoch, summary=scalar(self._run + name, value))
-        self._net.take_parameters()
         self._add_histograms(epoch)
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
@@ -78,6 +78,9 @@ class TensorBoard(Callback):
     def _add_histograms(self, epoch: int) -> None:
         from tensorboardX.summary import histogram
 
+        if self._info["networks"] > 1:
+            return
+        self._net.take_parameters()
         for name, values in self._net.parameters().items():
             every = -(-values.size // HISTOGRAM_VALUES)
             summary = histogram(self._run + name.replace(".", "/"), values.reshape(-1)[::every], EDGES)

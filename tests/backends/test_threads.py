@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.command_line import environment
+from support.effort import EFFORT
 from support.networks import BACKENDS
 
 import nn
@@ -48,7 +49,7 @@ def rows_for(net, seed: int = 0, most: int = 400) -> list[np.ndarray]:
     return [rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype) for k in range(THREADS)]
 
 
-def check(call, items, rounds: int = 20) -> None:
+def check(call, items, rounds: int = 20 * EFFORT) -> None:
     """Compare what threads get at the same time with what one gets, one item after the other."""
     expected = [call(item) for item in items]
     for _ in range(rounds):

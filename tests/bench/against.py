@@ -7,12 +7,7 @@ being first, and `best` compares their fastest turns.
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,42 +16,7 @@ from nn.study.bench import duration, named
 from nn.terminal.tables import table
 from nn.utils import UsageError, processor_name, say
 
-from .compare import REST_SECONDS, TURN_SECONDS, quietest_share
-
-ROOT = Path(__file__).resolve().parents[2]
-CODE = Path(__file__).with_name("one_build.py").read_text()
-
-
-class Build:
-    """The nn of one checkout, in a process of its own."""
-
-    def __init__(self, checkout: Path, threads: int, turn_seconds: float = TURN_SECONDS):
-        self.checkout = checkout
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(turn_seconds), str(threads)],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self, question: str):
-        """Return the answer to «cases», «start NAME» or «turn»."""
-        try:
-            self._process.stdin.write(f"{question}\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the missing answer says so
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise UsageError(f"--against: the process of {self.checkout} ended; its error is above")
-        return json.loads(answer)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.communicate()
+from .compare import ROOT, TURN_SECONDS, Side, take_turns
 
 
 def measure(
@@ -65,7 +25,8 @@ def measure(
     """Time the cases whose names begin so (all without names) with both builds."""
     if not (Path(checkout) / "tests" / "bench").is_dir():
         raise UsageError(f"--against {checkout}: not a checkout of nn with its tests; expected tests/bench in it")
-    old, new = builds = [Build(path, threads, turn_seconds) for path in (Path(checkout).resolve(), ROOT)]
+    old, new = sides = [Side("build", threads, path, turn_seconds) for path in (Path(checkout).resolve(), ROOT)]
+    new.name = "this build"
     try:
         known = old.ask("cases")
         chosen = named(names, new.ask("cases"))
@@ -86,26 +47,18 @@ def measure(
             "geometric_mean": geometric_mean([result["ratio"] for result in results]),
         }
     finally:
-        for build in builds:
-            build.close()
+        for side in sides:
+            side.close()
 
 
-def compare(case: str, old: Build, new: Build, rounds: int, wait: float = 0) -> dict:
+def compare(case: str, old: Side, new: Side, rounds: int, wait: float = 0) -> dict:
     """Return a case's figures after `rounds` rounds.
 
     wait: seconds in all to wait for moments without other programs.
     """
-    taken = {build: [] for build in (old, new)}
-    for build in taken:
-        build.ask(f"start {case}")
-    deadline = time.perf_counter() + wait
-    for number in range(rounds):
-        if wait:
-            quietest_share(deadline)
-        for build in (old, new) if number % 2 == 0 else (new, old):
-            time.sleep(REST_SECONDS)
-            taken[build].append(build.ask("turn"))
-    before, now = taken.values()
+    for side in (old, new):
+        side.ask(f"start {case}")
+    before, now = take_turns([old, new], rounds, wait=wait)[0].values()
     return {
         "case": case,
         "old_us": 1e6 * float(np.median(before)),

@@ -6,16 +6,19 @@ of what two sides took in the same round. `best` compares the fastest turns, whi
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import os
+import subprocess
+import sys
 import time
-import traceback
+from pathlib import Path
 
 import numpy as np
 
-from .known import SIDES
-from .truth import error, truth
+from nn.utils import UsageError
 
+ROOT = Path(__file__).resolve().parents[2]
+CODE = Path(__file__).with_name("one_side.py").read_text()
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
@@ -45,68 +48,58 @@ def target(case_name: str) -> float | None:
 
 
 class Side:
-    """A library in a process of its own, controlled through a pipe."""
+    """A library, or the build of a checkout, in a process of its own; one_side.py has the questions."""
 
-    def __init__(self, name: str, threads: int):
-        self.name = name
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, name, threads), daemon=True)
-        self._process.start()
-        theirs.close()
-        self.version = self._receive()
+    def __init__(self, name: str, threads: int, checkout: Path = ROOT, turn_seconds: float = TURN_SECONDS):
+        self.name, self.checkout = name, checkout
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads)],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.version = self.ask("version")
 
-    def start(self, case) -> dict | None:
-        """Make a case ready; None where the library has nothing comparable."""
-        return self._ask("start", case)
-
-    def turn(self) -> float:
-        """Seconds of one batch, pass or product, the median of about a tenth of a second of them."""
-        return self._ask("turn", None)
+    def ask(self, question: str):
+        """Return the answer to «version», «cases», «start NAME» or «turn»."""
+        try:
+            self._process.stdin.write(f"{question}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the missing answer says so
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise UsageError(f"the process of {self.name} in {self.checkout} ended; its error is above")
+        return json.loads(answer)
 
     def close(self) -> None:
         """End the process."""
-        self._pipe.close()
-        self._process.join(5)
         self._process.kill()
-
-    def _ask(self, *question):
-        self._pipe.send(question)
-        return self._receive()
-
-    def _receive(self):
-        try:
-            kind, value = self._pipe.recv()
-        except EOFError:
-            raise RuntimeError(f"the process of {self.name} died; is there enough memory?") from None
-        if kind == "failed":
-            raise RuntimeError(f"{self.name}: {value}")
-        return value
+        self._process.communicate()
 
 
-def serve(pipe, name: str, threads: int) -> None:
-    """Answer the questions of the pipe, in a side's process, which may use `threads` cores."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    try:
-        side = SIDES[name]()
-    except ImportError:
-        return pipe.send(("done", None))
-    pipe.send(("done", side.version))
-    once = None
-    while True:
-        try:
-            what, case = pipe.recv()
-            if what == "turn":
-                pipe.send(("done", turn(once)))
-                continue
-            started = side.start(case)
-            once = started and started[0]
-            pipe.send(("done", started and {"result": started[1], **started[2]}))
-        except EOFError:  # the other end is closed: nothing more to do
-            return
-        except Exception:
-            pipe.send(("failed", traceback.format_exc()))
+def take_turns(sides: list[Side], rounds: int, seconds: float | None = None, wait: float = 0) -> tuple[dict, list]:
+    """Let sides that have started a case take turns, and in turn be first; return ({side's name: seconds of each turn},
+    shares of the machine that others used).
+
+    seconds: about how long, if there are LEAST_ROUNDS by then; None: all rounds. wait: seconds in all to wait for
+    moments without other programs.
+    """
+    busy, taken = [], {side.name: [] for side in sides}
+    deadline, measured = time.perf_counter() + wait, 0.0
+    for number in range(rounds):
+        if seconds is not None and number and measured > (seconds if number >= LEAST_ROUNDS else 10 * seconds):
+            break
+        if wait or seconds is not None:
+            busy.append(quietest_share(deadline))
+        began = time.perf_counter()
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            time.sleep(REST_SECONDS)
+            taken[side.name].append(side.ask("turn"))
+        measured += time.perf_counter() - began
+    return taken, busy
 
 
 def quietest_share(deadline: float) -> float | None:
@@ -134,45 +127,21 @@ def _processor_time() -> tuple[int, int]:
     return sum(times), times[3] + times[4]
 
 
-def turn(once) -> float:
-    """Return the median of what `once` measures during a turn."""
-    began, seconds = time.perf_counter(), []
-    while not seconds or time.perf_counter() - began < TURN_SECONDS:
-        seconds.append(once())
-    return float(np.median(seconds))
-
-
 def compare(case, nn: Side, peers: list[Side], seconds: float, wait: float = 0) -> dict:
-    """Measure a case on all sides for about `seconds`; returns figures of `nn`, and of each peer with its ratio.
-
-    wait: seconds in all to wait for moments without other programs.
-    """
-    started = {side.name: (side, facts) for side in (nn, *peers) if (facts := side.start(case))}
-    for side, _ in started.values():
-        side.turn()  # not counted: the first may find cold caches
-    busy, taken = [], {name: [] for name in started}
-    deadline, measured = time.perf_counter() + wait, 0.0
-    while len(busy) < LEAST_ROUNDS or measured < seconds and len(busy) < MOST_ROUNDS:
-        if busy and measured > 10 * seconds:
-            break
-        busy.append(quietest_share(deadline))
-        began = time.perf_counter()
-        for name, (side, _) in started.items():
-            time.sleep(REST_SECONDS)
-            taken[name].append(side.turn())
-        measured += time.perf_counter() - began
-    true = truth(case)
+    """Measure a case on all sides for about `seconds`; returns figures of `nn`, and of each peer with its ratio."""
+    started = {side: facts for side in (nn, *peers) if (facts := side.ask(f"start {case.name}")) is not None}
+    taken, busy = take_turns(list(started), MOST_ROUNDS, seconds, wait)
+    ours = taken[nn.name]
     sides = {
-        name: {
-            "us": 1e6 * float(np.median(taken[name])),
-            "ratio": float(np.median(np.divide(taken[name], taken[nn.name]))),
-            "best_us": 1e6 * min(taken[name]),
-            "best_ratio": min(taken[name]) / min(taken[nn.name]),
-            "error": None if facts["result"] is None else error(facts["result"], true),
+        side.name: {
+            "us": 1e6 * float(np.median(taken[side.name])),
+            "ratio": float(np.median(np.divide(taken[side.name], ours))),
+            "best_us": 1e6 * min(taken[side.name]),
+            "best_ratio": min(taken[side.name]) / min(ours),
+            "error": facts["error"],
         }
-        for name, (_, facts) in started.items()
+        for side, facts in started.items()
     }
-    ours = started[nn.name][1]
     own = sides.pop(nn.name)
     return {
         "case": case.name,
@@ -180,7 +149,7 @@ def compare(case, nn: Side, peers: list[Side], seconds: float, wait: float = 0) 
         "dtype": case.dtype,
         **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
-        **{name: ours.get(name) for name in ("threads", "bytes", "needed_bytes")},
+        **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},
         "target": target(case.name),
         "busy": None if None in busy else float(np.median(busy)),
         "peers": sides,

@@ -24,7 +24,7 @@ import pandas as pd
 import typer
 
 import nn
-from nn.core.metrics import log_loss, roc_auc
+from nn.core.metrics import metric
 
 EFFORTS = {  # of nn -> flags
     "one network": ["--networks", "1"],
@@ -136,8 +136,8 @@ def figures(y: np.ndarray, out: np.ndarray) -> tuple[float, float]:
         return 1 - np.mean((y - out) ** 2) / np.var(y), np.sqrt(np.mean((y - out) ** 2))
     out = np.clip(out.astype(float), 1e-7, 1)
     out, two = out / out.sum(axis=1, keepdims=True), out.shape[1] == 2
-    score = roc_auc(y, out[:, 1]) if two else np.mean(out.argmax(1) == y)
-    return score, log_loss(y, out[:, 1] if two else out)
+    task, out = ("binary", out[:, 1]) if two else ("multiclass", out)
+    return metric("roc_auc" if two else "accuracy", task, y, out), metric("loss", task, y, out)
 
 
 def main(

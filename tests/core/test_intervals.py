@@ -1,4 +1,4 @@
-"""Intervals of figures against the reports of repeated rows, and against SciPy's bootstrap."""
+"""Intervals of figures: against the reports of repeated rows, and the whole against SciPy's bootstrap."""
 
 import logging
 import time
@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.figures import log_loss, pr_auc, roc_auc
 
 from nn.core import bootstrap
-from nn.core.bootstrap import (
-    binary_intervals,
-    interval,
-    intervals_of,
-    multiclass_intervals,
-    regression_intervals,
-)
-from nn.core.metrics import log_loss, pr_auc, precision_recall_f1, roc_auc
+from nn.core.bootstrap import drawn, interval, intervals
+from nn.core.metrics import Counts, Judged, checked_weights
+from nn.core.metrics import f1 as f1_of
 from nn.test import binary_report, multiclass_report, regression_report
 
 
@@ -28,7 +24,11 @@ def no_warnings(caplog):
 
 def draws(rows, seed=0, resamples=bootstrap.RESAMPLES):
     """How often each resample has each row: (resamples, rows)."""
-    return np.array([bootstrap.times_drawn(rows, seed, resample) for resample in range(resamples)]).astype(int)
+    return np.stack([drawn(rows, number, seed) for number in range(resamples)])
+
+
+def binary_intervals(truth, scores, threshold, weights=None):
+    return intervals(Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth)))
 
 
 def two_classes(rows=60, ties=True):
@@ -73,6 +73,7 @@ def test_resamples_differ_by_number_and_seed():
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     monkeypatch.setattr(bootstrap, "default_threads", lambda: threads)
     truth, scores = two_classes()
+    assert binary_intervals(truth, scores, 0.5) == binary_intervals(truth, scores, 0.5)
     by_others = binary_intervals(truth, scores, 0.5)
     monkeypatch.undo()
     assert by_others == binary_intervals(truth, scores, 0.5)
@@ -97,11 +98,11 @@ def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
 def test_intervals_of_several_classes_are_percentiles_of_reports():
     rng = np.random.default_rng(2)
     truth, scores = rng.integers(0, 3, 50), rng.dirichlet(np.ones(4), 50)  # class 3 is not there
-    found = multiclass_intervals(truth, scores)
+    found = intervals(Judged("multiclass", truth, scores))
     reports = [multiclass_report(truth, scores, weights=times) for times in draws(50)]
-    assert list(found) == ["accuracy", "macro_precision", "macro_recall", "macro_f1", "log_loss", "brier"]
+    assert list(found) == ["precision", "recall", "f1", "accuracy", "mcc", "log_loss", "brier"]
     for name, ends in found.items():
-        assert ends == interval_of(reports, *name.split("_", 1 if name.startswith("macro") else 0)), name
+        assert ends == interval_of(reports, *(["macro"] if name in reports[0]["macro"] else []), name), name
 
 
 @pytest.mark.parametrize("offset", [0, 1e6])
@@ -110,7 +111,7 @@ def test_intervals_of_regression_are_percentiles_of_reports(offset):
     rng = np.random.default_rng(3)
     truth = rng.normal(size=(50, 2)) + offset
     predicted, persistence = truth + rng.normal(size=(50, 2)) / 2, truth + rng.normal(size=(50, 2))
-    found = regression_intervals(truth, predicted, persistence)
+    found = intervals(Judged("regression", truth, predicted, persistence=persistence))
     reports = [regression_report(truth, predicted, None, persistence, times) for times in draws(50)]
     assert list(found) == ["mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
     for name, ends in found.items():
@@ -127,7 +128,7 @@ def test_intervals_are_those_of_scipy_but_for_the_draws(name):
 
     def f1(truth, scores):
         tp, fp, fn = ((scores >= 0.5) @ truth, (scores >= 0.5) @ (1 - truth), (scores < 0.5) @ truth)
-        return precision_recall_f1(tp, fp, fn)[2]
+        return f1_of(Counts(tp, fp, fn, 0))
 
     figure = {"roc_auc": roc_auc, "pr_auc": pr_auc, "log_loss": log_loss, "f1": f1}[name]
     judge = stats.bootstrap(
@@ -143,8 +144,7 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says():
     covered = 0
     for seed in range(200):
         right = (rng.random(100) < 0.8).astype(float)
-        found = intervals_of(lambda times: {"right": times @ right / 100}, 100, seed=seed, resamples=400)  # noqa: B023
-        low, high = found["right"]
+        low, high = interval(draws(100, seed, 400) @ right / 100)
         covered += low <= 0.8 <= high
     assert 178 < covered <= 200
 
@@ -158,7 +158,7 @@ def test_what_is_undefined_has_no_interval():
     found = binary_intervals(np.zeros(5, int), np.arange(5) / 4, 0.5)
     assert found["roc_auc"] is None and found["pr_auc"] is None and found["accuracy"] is not None
     assert binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
-    assert regression_intervals(np.ones((4, 1)), np.zeros((4, 1)))["r2"] is None
+    assert intervals(Judged("regression", np.ones((4, 1)), np.zeros((4, 1))))["r2"] is None
 
 
 def test_resamples_without_a_class_do_not_count():

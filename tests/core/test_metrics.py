@@ -14,7 +14,7 @@ from sklearn import metrics
 from support.figures import close, dataset, judged_rows, network, report_of
 
 from nn.core.metrics import (
-    METRICS,
+    _FORMULAS,
     checked_weights,
     confusion_matrix,
     decide,
@@ -22,8 +22,10 @@ from nn.core.metrics import (
     metrics_of,
     r2,
 )
+from nn.nn_aux import METRICS
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
+from nn.train.validation import Monitor
 from nn.utils import DataError, UsageError
 
 # ---------------------------------------------------------------- several classes
@@ -64,7 +66,7 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
     """Truth a a b b, predicted a b b b; class c is neither there nor predicted, and counts 0 in the means."""
     scores = np.eye(3)[[0, 1, 1, 1]]
     report = multiclass_report(np.array([0, 0, 1, 1]), scores, ["a", "b", "c"])
-    assert list(report) == ["rows", "accuracy", "macro", "confusion", "per_class", "log_loss", "brier"]
+    assert list(report) == ["rows", "accuracy", "macro", "confusion", "per_class", "mcc", "log_loss", "brier"]
     eps = np.finfo(float).eps  # three rows are certain and right, one certain and wrong
     assert report["log_loss"] == close((-np.log(eps) - 3 * np.log(1 - eps)) / 4)
     assert report["brier"] == close(2 / 4)
@@ -269,22 +271,25 @@ def test_metrics_have_the_values_of_the_reports():
         truth, scores = judged_rows(task, rng)
         weights = rng.random(len(truth))
         report = report_of(task, truth, scores, weights)
-        report |= {"f1": report["macro"]["f1"]} if task == "multiclass" else {}
+        report |= report.get("macro", {})
         for name in metrics_of(task):
             value = metric(name, task, truth, scores, weights, threshold=0.45)
+            assert value == close(report[names.get(name, {}).get(task, name)]), (task, name)
             if (name, task) == ("mcc", "multiclass"):
-                expected = metrics.matthews_corrcoef(truth, scores.argmax(axis=1), sample_weight=weights)
-            else:
-                expected = report[names.get(name, {}).get(task, name)]
-            assert value == close(expected), (task, name)
+                assert value == close(metrics.matthews_corrcoef(truth, scores.argmax(axis=1), sample_weight=weights))
 
 
 def test_metrics_know_which_way_is_better():
     better_when_lower = {name for name, known in METRICS.items() if not known.higher_is_better}
-    assert better_when_lower == {"loss", "brier", "rmse", "mae"}
-    assert METRICS["loss"].improves(0.1, 0.2) and not METRICS["loss"].improves(0.2, 0.2)
-    assert METRICS["f1"].improves(0.2, 0.1) and not METRICS["f1"].improves(None, 0.1)
-    assert METRICS["f1"].improves(0.0, None)
+    assert better_when_lower == {"loss", "log_loss", "brier", "mse", "rmse", "mae", "persistence_rmse"}
+    assert Monitor("loss").is_better(0.1, 0.2) and not Monitor("loss").is_better(0.2, 0.2)
+    assert Monitor("f1").is_better(0.2, 0.1) and not Monitor("f1").is_better(float("nan"), 0.1)
+
+
+def test_each_metric_has_a_formula_for_each_of_its_tasks():
+    """And no formula is left over."""
+    asked = {(of, name) for name, known in METRICS.items() for of in known.of.values()}
+    assert asked == {*_FORMULAS}
 
 
 def test_a_perfect_prediction_has_the_best_value():
@@ -302,7 +307,7 @@ def test_a_perfect_prediction_has_the_best_value():
 def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
     with pytest.raises(UsageError) as error:
         metric("pr_auc", "regression", np.zeros(2), np.zeros(2))
-    message = "--monitor pr_auc: does not fit a regression task; choose from loss, rmse, mae, r2"
+    message = "--monitor pr_auc: does not fit a regression task; choose from loss, mse, mae, rmse, r2"
     assert str(error.value) == message
-    with pytest.raises(UsageError, match="--monitor auc: unknown; choose from loss, pr_auc, roc_auc, f1"):
+    with pytest.raises(UsageError, match="--monitor auc: unknown; choose from loss, precision, recall, f1"):
         metric("auc", "binary", np.zeros(2), np.zeros(2))

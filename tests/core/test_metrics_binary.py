@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
-from support.figures import close
+from support.figures import close, pr_auc, roc_auc
 
 from nn.core.metrics import (
     Counts,
     confusion_counts,
     decide,
+    f1,
     mcc,
-    pr_auc,
-    precision_recall_f1,
-    roc_auc,
+    precision,
+    recall,
 )
 from nn.test import binary_report, multiclass_report, regression_report
 
@@ -194,8 +194,8 @@ def test_roc_auc_of_many_rows_does_not_overflow():
 
 
 def test_rates_without_a_denominator_are_0():
-    assert precision_recall_f1(0, 0, 0) == (0.0, 0.0, 0.0)
-    assert precision_recall_f1(0, 3, 0) == (0.0, 0.0, 0.0)
+    for counts in (Counts(0, 0, 0, 0), Counts(0, 3, 0, 0)):
+        assert [rate(counts) for rate in (precision, recall, f1)] == [0.0, 0.0, 0.0]
     assert mcc(Counts(0, 0, 4, 6)) == 0.0
 
 

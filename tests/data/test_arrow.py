@@ -43,7 +43,7 @@ def test_numbers(kind, gaps):
     values = [np.dtype(kind).type(i * 3 % 101) for i in range(COUNT)]
     values = values if kind == "float16" else [value.item() for value in values]  # as old pyarrow wants them
     for column, expected in columns(lists(values)[gaps], getattr(pa, kind)()):
-        numbers = arrow_block(column).filled() if len(column) else np.zeros(0)
+        numbers = arrow_block(column).values if len(column) else np.zeros(0)
         assert [None if np.isnan(number) else number for number in numbers] == expected
 
 
@@ -52,7 +52,7 @@ def test_truths(gaps):
     values = [i % 3 == 0 for i in range(COUNT)]
     for column, expected in columns(lists(values)[gaps], pa.bool_()):
         block = arrow_block(column)
-        assert [None if code < 0 else block.texts[code] for code in block.codes] == [
+        assert [None if code < 0 else block.words[code] for code in block.values] == [
             v if v is None else str(v) for v in expected
         ]
 
@@ -69,7 +69,7 @@ def test_dates(kind, gaps):
     values = [time.date() for time in times] if pa.types.is_date(kind) else times
     midnight = datetime.datetime(1970, 1, 1, tzinfo=zone)
     for column, expected in columns(lists(values)[gaps], kind):
-        seconds = arrow_block(column).filled() if len(column) else []
+        seconds = arrow_block(column).values if len(column) else []
         whole = [v if v is None or isinstance(v, datetime.datetime) else datetime.datetime(v.year, v.month, v.day)
                  for v in expected]  # fmt: skip
         known = [None if v is None else (v - midnight).total_seconds() for v in whole]
@@ -86,7 +86,7 @@ def test_texts(kind, gaps):
     values = [f"w{i % 7}" for i in range(COUNT)]
     for column, expected in columns(lists(values)[gaps], kind):
         block = arrow_block(column)
-        assert [None if code < 0 else block.texts[code] for code in block.codes] == expected
+        assert [None if code < 0 else block.words[code] for code in block.values] == expected
 
 
 @pytest.mark.parametrize("index", [2, -1, 2**40])

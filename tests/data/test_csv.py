@@ -80,10 +80,3 @@ def test_column_names_come_from_the_header(write):
     ds = load(write('"Time","a ""b""",c d,Class\n1,2,3,0\n4,5,6,1\n'))
     assert ds.columns == ["Time", 'a "b"', "c d"] and ds.targets == ["Class"]
     assert load(write("1,2,0\n3,4,1\n")).columns is None
-
-
-def test_a_row_of_data_is_not_taken_for_a_header(write):
-    ds = load(write("5.1,3.5,setosa\n4.9,3.0,virginica\n6,7,setosa\n"))
-    assert ds.rows == 3 and ds.columns is None and ds.classes == ["setosa", "virginica"]
-    assert load(write("0,1,yes\n1,1,no\n")).rows == 2
-    assert load(write("7,abc,3,0\n1,2,3,1\n")).rows == 2

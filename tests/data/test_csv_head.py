@@ -72,6 +72,7 @@ def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
     (",x,y\n0,1,2\n1,3,4\n", True), ("0,1,2\n" + "39,Private,a\n41,State,b\n" * 9, True),
     ("id,when\n1,2024-01-01\n2,2024-01-02\n", True), ("1,2024-01-01\n2,2024-01-02\n", False),
     ("smokes,y\nyes,1\nno,0\n", True), ("yes,1\nno,0\n", False), ("?,?,red\n1,2,red\n3,4,blue\n", False),
+    ("5.1,3.5,setosa\n4.9,3.0,virginica\n6,7,setosa\n", False), ("0,1,yes\n1,1,no\n", False),
     ("x,y,t\n1,2,3\n", True), ("7,abc,3,0\n1,2,3,1\n", False), ("-,5,2\n1,2,3\n4,5,6\n", False),
     ('"x","g"\n"a",1\n"b",2\n', True), ("a,a,b\n1,2,3\n", True),
     ('"594",-200,1\n1,2,0\n', False), ('"0",1,"2"\n1,2,0\n3,4,1\n', False),

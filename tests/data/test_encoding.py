@@ -16,7 +16,7 @@ from nn.data.encoders import (
     TextStatistics,
 )
 from nn.data.encoding import Encoding, TableStatistics
-from nn.data.kinds import ONE_HOT, RARE, Choice, Decision, Kind, decide, kind_of
+from nn.data.kinds import ONE_HOT, RARE, Decision, Kind, decide, kind_of
 from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -43,12 +43,11 @@ def _column_of(values) -> Column:
 
 
 def rows_of(**columns) -> TableRows:
-    return TableRows.of_columns(columns_of(**columns))
+    return TableRows(tuple(columns_of(**columns)))
 
 
 def kinds_of(rows: TableRows) -> list[Kind]:
-    columns = [Column(kind, rows.column(i), rows.words_of(i)) for i, kind in enumerate(rows.kinds)]
-    return [kind_of(column, None, f"column {i}") for i, column in enumerate(columns)]
+    return [kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)]
 
 
 def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
@@ -212,13 +211,6 @@ def test_yes_no_words_are_0_and_1_in_any_case():
     assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
 
 
-def test_yes_no_words_that_are_called_categories_are_categories():
-    rows = rows_of(a=["yes", "no"] * RARE)
-    kind = kind_of(Column("text", rows.column(0), rows.words_of(0)), Choice("category"), "column a")
-    encoding = Encoding.fit(TableStatistics(rows), [kind], "none")
-    assert encoding.encoders[0].kind == "category"
-
-
 def test_few_values_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
@@ -341,7 +333,7 @@ def decided(choices=None, has_names=True, **columns) -> Decision:
     """What the schema says of columns, which a person may have said the kind of (choices, by name)."""
     names = list(columns)
     source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
-    chosen = {names.index(name): Choice(kind) for name, kind in (choices or {}).items()}
+    chosen = {names.index(name): Kind(kind) for name, kind in (choices or {}).items()}
     return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)
 
 
@@ -420,9 +412,9 @@ def test_categories_of_many_rows_have_wider_codes():
     words = [f"w{i}" for i in range(300)]
     found = TextStatistics(np.repeat(np.arange(300), RARE), words)
     encoder = CategoryEncoder.fit(found)
-    assert encoder.encode(np.arange(300), words)[0].dtype == np.uint16
+    assert encoder.encode(Column("text", np.arange(300), words))[0].dtype == np.uint16
 
 
 def test_a_constant_column_of_numbers_becomes_0():
     found = NumberStatistics(np.full(5, 7.0))
-    assert NumberEncoder.fit(found).encode(np.array([7.0, 9.0]))[0].tolist() == [0, 0]
+    assert NumberEncoder.fit(found).encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]

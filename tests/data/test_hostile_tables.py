@@ -1,8 +1,10 @@
 """Files that no person writes: numbers at the ends of float64, small files that would fill the memory, odd headers."""
 
 import contextlib
+import csv
 import errno
 import gzip
+import json
 import os
 import sqlite3
 import struct
@@ -10,9 +12,11 @@ import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import ONE, run
 
 import nn
 from nn.data import records
@@ -47,6 +51,75 @@ def test_a_column_of_one_huge_number_is_constant(tmp_path):
     ds = nn.load(write(tmp_path / "a.csv", [f"1.7e308,{i % 7},{i % 2}" for i in range(100)]), dtype="float64")
     scaled = nn.Scaling.fit("standardization", ds.x).apply(ds.x, "float64")
     assert (scaled[:, 0] == 0).all() and np.isfinite(scaled).all()
+
+
+BIG = np.finfo(np.float64).max
+ENDS = {
+    "a wide column": {"x": [BIG, -BIG] * 30},
+    "longer than float64": {"x": np.array([1, -1] * 30, np.longdouble) * np.longdouble("1e4000")},
+    "small": {"x": [5e-324, 0.0] * 30},
+    "whole numbers": {"x": [2**63 - 1, -(2**63)] * 30},
+}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ENDS)
+def test_numbers_at_the_ends_are_used_or_refused_without_a_warning_of_numpy(name, dtype):
+    table = {"y": [0, 1] * 30, "z": list(range(60)), **ENDS[name]}
+    with contextlib.suppress(DataError):
+        ds = nn.load(table, target="y", dtype=dtype)
+        net = nn.Network.for_data(ds, dtype=dtype)
+        nn.train(net, ds, epochs=1)
+        nn.test(net, ds)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_weights_that_float32_does_not_hold_are_no_warning_of_numpy():
+    ds = nn.Dataset(np.zeros((60, 2)), np.arange(60) % 2, "binary", weights=np.full(60, BIG))
+    with pytest.raises(nn.NnError, match="loss is"):
+        nn.train(nn.Network("2,1", "binary"), ds, epochs=1)
+
+
+def test_rows_with_gaps_are_none_of_a_network_of_plain_numbers():
+    ds = nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30})
+    net = nn.Network("1,1", "binary")
+    nn.train(net, ds, epochs=1)
+    with pytest.raises(DataError, match="the rows have gaps"):
+        nn.test(net, nn.load({"a": [0.5, None] * 30, "y": [0, 1] * 30}))
+
+
+@pytest.mark.parametrize("piece", ["1", "x", "_in_1", ",", '"', "1/1/2019 ", "Id_", "-"])
+def test_names_of_300_kb_take_no_time(tmp_path, monkeypatch, piece):
+    """A name of digits was an internal error: Python reads no whole number of more than 4,300."""
+    monkeypatch.chdir(tmp_path)
+    name = piece * (300_000 // len(piece))
+    with open("t.csv", "w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerows([[name, "b", "y"], *([row % 7 / 7, row % 5, row % 2] for row in range(60))])
+    started = time.process_time()
+    for more in ([], ["--drop", name], ["--target", name]):
+        result = run(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "--quiet", *more)
+        assert result.code in (0, 2) and "internal" not in result.err
+    run("--info", "--model", "m.bin")
+    assert time.process_time() - started < 5
+
+
+# -- texts that no file can hold -----------------------------------------------------------------------------
+
+
+def test_half_of_a_surrogate_pair_is_written_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = {"x": [0.5, 1.5] * 30, "kind \udc80": ["half \ud800", "whole"] * 30, "y": ["yes \udfff", "no"] * 30}
+    ds = nn.load(table, target="y")
+    assert ds.classes == ["no", "yes \\udfff"] and ds.columns == ["x", "kind \\udc80"]
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1)
+    for name in ("m.bin", "m.onnx", "m.c"):
+        net.export(name)
+    Path("t.jsonl").write_text("\n".join(json.dumps(dict(zip(table, row))) for row in zip(*table.values())))
+    assert nn.load("t.jsonl", target="y").classes == ds.classes
+    assert nn.Network.load("m.bin").predict(table).tolist() == net.predict(table).tolist()
 
 
 # -- small files that would fill the memory ------------------------------------------------------------------
@@ -111,6 +184,8 @@ DAMAGED = {
     "text": "import os",
     "nul": HEADER.replace("2", "\0"),
     "none": "",
+    "dictionary": "{1: 2, 'a': 3}",
+    "no type": HEADER.replace("'<f8'", "()"),
 }
 
 

@@ -5,6 +5,8 @@ import gzip
 import hashlib
 import io
 import logging
+import mmap
+import os
 import struct
 import subprocess
 import sys
@@ -316,6 +318,22 @@ def test_a_folder_of_class_folders(folder):
     expected = np.stack([PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]])[:, None]
     np.testing.assert_array_equal(ds.x, expected)
     assert ds.x.dtype == np.uint8 and ds.path == str(path)
+
+
+def test_images_that_do_not_fit_the_memory_are_mapped(folder, mapped):
+    path, _ = folder
+    base = load(path).x
+    while isinstance(base, np.ndarray):
+        base = base.base
+    assert isinstance(base.obj, mmap.mmap)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its names are Unicode")
+def test_a_class_folder_whose_name_is_no_text_is_a_class(folder):
+    path, _ = folder
+    (path / "dog").rename(path / os.fsdecode(b"d\xff"))
+    ds = load(path)
+    assert ds.classes == ["cat", "d\\udcff"] and ds.y.tolist() == [0, 0, 1, 1]
 
 
 def test_one_image_with_colours_makes_all_images_have_three_channels(folder):

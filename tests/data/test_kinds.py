@@ -1,7 +1,11 @@
 """What a column is, by its fields and what a person says of it; and its words that have no value."""
 
+import importlib
 import inspect
+import pkgutil
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +15,9 @@ from nn.data import written
 from nn.data.column import Column, Odd
 from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics
 from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
-from nn.data.kinds import Choice, Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
+from nn.data.formats import FORMATS
+from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
+from nn.data.table_rows import TableRows
 from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 
@@ -21,7 +27,7 @@ def texts(*words: str | None) -> Column:
     return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
 
 
-def kind(*words: str | None, choice: Choice | None = None) -> Kind:
+def kind(*words: str | None, choice: Kind | None = None) -> Kind:
     return kind_of(texts(*words), choice, "column day")
 
 
@@ -46,14 +52,15 @@ def test_what_texts_are(words, expected):
 
 
 def test_a_person_may_say_what_texts_are():
-    assert kind("5%", "6%", choice=Choice("number")) == Kind.of(WrittenNumbers("1,234.5", "", "%"))
-    assert kind("$1", "$2", "$3", choice=Choice("category")) == Kind("category")
-    assert kind("1", "2.0", "1e0", choice=Choice("category")) == Kind("category", decimals=True)
-    assert kind("1", "x", choice=Choice("number")) == Kind("number")
-    assert kind("20150314", "20150301", choice=Choice("date")) == Kind.of(WrittenDates("yearmonthday"))
-    assert kind("2015-03-14", "2015-03-01", choice=Choice("date")) == Kind("date")
-    assert kind("01.2019", choice=Choice("date", "%m.%Y")) == Kind.of(WrittenDates("%m.%Y"))
-    low = Choice("ordered", order=("low", "high"))
+    assert kind("5%", "6%", choice=Kind("number")) == Kind.of(WrittenNumbers("1,234.5", "", "%"))
+    assert kind("$1", "$2", "$3", choice=Kind("category")) == Kind("category")
+    assert kind("yes", "no", choice=Kind("category")) == Kind("category")
+    assert kind("1", "2.0", "1e0", choice=Kind("category")) == Kind("category", decimals=True)
+    assert kind("1", "x", choice=Kind("number")) == Kind("number")
+    assert kind("20150314", "20150301", choice=Kind("date")) == Kind.of(WrittenDates("yearmonthday"))
+    assert kind("2015-03-14", "2015-03-01", choice=Kind("date")) == Kind("date")
+    assert kind("01.2019", choice=Kind.of(WrittenDates("%m.%Y"))) == Kind.of(WrittenDates("%m.%Y"))
+    low = Kind.of(Order(["low", "high"]))
     assert kind("low", "x", choice=low) == Kind.of(Order(["low", "high"]))
 
 
@@ -61,7 +68,7 @@ def test_a_column_of_which_a_person_says_what_it_is_not_has_odd_words_alone():
     """One place above refuses it, with the row."""
     for said in ("number", "date"):
         column = texts("red", "blue", "red")
-        found = kind_of(column, Choice(said), "column a")
+        found = kind_of(column, Kind(said), "column a")
         assert found == Kind(said) and odd_of(found, column) == {"red": Odd(2, 0), "blue": Odd(1, 1)}
 
 
@@ -91,12 +98,12 @@ def test_any_name_can_stand_in_a_list(name):
 def test_choices_are_read():
     found = parse_choices("a,2", "b", "c,day=%d.%m.%Y %H:%M,e=%d/%m/%Y", '"size, cm=S < M < L",f=1<2')
     assert found == [
-        ("a", Choice("category")), ("2", Choice("category")), ("b", Choice("number")), ("c", Choice("date")),
-        ("day", Choice("date", "%d.%m.%Y %H:%M")), ("e", Choice("date", "day/month/year")),
-        ("size, cm", Choice("ordered", order=("S", "M", "L"))), ("f", Choice("ordered", order=("1", "2"))),
+        ("a", Kind("category")), ("2", Kind("category")), ("b", Kind("number")), ("c", Kind("date")),
+        ("day", Kind.of(WrittenDates("%d.%m.%Y %H:%M"))), ("e", Kind.of(WrittenDates("day/month/year"))),
+        ("size, cm", Kind.of(Order(["S", "M", "L"]))), ("f", Kind.of(Order(["1", "2"]))),
     ]  # fmt: skip
     assert parse_choices() == []
-    assert parse_choices(dates="a=b, c", names=["a=b, c"]) == [("a=b, c", Choice("date"))]
+    assert parse_choices(dates="a=b, c", names=["a=b, c"]) == [("a=b, c", Kind("date"))]
 
 
 @pytest.mark.parametrize("word", ["size", "size=S", "size=S<", "size=S<<M", "=S<M", "size=S<M<S", ""])
@@ -185,12 +192,12 @@ def test_odd_words_are_counted_with_their_first_rows():
 def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
     column = texts(*words)
     found = TextStatistics(column.values, column.words)
-    return NumberEncoder.fit(found, kind_of(column, Choice("ordered", order=order), "column a"))
+    return NumberEncoder.fit(found, kind_of(column, Kind.of(Order(list(order))), "column a"))
 
 
 def test_ordered_words_become_scaled_ranks():
     encoder = ordered("low", "high", "mid", "mid")
-    (values,) = encoder.encode(np.array([0, 1, 2, 2]), ["low", "high", "mid"])
+    (values,) = encoder.encode(texts("low", "high", "mid", "mid"))
     assert values.mean() == 0 and values.std() == pytest.approx(1) and values[0] < values[2] == values[3] < values[1]
     assert [column.kind for column in encoder.inputs()] == ["number"]
     assert encoder.summary() == "low < mid < high"
@@ -199,14 +206,14 @@ def test_ordered_words_become_scaled_ranks():
 def test_another_word_among_ordered_ones_is_a_gap():
     encoder = ordered("low", "high", "other", None)
     assert [column.kind for column in encoder.inputs()] == ["gap"] and encoder.unknown_share == 0.5
-    assert np.isnan(encoder.encode(np.array([0, -1]), ["new"])[0]).all()
+    assert np.isnan(encoder.encode(texts("new", None))[0]).all()
 
 
 def test_ordered_numbers_are_the_same_however_a_format_writes_them():
     encoder = ordered("1", "2", "3", order=("1", "2.0", "3"))
-    one, other = (encoder.encode(np.arange(3), words)[0] for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"]))
+    one, other = (encoder.encode(texts(*words))[0] for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"]))
     assert (one == other).all()
-    assert encoder.unknown(np.arange(3), ["1.0", "2", "x"]) == pytest.approx(1 / 3)
+    assert encoder.unknown(texts("1.0", "2", "x")) == pytest.approx(1 / 3)
 
 
 def test_an_ordered_column_comes_back_from_its_description_and_damaged_ones_are_refused():
@@ -251,24 +258,16 @@ def test_encoders_have_the_signatures_of_their_base(encoder):
 def test_decimals_of_one_category_are_one():
     column = texts(*["1", "1.0", "2"] * 9)
     found = TextStatistics(column.values, column.words)
-    encoder = CategoryEncoder.fit(found, kind_of(column, Choice("category"), "column a"))
+    encoder = CategoryEncoder.fit(found, kind_of(column, Kind("category"), "column a"))
     assert encoder.values == ["1", "2"] and encoder.decimals
-    assert encoder.encode(np.arange(4), ["1e0", "01", "2.00", "2"])[0].tolist() == [0, 0, 1, 1]
+    assert encoder.encode(texts("1e0", "01", "2.00", "2"))[0].tolist() == [0, 0, 1, 1]
 
 
 def test_statistics_are_taken_column_by_column():
     """No copy of all rows is made."""
 
-    class Rows:
-        kinds = ("number", "text")
-
-        def column(self, index):
-            return (np.arange(6.0), np.array([0, 1, 0, -1, 0, 0]))[index]
-
-        def words_of(self, index):
-            return ["a", "b"]
-
-    numbers, words = TableStatistics(Rows(), np.array([0, 1, 3])).columns
+    rows = TableRows((Column("number", np.arange(6.0)), texts("a", "b", "a", None, "a", "a")))
+    numbers, words = TableStatistics(rows, np.array([0, 1, 3])).columns
     assert numbers.rows == 3 and numbers.median == 1 and words.counts() == {"a": 1, "b": 1} and words.gaps == 1
 
 
@@ -294,8 +293,8 @@ def seconds_of(words: list[str]) -> float:
     for word in words:
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
     encoder = ordered(*words, order=(words[0], "x"))
-    CategoryEncoder([words[0]], False, 0).unknown(np.arange(len(words)), words)
-    encoder.unknown(np.arange(len(words)), words)
+    CategoryEncoder([words[0]], False, 0).unknown(texts(*words))
+    encoder.unknown(texts(*words))
     return time.perf_counter() - started
 
 
@@ -307,6 +306,44 @@ def test_time_grows_as_the_length_of_a_text_does(name):
     short, long = ([SLOW[name](n) + end for end in ("", "1", "a")] for n in (10_000, 400_000))
     fast = min(seconds_of(short) for _ in range(5))
     assert min(seconds_of(long) for _ in range(2)) < 320 * max(fast, 0.0005)
+
+
+MORE_SLOW = {  # for the patterns of files' beginnings, names of columns and lists of them
+    "spaces": " ", "lines": "\n", "returns": "\r", "comments": "%\n", "semicolons": ";  ", "quotes": '"', "caps": "A",
+    "pairs": "1 1:1", "ahead": "_in_1", "braces": "{", "brackets": "[ ", "blanks": "a ", "schemes": "a+",
+    "words": "Id_",
+}  # fmt: skip
+
+
+def patterns() -> dict[str, tuple[re.Pattern, bool]]:
+    """Each pattern of nn by its name, and whether it is searched for."""
+    found, source = {}, ""
+    for module in pkgutil.walk_packages(nn.__path__, "nn."):
+        if not re.search("__main__|cuda|mpi", module.name):
+            values = vars(importlib.import_module(module.name))
+            source += Path(values["__file__"]).read_text() if values["__file__"].endswith(".py") else ""
+            found |= {name: value for name, value in values.items() if isinstance(value, re.Pattern)}
+    searched = {*re.findall(r"(\w+)\.(?:search|find|sub|split)", source)}
+    found |= {form: written.pattern_of(form) for form in (*written.FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")}
+    found |= {known.name: re.compile(known.pattern) for known in FORMATS if known.pattern}
+    return {name: (pattern, name in searched) for name, pattern in found.items()}
+
+
+def test_no_pattern_takes_the_square_of_a_texts_length():
+    """Of 20,000 characters each: some milliseconds, where the square takes seconds."""
+    texts = [make(20_000) for make in SLOW.values()] + [piece * (20_000 // len(piece)) for piece in MORE_SLOW.values()]
+    slow = []
+    for name, (pattern, is_searched) in patterns().items():
+        for text in (text + end for text in texts for end in ("", "x")):
+            text = text.encode() if isinstance(pattern.pattern, bytes) else text
+            started = time.process_time()
+            pattern.fullmatch(text)
+            pattern.match(text)
+            if is_searched:
+                pattern.findall(text)
+            if time.process_time() - started > 0.2:
+                slow.append((name, text[:10], time.process_time() - started))
+    assert not slow
 
 
 @pytest.mark.timing

@@ -66,8 +66,8 @@ def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(f
     ds = nn.load(in_form(form, sizes(ODD)))
     assert [line for line in ds.remarks if "size" in line] == [TOLD]
     clean = nn.load(in_form(form, sizes(dict.fromkeys(ODD, "")), "clean"))
-    assert np.array_equal(ds.x.column(1), clean.x.column(1), equal_nan=True) and not clean.remarks
-    assert np.flatnonzero(np.isnan(ds.x.column(1))).tolist() == [*ODD]
+    assert np.array_equal(ds.x.columns[1].values, clean.x.columns[1].values, equal_nan=True) and not clean.remarks
+    assert np.flatnonzero(np.isnan(ds.x.columns[1].values)).tolist() == [*ODD]
     nets = [nn.Network.for_data(data, "auto,4,1", seed=0) for data in (ds, clean)]
     for net, data in zip(nets, (ds, clean), strict=True):
         nn.train(net, data, epochs=1)
@@ -91,7 +91,7 @@ def test_dates_are_as_patient(folder, form):
     days = (np.datetime64("2020-01-01") + np.arange(ROWS) * 3 % 700).astype(str).tolist()
     columns = {"day": [*days[:-1], "soon"], "n": [i * 7 % 11 for i in range(ROWS)], "y": list(range(ROWS))}
     ds = nn.load(in_form(form, columns))
-    assert ds.x.kinds == ("date", "number") and np.isnan(ds.x.column(0)[-1])
+    assert ds.x.kinds == ("date", "number") and np.isnan(ds.x.columns[0].values[-1])
     told = 'column day: 1 value that is no date is taken for a gap: "soon"; correct it, or use --categories day; '
     assert ds.remarks[0].startswith(told)
 

@@ -165,11 +165,11 @@ def test_where_memory_is_short_the_columns_are_the_same(tmp_path, monkeypatch):
 
 
 def test_durations_are_texts_as_pandas_writes_them():
-    took = pd.to_timedelta(["1 days 03:04:05.5", "-1 days", None])
+    took = pd.to_timedelta(["1 days 03:04:05.5", "-1 days", None, "-9 hours"])
     frame = pd.DataFrame({"a": took, "b": took.astype("timedelta64[ms]"), "c": pd.Series(list(took), dtype=object)})
-    for source in (frame, pa.Table.from_pandas(frame[["a", "b"]])):
+    for source in (frame, pa.Table.from_pandas(frame[["a", "b"]]), {"a": took.to_numpy(), "b": [*took]}):
         for column in read(source).columns.values():
-            assert fields(column) == ["1 days 03:04:05.5", "-1 days +00:00:00", None]
+            assert fields(column) == ["1 days 03:04:05.5", "-1 days +00:00:00", None, "-1 days +15:00:00"]
 
 
 def test_rows_are_called_by_file_and_number(tmp_path):
@@ -180,7 +180,7 @@ def test_rows_are_called_by_file_and_number(tmp_path):
     assert read(frame).row(1) == "data row 2"
     assert read(tmp_path / "*.parquet").row(3) == f"data row 2 of {tmp_path}/2.parquet"
     assert read(tmp_path / "*.npy").row(3) == f"index 1 of {tmp_path}/2.npy"
-    assert open_frame(frame).column(1) == "column y" and opened(tmp_path / "1.npy").column(1) == "column 1"
+    assert open_frame(frame).column(1) == "column y" and opened(tmp_path / "1.npy").column(1) == "column 1 of 2"
 
 
 # ---------------------------------------------------------------- frames
@@ -216,13 +216,13 @@ def test_a_frame_without_rows_is_one_line(frame):
     assert failure(lambda: open_frame(frame)) == "the data frame: no rows, expected at least one; add the data"
 
 
-@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, pd.DataFrame(index=[1, 2])])
+@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, [], pd.DataFrame(index=[1, 2])])
 def test_a_frame_without_columns_is_one_line(frame):
     assert "the data frame: no columns, expected features and a target" in failure(lambda: open_frame(frame))
 
 
 @pytest.mark.parametrize(
-    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], [], "a.csv", pd.Series([1])]
+    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1])]
 )
 def test_what_is_no_frame_is_none(rows):
     assert open_frame(rows) is None
@@ -391,6 +391,18 @@ def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkey
     monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
     assert "(database is locked); wait for the program that writes it" in failure(lambda: opened(tmp_path / "a.db"))
     writer.close()
+
+
+def test_the_digest_of_a_database_is_that_of_its_log_too(tmp_path):
+    """Rows that were written, but are not yet in the file itself."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as base:
+        base.execute("pragma journal_mode = wal")
+        base.execute("create table t (a, y)")
+        digests = []
+        for _ in range(2):
+            base.executemany("insert into t values (?, ?)", [(row / 7, row % 2) for row in range(60)])
+            digests.append(nn.load(str(tmp_path / "a.db")).sha256)
+    assert digests[0] != digests[1]
 
 
 def test_rows_of_a_database_are_in_the_order_of_their_keys(tmp_path, monkeypatch):

@@ -8,13 +8,10 @@ import pytest
 from support.command_line import REPOSITORY
 
 import nn
-from nn.data.arrays import NpySource
-from nn.data.arrow import ArrowSource
 from nn.data.column import TableSource
 from nn.data.csv_table import CsvSource
 from nn.data.formats import FORMATS
-from nn.data.frames import FrameSource
-from nn.data.sqlite import SqliteSource
+from nn.data.typed import TypedSource
 from nn.settings.flags import FLAGS
 
 
@@ -22,7 +19,7 @@ def parameters(function) -> list[tuple]:
     return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
 
 
-@pytest.mark.parametrize("source", [CsvSource, NpySource, ArrowSource, SqliteSource, FrameSource])
+@pytest.mark.parametrize("source", [CsvSource, TypedSource])
 def test_sources_have_the_signatures_of_their_protocol(source):
     methods = [name for name, member in vars(TableSource).items() if inspect.isfunction(member) and name[0] != "_"]
     assert Protocol in TableSource.__mro__ and methods == ["column", "read"]
@@ -60,11 +57,6 @@ def test_fields_that_are_not_what_is_asked_for_name_row_and_column():
         f'{place} 2, column big: found "1e+300", expected at most 3.4e38 for float32; correct it or use --dtype float64'
     )
     assert message(["y", "t"], task="regression").startswith(f'{place} 2, column t: found "x", expected a number')
-
-
-def test_numbers_that_float32_would_blur_are_read_as_float64(tmp_path):
-    (tmp_path / "a.csv").write_text("".join(f"{1.7e9 + i},{i % 2}\n" for i in range(4)))
-    assert nn.load(str(tmp_path / "a.csv")).x.dtype == np.float64
 
 
 def test_a_text_makes_the_target_a_class_where_it_may_be_one(tmp_path):

@@ -218,29 +218,6 @@ def test_an_array_of_fields_with_names_is_refused(trained):
         net.predict(frame.to_records(index=False))
 
 
-def test_durations_are_the_same_words_in_every_form(folder):
-    pandas, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    random = np.random.default_rng(0)
-    seconds = (3600 * random.integers(-9, 9, 200)).astype("timedelta64[s]")
-    seconds[7] = "NaT"
-    frame = pandas.DataFrame(
-        {"a": random.normal(size=200), "took": pandas.to_timedelta(seconds), "y": np.arange(200) / 9}
-    )
-    frame.to_csv(folder / "took.csv", index=False)
-    forms = {
-        "csv": str(folder / "took.csv"), "pandas": frame, "coarse": frame.assign(took=seconds),
-        "nanoseconds": frame.assign(took=frame.took.astype("timedelta64[ns]")),
-        "objects": frame.assign(took=frame.took.astype(object)),
-        "arrow": pa.Table.from_pandas(frame),
-    }  # fmt: skip
-    found = {form: parameters_and_encoding(data) for form, data in forms.items()}
-    parameters, encoding = found["csv"]
-    assert [column["kind"] for column in encoding["columns"]] == ["number", "category"]
-    for other, also in found.values():
-        assert also == encoding
-        assert all(np.array_equal(parameters[name], other[name]) for name in parameters)
-
-
 def test_a_frame_that_arrow_cannot_read_is_refused():
     pl = pytest.importorskip("polars")
     if not hasattr(pl, "Int128"):

@@ -15,7 +15,8 @@ import nn
 from nn.core import extension
 from nn.data.column import GAPS, date_in, is_not_finite, number_in
 from nn.data.csv_table import CsvSource
-from nn.data.frames import FrameSource, open_frame
+from nn.data.frames import open_frame
+from nn.data.typed import TypedSource
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -159,7 +160,7 @@ def test_frames_of_polars_are_those_of_arrow():
 def test_only_frames_are_frames():
     for other in ("a.csv", np.zeros(2), [[1, 2]], pa.array([1]), pd.Series([1, 2])):
         assert open_frame(other) is None
-    assert isinstance(open_frame(pd.DataFrame({"a": [1]})), FrameSource)
+    assert isinstance(open_frame(pd.DataFrame({"a": [1]})), TypedSource)
 
 
 @examples(300)
@@ -182,7 +183,7 @@ def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, str(tmp_path / "a.csv")):
         ds = nn.load(data)
-        assert (ds.rows, ds.unlabelled, ds.classes, list(ds.x.words_of(0))) == (36, 1, ["down", "up"], ["u", "v"])
+        assert (ds.rows, ds.unlabelled, ds.classes, ds.x.columns[0].words) == (36, 1, ["down", "up"], ["u", "v"])
         assert ds.y.tolist() == [1, 0] * 18
     with pytest.raises(nn.DataError, match="the data frame: no row has a target, all 37 have a gap there"):
         nn.load(frame.assign(y=None))

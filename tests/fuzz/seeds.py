@@ -127,6 +127,12 @@ def orc() -> list[bytes]:
     return [written(lambda path: orc.write_table(plain, path))]
 
 
+def words() -> list[bytes]:
+    """Return fields of a column, a line each, as people write them."""
+    dates = b"1/2/2019 14:30\n12/31/2019\n5/6/2020", b"5 Jan 2019\n\n7 May"
+    return [b"$1,234.50\n$7\n-$0.5", b"12 %\n1 234,5 %\n7", *dates]
+
+
 def json_lines() -> list[bytes]:
     rows = [{"a": n / 2, "b": "xy"[n % 2], "day": f"2024-01-{n + 1:02}", "Class": n % 3 == 0} for n in range(8)]
     text = "\n".join(map(json.dumps, [*rows, {"b": "x", "a": None, "Class": True}])).encode()

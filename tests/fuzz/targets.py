@@ -17,12 +17,13 @@ from types import SimpleNamespace
 import numpy as np
 
 import nn
-from nn.data import model_data
+from nn.data import kinds, model_data
+from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
 from nn.study import plan, report, results, solar, sweep, trials
 from nn.terminal import config, tables
-from nn.utils import UsageError
+from nn.utils import DataError, UsageError
 
 from . import seeds
 from .seeds import SPLIT
@@ -136,11 +137,16 @@ def _read_images(path: Path) -> None:
 
 
 def _read_model(path: Path) -> None:
-    """Read a model, show all of it and predict a row."""
+    """Read a model, show all of it without a control character, export it and predict a row."""
     net = nn.Network.load(path)
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
         tables.network_table(net.layers)
         tables.model_report(net, str(path))
+    assert shown.getvalue().replace("\n", "").isprintable()
+    if sum(layer.parameters for layer in net.layers) < MOST_VALUES:
+        for suffix in (".onnx", ".c"):
+            with contextlib.suppress(nn.NnError):
+                net.export(path.with_suffix(suffix))
     json.dumps(net.metadata(), allow_nan=False)
     if net.encoding is None and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES:
         net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
@@ -175,6 +181,16 @@ def _resume(path: Path) -> None:
 
 
 # -- texts ---------------------------------------------------------------------------------------------------
+
+
+def _guess(path: Path) -> None:
+    """Tell what the lines of a text are, as fields of a column and as its name."""
+    words = path.read_bytes().decode("utf-8", "backslashreplace").split("\n")
+    codes = np.arange(len(words), dtype=np.int32)
+    for choice in (None, kinds.Kind("number"), kinds.Kind("date")):
+        with contextlib.suppress(DataError):
+            kinds.kind_of(Column("text", codes, words), choice, words[0])
+    assert kinds.split_names(",".join(map(kinds.in_a_list, words))) == words
 
 
 def _parse_layers(path: Path) -> None:
@@ -240,6 +256,7 @@ TARGETS = {
     "m": Target(seeds.m, _read_model, "input.m", CSV_WORDS),
     "checkpoint": Target(seeds.checkpoint, _resume, words=JSON_WORDS),
     "checkpoint-facts": Target(seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS),
+    "words": Target(seeds.words, _guess, words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
     "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
     "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
     "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),

@@ -282,14 +282,30 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
+def to_add() -> str:
+    return DEVELOPING.read_text().split(TO_ADD)[1].split("\n## ")[0]
+
+
 def test_the_table_to_add_says_for_each_side_what_there_is_to_do():
-    head, _, *table = map(cells, filter(is_row, DEVELOPING.read_text().split(TO_ADD)[1].split("\n## ")[0].splitlines()))
+    head, _, *table = map(cells, filter(is_row, to_add().splitlines()))
     assert head == SIDES
-    what = " ".join(row[0] for row in table)
+    what = " ".join([*(row[0] for row in table), *re.findall(r"^### (.+)$", to_add(), re.M)])
     kinds = ["activation", "loss", "optimiser", "layer", "backend", "flag", "mode", "metric", "format", "column"]
     assert [kind for kind in kinds if kind not in what] == []
     assert [row[0] for row in table if len(row) != len(SIDES) or not all(row)] == []
     assert [row[0] for row in table if "tests/" not in row[SIDES.index("tests")]] == []
+
+
+def test_a_checklist_names_files_and_what_is_in_them():
+    """`path/of/a/file`: `words`, in the first of the files if there are several."""
+    checked = 0
+    for item in re.findall(r"^- \[ \] (`.+(?:\n  .+)*)", to_add(), re.M):
+        files, _, rest = item.partition(": ")
+        text = "".join((REPOSITORY / file).read_text() for file in names_in(files))
+        words = [word for word in names_in(rest.split(". ")[0]) if re.fullmatch(r"\w+", word)]
+        assert [word for word in words if not re.search(rf"\b{word}\b", text)] == [], item
+        checked += len(words)
+    assert checked >= 30
 
 
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name)
@@ -300,7 +316,7 @@ def test_other_documents_have_no_list_of_what_to_add_but_a_link_to_it(path):
 
 def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
     """In a cell, words in code come before the file that they are in: `words` in `path/of/a/file`."""
-    table = DEVELOPING.read_text().split(TO_ADD)[1].split("## Style")[0]
+    table = "\n".join(filter(is_row, DEVELOPING.read_text().split(TO_ADD)[1].splitlines()))
     checked = 0
     for cell in re.findall(r"[^|\n]+", table):
         words = []

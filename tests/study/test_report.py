@@ -206,38 +206,28 @@ def test_a_model_shows_its_losses_and_errors(folder):
     assert any(text.startswith("power: mean ") for text in written["errors"])
 
 
-def test_a_classifier_shows_its_losses(folder):
-    write_two_classes(folder / "two.csv")
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--holdout", 0, "-q")
-    assert succeed("--plot", "m.bin", "-o", "p", "--json").json == {"files": ["p/loss.svg", "p/loss.png"]}
-    assert "held-out rows" not in texts((folder / "p/loss.svg").read_bytes())
+VALIDATED = ["--validation", 0.3, "--monitor"]
 
 
-def test_a_model_shows_the_metric_that_chose_its_epoch(folder):
+@pytest.mark.parametrize("flags, shown", [
+    ([*ONE, "--holdout", 0], {"loss": ["training rows"]}),
+    ([*ONE, *VALIDATED, "roc_auc"],
+     {"loss": ["validation rows"], "metric": ["roc_auc while training; epoch {best} is the best"]}),
+    ([*ONE, *VALIDATED, "loss"], {"loss": ["epoch {best}, the best"]}),
+    (["--train", *VALIDATED, "roc_auc", "--networks", 2],
+     {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]}),
+])  # fmt: skip
+def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(folder, flags, shown):
+    """Of several networks, each with its best epoch, none is marked."""
     write_two_classes(folder / "two.csv")
-    given = ["--epochs", 3, "--validation", 0.3, "--monitor", "roc_auc", "-q", "--json"]
-    best = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *given).json["best_epoch"]
+    result = succeed(*flags, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "-q", "--json").json
     files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
-    assert files == ["p/loss.svg", "p/loss.png", "p/metric.svg", "p/metric.png"]
-    assert "validation rows" in texts((folder / "p/loss.svg").read_bytes())
-    assert f"roc_auc while training; epoch {best} is the best" in texts((folder / "p/metric.svg").read_bytes())
-    assert "validation loss" in succeed("--info", "--model", "m.bin").out
-
-
-def test_the_best_epoch_by_the_loss_is_marked_in_its_picture(folder):
-    write_two_classes(folder / "two.csv")
-    given = ["--epochs", 3, "--validation", 0.3, "-q", "--json"]
-    best = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given).json["best_epoch"]
-    assert succeed("--plot", "m.bin", "-o", "p", "--json").json["files"] == ["p/loss.svg", "p/loss.png"]
-    assert f"epoch {best}, the best" in texts((folder / "p/loss.svg").read_bytes())
-
-
-def test_of_several_networks_each_with_its_best_epoch_none_is_marked(folder):
-    write_two_classes(folder / "two.csv")
-    given = ["--epochs", 3, "--validation", 0.3, "--monitor", "roc_auc", "--networks", 2, "-q"]
-    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
-    succeed("--plot", "m.bin", "-o", "p", "-q")
-    assert "roc_auc while training; mean of 2 networks" in texts((folder / "p/metric.svg").read_bytes())
+    assert files == [f"p/{name}.{suffix}" for name in shown for suffix in ("svg", "png")]
+    for name, lines in shown.items():
+        written = texts((folder / f"p/{name}.svg").read_bytes())
+        assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(written)
+        assert "held-out rows" not in written
+    assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == ("--validation" in flags)
 
 
 # ---------------------------------------------------------------- the answer in words

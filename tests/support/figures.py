@@ -1,11 +1,20 @@
 """What the tests of figures share: tolerances, stand-ins of networks and data sets, rows to judge."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from nn.core.metrics import metric
 from nn.test import binary_report, multiclass_report, regression_report
+
+roc_auc, pr_auc = partial(metric, "roc_auc", "binary"), partial(metric, "pr_auc", "binary")
+
+
+def log_loss(truth, scores, weights=None):
+    task = "binary" if np.asarray(scores).size == len(truth) else "multiclass"
+    return metric("log_loss", task, truth, scores, weights)
 
 
 def close(value):

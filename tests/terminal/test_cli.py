@@ -105,7 +105,7 @@ def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
     succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class", "log_loss", "brier"]
+    assert list(figures) == ["rows", "accuracy", "macro", "confusion", "per_class", "mcc", "log_loss", "brier"]
     assert list(figures["macro"]) == ["precision", "recall", "f1"]
     table = succeed("--test", "--model", "m.bin").out
     names = [row["class"] for row in figures["per_class"]]

@@ -418,5 +418,5 @@ def test_a_model_of_folds_is_tested_out_of_fold_where_no_rows_were_held_out(writ
 def test_train_needs_a_model_or_folds(folder):
     path = write_two_classes(folder / "data.csv")
     assert "--train needs --model" in run("--train", "--dataset", path).err
-    result = run("--train", "--dataset", path, "--model", folder / "m.bin", "-o", folder / "o.csv")
+    result = run("--train", "--dataset", path, "--model", folder / "m.bin", "--layers", "2,4,1", "-o", folder / "o.csv")
     assert result.code == 2 and "--folds" in result.err

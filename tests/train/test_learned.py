@@ -19,7 +19,7 @@ WAYS = {
     "several": {"networks": 3},
     "folds": {"folds": 3},
     "judged by folds": {"folds": 3, "validation": "fold", "patience": 4},
-    "chosen": {"networks": 4, "keep": 2, "validation": 0.25},
+    "chosen": {"networks": 4, "vary": "batch_number=16|32", "validation": 0.25},
 }
 
 

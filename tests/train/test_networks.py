@@ -413,7 +413,7 @@ def test_the_page_of_a_model_has_the_layers_of_all_networks(folder):
 
 
 @pytest.mark.parametrize(
-    "more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--logdir", "log"], ["--model", "x.m"]]
+    "more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]]
 )
 def test_flags_of_one_network_are_wrong_use(more, folder):
     path = write_two_classes(folder / "data.csv")

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.figures import log_loss
 from support.packs import BEST, LAYERS, SEED, StopSoon, alone, data, network, vector
 
 import nn
 from nn.cluster import RankGroup
-from nn.core.metrics import METRICS, log_loss, metric
+from nn.core.metrics import metric
 from nn.nn import Network
+from nn.nn_aux import METRICS
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
 from nn.train.judging import Judge

@@ -9,9 +9,9 @@ from support.command_line import ONE, run, succeed
 from support.networks import flattened
 
 import nn
-from nn.core.metrics import METRICS, metric, metrics_of
+from nn.core.metrics import metric, metrics_of
 from nn.data.splits import split_rows
-from nn.nn_aux import MONITORS
+from nn.nn_aux import METRICS
 from nn.train.validation import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
@@ -77,10 +77,6 @@ def test_the_kept_epoch_is_the_best_of_the_history(task, name):
         y = ds.y[rows]
         assert metric(name, task, y, net.predict(ds.x[rows]), threshold=0.5) == pytest.approx(best, rel=1e-6)
     assert result["validation"] == len(rows) and net.history["val_metric"] == values
-
-
-def test_names_of_monitor_are_those_of_the_metrics():
-    assert tuple(METRICS) == MONITORS
 
 
 def test_the_loss_that_is_monitored_is_that_of_the_validation_rows():

@@ -168,13 +168,14 @@ def test_without_hold_out_the_history_has_no_held_out_loss(folder):
 # ---------------------------------------------------------------- --logdir
 
 
-def test_tensorboard_reads_what_was_logged(folder):
+@pytest.mark.parametrize("more", [[], ["--networks", 2], ["--folds", 2]], ids=str)
+def test_tensorboard_reads_what_was_logged(folder, more):
     pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator",
         reason="skipped: no tensorboard to read with",
     )
-    result = train("--logdir", "log", "--json").json
+    result = train("--logdir", "log", "--json", *more).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
     board.Reload()
     for name, values in (("loss/training", result["loss"]), ("loss/held-out", result["val_loss"])):
@@ -182,7 +183,8 @@ def test_tensorboard_reads_what_was_logged(folder):
         assert [scalar.step for scalar in scalars] == [1, 2, 3]
         assert [scalar.value for scalar in scalars] == pytest.approx(values, rel=1e-6)
     assert {"learning_rate", "us_per_batch"} <= set(board.Tags()["scalars"])
-    parameters = nn.Network.load("m.bin").parameters()
+    assert bool(board.Tags()["histograms"]) == (not more)  # the scalars of several networks are means
+    parameters = {} if more else nn.Network.load("m.bin").parameters()
     for name, values in parameters.items():
         histograms = board.Histograms(name.replace(".", "/"))
         assert [histogram.step for histogram in histograms] == [0, 1, 2, 3]

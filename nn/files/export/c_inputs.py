@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...data.column import Column
 from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
 from ...data.encoding import Encoding
 from ...data.written import YES_NO
@@ -51,7 +52,7 @@ class Vocabulary:
         if isinstance(encoder, TruthEncoder):
             return [int(YES_NO.get(word.lower(), 2)) for word in self.words] + [2, 2]
         codes = np.array([*range(len(self.words) + 1), -1])
-        return encoder.encode(codes, [*self.words, UNSEEN])[0].tolist()
+        return encoder.encode(Column("text", codes, [*self.words, UNSEEN]))[0].tolist()
 
 
 def vocabularies(encodings: list[Encoding], names: list[str], path) -> list[Vocabulary | None]:

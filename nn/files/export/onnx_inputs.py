@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.column import GAPS
+from ...data.column import GAPS, Column
 from ...data.encoders import DAY, YEAR, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
 from ...data.encoding import Encoding
 from ...data.scaling import Scaling
@@ -209,7 +209,8 @@ class TableInputs:
     def _category(self, column: str, encoder: CategoryEncoder) -> str:
         """Return the code of each row (rows,)."""
         words = encoder.spellings()
-        *codes, other, gap = encoder.encode(np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])[0].tolist()
+        every = Column("text", np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])
+        *codes, other, gap = encoder.encode(every)[0].tolist()
         known = dict(zip(words, codes, strict=True))
         return self._coded(column, {**dict.fromkeys(self._missing, gap), **known}, other)
 
