@@ -15,7 +15,9 @@ def csv(folder):
     return folder / "t.csv"
 
 
-@pytest.mark.parametrize("flags", [{}, {"effort": "quick", "seed": 3}, {"layers": "auto,8,1", "epochs": 2}, {"networks": 2}])
+@pytest.mark.parametrize(
+    "flags", [{}, {"effort": "quick", "seed": 3}, {"layers": "auto,8,1", "epochs": 2}, {"networks": 2}]
+)
 def test_fit_has_the_bytes_of_the_command(csv, flags):
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", "t.csv", "--model", "command.bin", *words)
