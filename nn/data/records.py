@@ -20,12 +20,21 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..utils import NnError, OutputError, UsageError, available_memory, give_back_memory, memory_left, os_reason
+from ..utils import (
+    NnError,
+    OutputError,
+    UsageError,
+    available_memory,
+    give_back_memory,
+    memory_left,
+    os_reason,
+    own_bytes,
+)
 
 PROGRAM_BYTES = 48 << 20  # of a limit, for the program without rows
 LEAST_BYTES = 1 << 20  # of an array for which the limit is asked
 LEAST_BYTES_MAPPED = 1 << 16  # of an array that is not from the heap
-LEAST_BYTES_FREE = 1 << 26  # of an array for which the free memory is asked, where there is no limit
+LEAST_BYTES_FREE = 1 << 24  # of arrays for which the free memory is asked, where there is no limit
 HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
 COPIED_BYTES = 1 << 24  # at a time
 
@@ -36,6 +45,7 @@ class _Room:
     limits: list[int] = []  # bytes, the last one counts; none: as the free memory allows
     folders: list[str] = []  # of files, the last one counts; none: a temporary one
     taken = 0  # bytes of arrays in memory
+    unasked = 0  # bytes since the free memory was asked for
 
 
 @contextlib.contextmanager
@@ -70,8 +80,13 @@ def fits(size: int) -> bool:
     """Return whether the memory has room for an array of `size` bytes more."""
     if _Room.limits:
         return size < LEAST_BYTES or _Room.taken + size <= _Room.limits[-1]
-    left = memory_left() if size >= LEAST_BYTES_FREE else None
-    return left is None or 2 * size <= left
+    _Room.unasked += size  # many small columns are as much as a large array
+    if _Room.unasked < LEAST_BYTES_FREE:
+        return True
+    left = memory_left()
+    has_room = left is None or (2 * size <= left and 3 * (_Room.taken + size) <= 2 * (left + own_bytes()))
+    _Room.unasked = 0 if has_room else _Room.unasked
+    return has_room
 
 
 def new_rows(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:

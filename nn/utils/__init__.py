@@ -39,7 +39,7 @@ from .limits import (
     spare_addresses,
 )
 from .locks import release_locks, sole_writer
-from .machine import available_memory, default_threads, memory_left, processor_name, resident_bytes
+from .machine import available_memory, default_threads, memory_left, own_bytes, processor_name, resident_bytes
 from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
     append_whole,
@@ -99,6 +99,7 @@ __all__ = [
     "os_reason",
     "packages_of",
     "printable",
+    "own_bytes",
     "processor_name",
     "release_locks",
     "resident_bytes",

@@ -110,8 +110,13 @@ def resident_bytes() -> int:
     return _process_bytes(1)
 
 
+def own_bytes() -> int:
+    """Return the memory that the process has for itself, without the files that it has mapped."""
+    return max(0, _process_bytes(1) - _process_bytes(2))
+
+
 def _process_bytes(field: int) -> int:
-    """Return a field of what the system tells of the process's memory: 0, its addresses; 1, what is resident."""
+    """Return a field of what the system tells of the process: 0, its addresses; 1, what is resident; 2, of it files."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

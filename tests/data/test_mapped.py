@@ -97,6 +97,15 @@ def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypat
         records.RowsFile()
 
 
+def test_many_small_columns_count_as_one_large_array(monkeypatch):
+    """A control group's limit of memory ended the process: each column alone had room."""
+    group = 200 << 20
+    monkeypatch.setattr(records, "memory_left", lambda: max(0, group - records.taken()))
+    monkeypatch.setattr(records, "own_bytes", records.taken)
+    columns = [records.new_rows((1 << 20,), np.float32) for _ in range(60)]
+    assert 1 << 26 < records.taken() < 0.75 * group < sum(column.nbytes for column in columns)
+
+
 @pytest.mark.parametrize("path", ["all.csv", "all.csv.gz", "all.npy"])
 def test_a_full_disk_is_told(folder, path, monkeypatch):
     def full(*_):
