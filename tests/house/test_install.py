@@ -1,0 +1,18 @@
+"""Building nn where something is missing."""
+
+import subprocess
+import sys
+
+import pytest
+from support.command_line import REPOSITORY, environment
+
+
+@pytest.mark.parametrize("compiler, found", [("no-such-gcc", "is not there"), ("false", "finds no Python.h")])
+def test_without_a_compiler_the_first_line_says_so_and_the_next_what_to_install(compiler, found):
+    pytest.importorskip("setuptools", reason="setuptools is not installed")
+    command = [sys.executable, "setup.py", "-q", "build_ext"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment(CC=compiler))
+    first, *cures = (done.stdout + done.stderr).splitlines()
+    assert done.returncode == 1
+    assert first.startswith("nn is built by a C compiler") and f"{found} ({compiler})" in first
+    assert any("apt install build-essential python3-dev" in line for line in cures)
