@@ -17,13 +17,15 @@ __version__ = "0.1.0"
 # the same names for editors and type checkers.
 _HOME = {
     "load": "ds",
-    "load_for": "data.model_data",
-    "held_out": "data.model_data",
+    "load_for": "data.loading",
+    "held_out": "data.loading",
     "Dataset": "ds",
     "Scaling": "data.scaling",
     "Network": "nn",
     "train": "train",
     "train_many": "train",
+    "fit": "train.fit",
+    "Model": "train.fit",
     "Callback": "watch.callbacks",
     "StopRequest": "train",
     "test": "test",

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..cluster import ALONE, RankGroup, expect_ranks
-from ..nn_aux import BACKENDS
-from ..settings.flags import DEFAULTS
+from ..settings.flags import BY_NAME, DEFAULTS
 from ..utils import UsageError, log
 from . import auto
 
@@ -50,8 +49,7 @@ def resolve(
 
     gpus, tf32: need a backend on a GPU. Without layers `auto` is on the processor. Raises UsageError.
     """
-    if backend not in BACKENDS:
-        raise UsageError(f"--backend {backend}: unknown backend; choose from {', '.join(BACKENDS)}")
+    BY_NAME["backend"].check(backend)
     flag = "--gpus" if gpus else "--tf32"
     if (gpus or tf32) and (backend in TRAITS and TRAITS[backend].on_host):
         remedy = f"use --backend cuda, or leave out {flag}"

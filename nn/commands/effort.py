@@ -6,9 +6,6 @@ from ..settings.flags import DEFAULTS, given_values, keywords
 from ..terminal import console
 from ..utils import SideFileError, StopRequest, UsageError, say
 
-OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
-    "layers", "networks", "folds", "vary", "trials", "validation", "refit", "profile", "trace", "logdir", "reference",
-)  # fmt: skip
 OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
 
 
@@ -16,6 +13,7 @@ def effort_of(flags) -> str | None:
     """Return the effort to choose with; None where the flags describe one training, whose layers are the usual ones
     unless --layers tells others. Raises UsageError for such a flag beside --effort."""
     from ..files.text_model import is_text
+    from ..train.effort import OF_ONE_TRAINING
 
     given = next(iter(given_values(flags, OF_ONE_TRAINING)), None)
     if flags.effort and given:

@@ -49,7 +49,7 @@ def explain_command(flags) -> None:
 def _rows(flags, net):
     """Return (rows to explain, who predicts which of them or None, the word for them): rows that training did not see,
     where no --dataset is given."""
-    from ..data.model_data import holdout_dataset, load_for, training_dataset
+    from ..data.loading import holdout_dataset, load_for, training_dataset
     from ..train.folds import unseen_parts
 
     if flags.dataset:

@@ -68,7 +68,7 @@ def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
 def _write_lines(stream: TextIO, lines: Iterable[list[str]]) -> None:
     """Write lines as CSV; a terminal gets no control characters of a name."""
     if stream.isatty():
-        lines = (list(map(printable, line)) for line in lines)
+        lines = (list(map(printable, map(str, line))) for line in lines)
     csv.writer(stream, lineterminator="\n").writerows(lines)
 
 

@@ -78,7 +78,7 @@ def plot_command(flags) -> None:
 def _plotted_rows(flags, net):
     """Return (data, predictions or None for the network's) on which to draw the errors of a regression: --dataset, or
     the rows held out in training, or those of folds; () for none."""
-    from ..data.model_data import holdout_dataset, load_for, training_dataset
+    from ..data.loading import holdout_dataset, load_for, training_dataset
     from ..train.folds import out_of_fold
 
     if flags.dataset:

@@ -24,7 +24,7 @@ def test_command(flags) -> None:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
 
-    from ..data.model_data import holdout_dataset, load_for
+    from ..data.loading import holdout_dataset, load_for
     from ..data.records import check_answers
     from ..test import test
 
@@ -52,7 +52,7 @@ def test_command(flags) -> None:
 
 def _tested_by_folds(flags, net) -> dict:
     """Return the out-of-fold figures of a cross-validation that held no rows out."""
-    from ..data.model_data import training_dataset
+    from ..data.loading import training_dataset
     from ..train.folds import figures_out_of_fold, out_of_fold
 
     ds = training_dataset(net, flags.model, force=flags.force, memory=flags.memory)
@@ -88,8 +88,7 @@ def predict_command(flags) -> None:
         raise UsageError(f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first")
     net = load_network(flags)
 
-    from ..data.loading import kept_columns
-    from ..data.model_data import load_for
+    from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
     from .predictions import prediction_table, write_table
 

@@ -5,7 +5,7 @@
                      TableSource    targets         dataset          encoders, records
 
     column.py        the one form of a table, Column and Table; TableSource: what a format offers, Wanted: what is read
-    loading.py       goes the whole way, behind the door ds.py; model_data.py: the same with the columns of a model
+    loading.py       goes the whole way, behind the door ds.py; the same with the columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
     source.py        the bytes of files; uris.py: those that lie elsewhere, and standard input
     csv_table.py     CSV: csv_head.py the first lines, and whether the first of them is a header; the rows, in C, those

@@ -1,6 +1,6 @@
 """The formats of data files: how each is recognised by its beginning, and what reads it or what else a person can do.
 
-A further format is a function and a line in FORMATS: for a table (paths, path, options) -> TableSource, for images or
+A further format is a function and a line in FORMATS: for a table of typed columns (path) -> typed.Opened, for images or
 arrays (path, dtype, labelled) -> Arrays. Files of one that nn does not read have a cure there.
 """
 
@@ -26,7 +26,7 @@ from .sqlite import database
 from .typed import typed_table
 from .uris import Fetched
 
-_TEXT_CONTROLS = b"\t\n\r\x0b\x0c\x1b"
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text has
 _HEAD = 4096  # bytes that tell the format
 _LIBSVM = rb"(?:[-+]?[\d.]+(?:e[-+]?\d+)?(?: +\d+:[-+]?[\d.]+(?:e[-+]?\d+)?)+ *(?:#[^\n]*)?\r?\n){2}"
 _ZIP = rb"(?s:PK\x03\x04.{26})"  # and the name of its first file
@@ -46,7 +46,8 @@ class Start:
 
     def control(self) -> int | None:
         """Return the place of the first byte that no text has; None for text."""
-        return next((at for at, byte in enumerate(self.text) if byte < 32 and byte not in _TEXT_CONTROLS), None)
+        found = _CONTROL.search(self.text)
+        return found and found.start()
 
 
 @dataclass(frozen=True)

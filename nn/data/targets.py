@@ -46,8 +46,9 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
     if len(places) > 1 or (column.reads == "number" and (schema.written is None or schema.written.takes_plain)):
-        for one in places:
-            check_numbers(source, table, one)
+        for one, its in zip(places, columns, strict=True):
+            if np.isnan(its.values).any():
+                check_numbers(source, table, one)
         values = column.values[:, None] if len(places) == 1 else np.column_stack([c.values for c in columns])
         return Targets(values, where, table.row, columns=names)
     column = as_text(column)

@@ -250,7 +250,7 @@ class TypedSource:
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
         for place in wanted.exact & numbers.keys():
             column = numbers.pop(place)
-            column.values = _decimals(column.values).astype(np.float64, copy=False)
+            column.values = _decimals(column.values).astype(np.float64)  # a frame keeps its own
         bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
         matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
         return Table(columns, matrix, list(numbers), self._spans())

@@ -1,7 +1,7 @@
 """Network: layers, parameters and what a model must know to read raw data.
 
     network.py     Network: its settings and facts, members, engine, and the doors to the stages below
-    settings.py    names that are known; a task, a loss and an output layer that go together
+    tasks.py       a task, a loss and an output layer that go together
     parameters.py  the parameters as one vector: initial values, views by layer and by name
     prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets' units, averaged over members
     model.py       network -> model file -> network; FACTS: what a model knows beside parameters and settings

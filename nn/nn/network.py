@@ -21,13 +21,14 @@ from ..data.scaling import Scaling
 from ..data.table_rows import TableRows
 from ..data.written import WrittenNumbers
 from ..layers import InputColumn, completed, input_shape, parse, to_spec
-from ..nn_aux import BACKENDS, DISTRIBUTIONS, LOSSES, TASKS
-from ..settings.flags import DEFAULTS
+from ..nn_aux import TASKS
+from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.reference import REFERENCE, check_reference, check_reference_layers
+from ..settings.values import GPUS, one_of
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
 from .model import FACTS
-from .settings import check_name, check_output, check_settings, device_numbers, loss_for, task_of
+from .tasks import check_output, loss_for, task_of
 
 _making = threading.RLock()  # an engine
 if hasattr(os, "register_at_fork"):  # not Windows
@@ -76,7 +77,8 @@ class Network:
             backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
         self.reference, self.seed, self.init, self.dtype = reference, seed, init, dtype or "float32"
         self.task = task or task_of(loss)
-        check_settings(self.task, activation or "relu", self.dtype, init, seed)
+        one_of(TASKS)("--task", self.task)
+        _check({"activation": activation, "loss": loss, "init": init, "seed": seed, "dtype": dtype})
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self.compute_on(backend, threads, gpus, distribute, tf32)
         self.random: GlibcRandom | None = None
@@ -125,7 +127,6 @@ class Network:
         self.inputs = self.layers[0].features or self.layers[0].inputs  # values of a row: feature columns, if encoded
         self.outputs = self.layers[-1].outputs
         self.loss = loss or loss_for(self.layers[-1].output_function, usual_loss)
-        check_name("--loss", self.loss, LOSSES)
         check_output(self.task, self.loss, self.layers[-1])
         if self.reference:
             check_reference_layers(self.layers)
@@ -235,13 +236,11 @@ class Network:
 
     def compute_on(self, backend="auto", threads=None, gpus=(), distribute=None, tf32=False) -> None:
         """Set what the engine will be made with; see __init__."""
-        check_name("--backend", backend, BACKENDS)
-        check_name("--distribute", distribute or "mirrored", DISTRIBUTIONS)
+        _check({"backend": backend, "threads": threads, "distribute": distribute})
         if tf32 and self.dtype != "float32":
             raise UsageError(f"--tf32: shortens float32, not {self.dtype}; leave one out")
-        if threads is not None and threads < 1:
-            raise UsageError(f"--threads {threads}: must be at least 1")
-        self.threads, self.gpus, self.distribute, self.tf32 = threads, device_numbers(gpus), distribute, tf32
+        numbers = tuple(gpus) if isinstance(gpus, (tuple, list)) else GPUS("--gpus", gpus)
+        self.threads, self.gpus, self.distribute, self.tf32 = threads, numbers, distribute, tf32
         self._asked_backend, self._backend, self._engine = backend, None, None
         if backend != "auto":
             self._backend = backends.resolve(backend, **self._gpu_options())
@@ -435,3 +434,10 @@ class Network:
         engine: backend, threads, gpus, tf32, as Network takes them.
         """
         return model.load(cls, path, dtype, engine)
+
+
+def _check(given: dict) -> None:
+    """Raise UsageError for a setting that its flag could not have; None: not given."""
+    for name, value in given.items():
+        if value is not None:
+            BY_NAME[name].check(value)

@@ -355,9 +355,9 @@ def takes(*of: str, without: Iterable[str] = ()) -> Callable:
         own = [one for one in plain.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         taken = {*without, *plain.parameters}
         more = [
-            inspect.Parameter(flag.name, keyword, default=None, annotation=f"{flag.type} | None")
-            for flag in settings_of(*of)
-            if flag.name not in taken
+            inspect.Parameter(name, keyword, default=None, annotation=f"{flag.type} | None")
+            for name, flag in BY_NAME.items()
+            if flag.of in of and name not in taken
         ]
         function.__signature__ = plain.replace(parameters=[*own, *more])
         return function

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..backends import BACKENDS, TRAITS
+from ..backends import TRAITS
 from ..backends.engine import EpochSettings, PackJob
 from ..core import random
 from ..core.random import PhiloxOrder, shuffled
 from ..layers import Layer
 from ..matrix import matmul
 from ..nn import Network
+from ..nn_aux import BACKENDS
 from ..terminal import tables
 from ..utils import NnError, UsageError, default_threads, processor_name
 

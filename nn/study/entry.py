@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import __version__
 from ..backends import TRAITS, resolve
-from ..data.model_data import split_seed_of
+from ..data.loading import split_seed_of
 from ..data.records import check_free, network_bytes
 from ..data.source import relative_to
 from ..ds import load, split_holdout

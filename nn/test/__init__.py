@@ -6,7 +6,7 @@
     shapley.py     contributions of columns to each prediction
     importance.py  how much a metric loses without a column, and partial dependence
 
-Imports: utils, core, settings, data, backends, nn. Imported by: train, study, commands.
+Imports: utils, nn_aux, core, settings, data, backends, nn. Imported by: train, study, commands.
 """
 
 from .reports import (

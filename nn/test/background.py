@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.model_data import load_for, training_file
+from ..data.loading import load_for, training_file
 from ..utils import InputNotFound, UsageError
 
 ROWS = 100

@@ -26,7 +26,7 @@ from ..core.metrics import (
 )
 from ..data.dataset import name_of
 from ..data.frames import open_frame
-from ..data.model_data import load_for
+from ..data.loading import load_for
 from ..data.written import WrittenNumbers
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log

@@ -18,6 +18,7 @@
     folds.py       figures of a cross-validation
     learned.py     learned: whether the loss is better than that of the class shares or the mean; the warning if not
     effort.py      Effort: network, length of training and members chosen for a table, by cross-validations
+    fit.py         fit and Model: nn --train and a model file, from Python
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 
 Imports: everything below, from test to utils. Imported by: study, commands.

@@ -43,6 +43,10 @@ NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION, USUAL_SCALING = "relu", "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
+OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
+    "layers", "networks", "folds", "vary", "trials", "validation", "refit", "profile", "trace", "logdir", "reference",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Candidate:

@@ -14,7 +14,7 @@ from ..core import random
 from ..data.dataset import name_of
 from ..data.encoding import Encoding, TableStatistics
 from ..data.kinds import NUMBER
-from ..data.model_data import load_for
+from ..data.loading import load_for
 from ..data.scaling import Moments, Scaling, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..data.table_rows import TableRows

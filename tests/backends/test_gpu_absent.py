@@ -169,7 +169,7 @@ def test_gpus_that_make_no_sense_are_wrong_use(text):
         ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp runs on the processor; use --backend cuda"),
         ({"backend": "seq", "tf32": True}, "--tf32: --backend seq runs on the processor"),
         ({"backend": "cuda", "tf32": True, "dtype": "float64"}, "--tf32: shortens float32, not float64"),
-        ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: unknown"),
+        ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: expected mirrored or central"),
     ],
 )
 def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):

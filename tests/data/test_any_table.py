@@ -10,7 +10,7 @@ from support.command_line import ONE, run, succeed
 from support.people import ROWS, as_csv, people, train_on_people
 
 import nn
-from nn.data.model_data import load_for
+from nn.data.loading import load_for
 from nn.data.table_rows import TableRows
 from nn.watch.callbacks import Callback
 

@@ -81,6 +81,10 @@ def test_a_separator_other_than_a_comma_keeps_commas_in_fields(write):
     ("land,1991,1990,1995\nA,3,4,5\nB,7,1,9\n", False), ("1850,1900,2000\n1.5,2,3\n4,5,6\n", True),
     ("land,1990,1991\nA,3,4\nB,7,1\n", False), ("leaf,400,410,420\nA,.31,.32,0.4\nB,0.3,1.3,0.41\n", True),
     ("leaf,400,410,420\nA,.31,.32,0.4\nB,0.3,1,0.41\n", False), ("leaf,400,410,425\nA,.3,.3,.4\nB,.3,.1,.4\n", False),
+    ("0,1,2\n" + "a,b,c\nd,b,c\na,d,d\n" * 10, True), ("0,1,2\n" + "4,1,2\n5,3,1\n7,2,2\n" * 10, False),
+    ("0,1,2\n" + "0.5,1.25,2\n1.5,-3.0,1\n7.0,2.0,2\n" * 10, True),  # as pandas names columns without names
+    ("0,1,2,3,4,5,6,7\n" + "5,1,0,0,7,3,2,1\n" * 10 + "4,1,0,0,7,3,2,1\n" * 10, True),
+    ("".join(",".join(str(start + i) for i in range(8)) + "\n" for start in range(12)), False),
 ])  # fmt: skip
 def test_a_header_is_told_by_the_columns(write, text, has_header):
     assert (head_of(write(text)).names is not None) == has_header
@@ -204,20 +208,6 @@ def test_a_separator_at_the_ends_of_rows_begins_no_target(write, header):
     assert ds.classes == ["a", "b"] and ds.inputs == 1
     with pytest.raises(DataError, match="no row has a target"):  # a column with a name
         load(write("x,y,z\n" + "1,a,\n2,b,\n" * 10))
-
-
-def test_numbers_that_count_the_columns_are_a_header_of_words(write):
-    assert load(write("0,1,2\n" + "a,b,c\nd,b,c\na,d,d\n" * 10)).columns == ["0", "1"]
-    assert load(write("0,1,2\n" + "4,1,2\n5,3,1\n7,2,2\n" * 10)).columns is None
-
-
-def test_numbers_that_count_the_columns_are_a_header_of_numbers_that_cannot_count(write):
-    """As pandas writes a frame whose columns have no names."""
-    assert load(write("0,1,2\n" + "0.5,1.25,2\n1.5,-3.0,1\n7.0,2.0,2\n" * 10)).columns == ["0", "1"]
-    row, names = "5,1,0,0,7,3,2,1\n", [str(number) for number in range(7)]
-    assert load(write("0,1,2,3,4,5,6,7\n" + row * 10 + row.replace("5", "4") * 10)).columns == names
-    ascending = "".join(",".join(str(start + i) for i in range(8)) + "\n" for start in range(12))
-    assert load(write(ascending)).columns is None
 
 
 @pytest.mark.parametrize(

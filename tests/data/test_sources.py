@@ -125,6 +125,7 @@ def test_all_numbers_are_float64_where_float32_would_blur_one_column():
     assert apart.numbers.dtype == np.float32 and apart.number_places == [0]
     assert [apart.columns[place].values.dtype for place in range(3)] == ["float32", "float64", "float64"]
     assert read(frame, {0: None}, dtype="float64").numbers.tolist() == [[0.1], [2], [3]]
+    assert not any(np.shares_memory(column.values, frame["b"]) for column in apart.columns.values())
 
 
 def test_the_columns_of_numbers_are_views_of_one_matrix_in_their_order():
@@ -222,7 +223,8 @@ def test_a_frame_without_columns_is_one_line(frame):
 
 
 @pytest.mark.parametrize(
-    "rows", [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1])]
+    "rows",
+    [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1]), pa.array([1])],
 )
 def test_what_is_no_frame_is_none(rows):
     assert open_frame(rows) is None

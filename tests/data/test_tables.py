@@ -16,7 +16,6 @@ from nn.core import extension
 from nn.data.column import GAPS, date_in, is_not_finite, number_in
 from nn.data.csv_table import CsvSource
 from nn.data.frames import open_frame
-from nn.data.typed import TypedSource
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -157,12 +156,6 @@ def test_frames_of_polars_are_those_of_arrow():
     assert [fields(column) for column in found] == [fields(column) for column in arrow]
 
 
-def test_only_frames_are_frames():
-    for other in ("a.csv", np.zeros(2), [[1, 2]], pa.array([1]), pd.Series([1, 2])):
-        assert open_frame(other) is None
-    assert isinstance(open_frame(pd.DataFrame({"a": [1]})), TypedSource)
-
-
 @examples(300)
 @given(st.text("0123456789+-.eEinfINFty ", max_size=8) | st.floats().map(repr))
 def test_texts_are_numbers_where_they_are_in_csv(text):
@@ -202,20 +195,3 @@ def test_the_digest_of_a_table_is_the_same_for_every_format(tmp_path):
         digests = {nn.load(str(tmp_path / f"a.{name}")).sha256 for name in ("csv", "parquet", "feather", "db")}
         found.append(digests | {nn.load(table).sha256})
     assert [len(digests) for digests in found] == [1, 1, 1] and len(set.union(*found)) == 3
-
-
-# -- training ------------------------------------------------------------------------------------------------
-
-
-def test_networks_are_the_same_whatever_the_format_of_their_data(tmp_path):
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame(rng.normal(size=(3000, 3)), columns=list("abc"))
-    frame["y"] = np.where(frame["a"] + frame["b"] > 0, "up", "down")
-    written(frame, tmp_path)
-    parameters = {}
-    for suffix in ("csv", "parquet", "feather", "db"):
-        ds = nn.load(str(tmp_path / f"a.{suffix}"))
-        net = nn.Network("3,4,1", ds.task)
-        nn.train(net, ds, epochs=2)
-        parameters[suffix] = b"".join(value.tobytes() for value in net.parameters().values())
-    assert len(set(parameters.values())) == 1

@@ -10,7 +10,7 @@ from support.command_line import run, succeed
 
 import nn
 from nn.data.csv_table import CsvReader
-from nn.data.model_data import load_for
+from nn.data.loading import load_for
 from nn.files import model_file
 
 

@@ -81,7 +81,7 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
         self._begun = time.monotonic()
 
     monkeypatch.setattr(checkpoints.Checkpoint, "save", noted)
-    given = ["--dataset", "two.csv", "--model", "m.bin", "--epochs", 7, "--checkpoint", "c.ck"]
+    given = ["--dataset", "two.csv", "--layers", "2,4,1", "--model", "m.bin", "--epochs", 7, "--checkpoint", "c.ck"]
     succeed("--train", *given, "--checkpoint_every", 3)
     assert kept == [3, 6, 7]
     kept.clear()

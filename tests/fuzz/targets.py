@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import nn
-from nn.data import kinds, model_data
+from nn.data import kinds, loading
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
@@ -95,7 +95,7 @@ def _mixed_network() -> nn.Network:
 def _predict_csv(path: Path) -> None:
     """Read a table by the columns and categories of a model, and predict it."""
     net = _mixed_network()
-    ds = model_data.load_for(net, path, labelled=False)
+    ds = loading.load_for(net, path, labelled=False)
     assert np.isfinite(net.predict(ds.x)).all()
 
 
@@ -151,7 +151,7 @@ def _read_model(path: Path) -> None:
     if net.encoding is None and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES:
         net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
     path.with_name("mixed.csv").write_bytes(seeds.MIXED)  # where the training data of some seeds are looked for
-    for reading in (model_data.training_dataset, model_data.holdout_dataset):
+    for reading in (loading.training_dataset, loading.holdout_dataset):
         with contextlib.suppress(nn.NnError):
             reading(net, path, force=True)
 

@@ -10,6 +10,7 @@ from support.command_line import REPOSITORY
 SOURCES = [path for folder in ("nn", "csrc") for path in sorted((REPOSITORY / folder).rglob("*"))]
 PYTHON = [path for path in SOURCES if path.suffix == ".py"]
 CODE = [path for path in SOURCES if path.suffix in (".py", ".c", ".h", ".cu")]
+MOST_PARAMETERS = 14
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
@@ -32,3 +33,14 @@ def test_a_docstring_begins_with_a_verb_or_a_noun(path):
 @pytest.mark.parametrize("path", CODE, ids=name)
 def test_a_comment_repeats_the_noun(path):
     assert re.findall(r".*\b(?:so many|it is there)\b.*", path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name)
+def test_a_function_has_few_parameters(path):
+    """A record, or **settings that are checked by one, takes the place of more."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            given = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            found[node.name] = len([one for one in given if one not in ("self", "cls")])
+    assert {function: count for function, count in found.items() if count > MOST_PARAMETERS} == {}

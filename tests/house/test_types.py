@@ -1,5 +1,6 @@
 """What an editor knows of nn: completion of its names, and types that hold in a person's script."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -53,6 +54,40 @@ main()
 """
 
 
+STUB = PACKAGE / "train" / "call.pyi"  # python tests/house/test_types.py writes it
+
+
+def stub() -> str:
+    """What an editor reads of nn.train: its settings by name, as the record has them."""
+    positional, named = [], []
+    for one in inspect.signature(nn.train).parameters.values():
+        if one.kind is one.KEYWORD_ONLY:
+            named.append(f"    {one.name}: {one.annotation} = ...,\n")
+        else:
+            positional.append(f"    {one.name}: {one.annotation},\n")
+    return f'''"""The settings of train by name, for editors: made from FLAGS by tests/house/test_types.py."""
+
+from typing import Any
+
+import numpy as np
+
+from ..ds import Dataset
+from ..files.checkpoint import Checkpoint
+from ..nn import Network
+from ..utils import StopRequest
+from ..watch.callbacks import Callback
+from .rows import ReadValidation
+
+def train(
+{"".join(positional)}    *,
+{"".join(named)}) -> dict[str, Any]: ...
+'''
+
+
+def test_editors_see_the_settings_of_train():
+    assert STUB.read_text() == stub()
+
+
 def test_editors_see_the_public_names():
     names = re.findall(r"^from \S+ import (\w+) as \1$", (PACKAGE / "__init__.pyi").read_text(), re.M)
     assert sorted([*names, "__version__"]) == sorted(dir(nn))
@@ -71,3 +106,7 @@ def test_a_script_has_no_errors_of_types(checker, given, tmp_path, monkeypatch):
     command = [sys.executable, "-m", checker, *given, "script.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub())

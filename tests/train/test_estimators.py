@@ -329,7 +329,7 @@ def test_stacking_and_calibration(frame, labels):
     ({"patience": 3, "epochs": 5}, "needs validation rows"),
     ({"epochs": 0}, "--epochs 0: expected a whole number from 1"),
     ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: expected"),
-    ({"threads": 0}, "--threads 0: must be at least 1"),
+    ({"threads": 0}, "--threads 0: expected a whole number from 1"),
     ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
     ({"effort": "best", "epochs": 5}, "effort best: epochs is not for it"),
     ({"drop": "prize"}, "did you mean price"),

@@ -262,7 +262,7 @@ def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
 @pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--history"])
 def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two, flag):
     process = start(*TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck", "--history", "h.csv")
-    read_until(process, "loss")
+    read_until(process, "us a batch")
     path = {"--model": "m.bin", "--checkpoint": "c.ck", "--history": "h.csv"}[flag]
     (two.parent / "link").symlink_to(path)
     others = [] if flag == "--model" else ["--model", "other.bin"]

@@ -1,0 +1,71 @@
+"""nn.fit is `nn --train` from Python, and Model what a model file holds."""
+
+import numpy as np
+import pytest
+from support.command_line import succeed
+from support.mixed_table import write_table
+
+import nn
+from nn.utils import DataError, UsageError
+
+
+@pytest.fixture
+def csv(folder):
+    write_table(folder / "t.csv", 200, 1, "two")
+    return folder / "t.csv"
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"effort": "quick", "seed": 3}, {"layers": "auto,8,1", "epochs": 2}, {"networks": 2}]
+)
+def test_fit_has_the_bytes_of_the_command(csv, flags):
+    words = [word for name, value in flags.items() for word in (f"--{name}", value)]
+    succeed("--train", "--dataset", "t.csv", "--model", "command.bin", *words)
+    nn.fit("t.csv", **flags).save("python.bin")
+    assert (csv.parent / "python.bin").read_bytes() == (csv.parent / "command.bin").read_bytes()
+
+
+def test_a_checkpoint_does_not_change_what_is_trained(csv):
+    plain = nn.fit("t.csv", effort="quick")
+    kept = nn.fit("t.csv", effort="quick", checkpoint="c.ck")
+    plain.save("a.bin"), kept.save("b.bin")
+    assert (csv.parent / "a.bin").read_bytes() == (csv.parent / "b.bin").read_bytes()
+
+
+def test_a_model_is_what_its_file_holds(csv):
+    model = nn.fit("t.csv", effort="quick")
+    model.save("m.bin")
+    same, ds = nn.Model.load("m.bin"), nn.load("t.csv")
+    assert np.array_equal(same.predict(ds.x), model.predict(ds.x)) and set(model.predict(ds.x)) <= set(ds.classes)
+    proba = same.predict_proba(ds.x)
+    assert proba.shape == (ds.rows, len(ds.classes)) and np.allclose(proba.sum(axis=1), 1)
+    assert same.test("t.csv") == succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
+    assert len(same.members) == len(model.members) > 1 and same.columns == ds.columns
+    assert "out of fold: " in repr(model) and f"{len(model.members)} networks" in repr(same)
+    assert same.explain(ds.x[:2], ds.x[5:9]).feature_names
+    assert set(same.importance("t.csv", repeats=2).names) == set(same.explain(ds.x[:2], ds.x[5:9]).feature_names)
+
+
+def test_targets_stand_beside_the_data_or_in_it():
+    x = np.random.default_rng(0).normal(size=(80, 3))
+    values = nn.fit(x, x[:, 0] * 2, effort="quick", task="regression")
+    assert values.predict(x).shape == (80,) and values.network.task == "regression"
+    with pytest.raises(UsageError, match="regression, which has no classes"):
+        values.predict_proba(x)
+    named = nn.fit({"a": x[:, 0], "b": x[:, 1], "y": np.where(x[:, 0] > 0, "up", "down")}, "y", effort="quick")
+    assert set(named.predict({"a": x[:, 0], "b": x[:, 1]})) == {"up", "down"}
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "error", "told"),
+    [
+        ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
+        ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
+        ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
+        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for it"),
+        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epoch": 3}, UsageError, "did you mean epochs"),
+    ],
+)
+def test_mistakes_are_one_line(data, settings, error, told):
+    with pytest.raises(error, match=told):
+        nn.fit(data, **settings)
