@@ -122,14 +122,14 @@ class Model:
 
     def test(self, data, **settings) -> dict:
         """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn --test --json`."""
-        from ..data.model_data import load_for
+        from ..data.loading import load_for
 
         ds = data if isinstance(data, Dataset) else load_for(self.network, data)
         return test(self.network, ds, **settings)
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""
-        from ..data.model_data import load_for
+        from ..data.loading import load_for
 
         return importance(self.network, data if isinstance(data, Dataset) else load_for(self.network, data), **settings)
 
