@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from nn.study import solar
-from nn.utils import NnError
+from nn.utils import NnError, speaking_of_flags
 
 
 def write_series(path: str, series: solar.Series, stations_path: str | None = None) -> None:
@@ -58,18 +58,19 @@ def main(
         str | None, typer.Option("--save_stations", help="CSV to write: the stations' places.")
     ] = None,
 ) -> None:
-    try:
-        data = solar.read_series(series, stations) if series else solar.clouds(rows, seed=seed, step=step)
-        if save:
-            write_series(save, data, save_stations)
-        for form, path in (("table", table), ("maps", maps)):
-            if path:
-                train, test = solar.forecast(data, form, wanted, horizon, test_share)
-                write(path, train)
-                if test is not None:
-                    write(str(Path(path).with_stem(Path(path).stem + "_test")), test)
-    except (NnError, OSError) as error:
-        sys.exit(f"solar.py: {error}")
+    with speaking_of_flags():
+        try:
+            data = solar.read_series(series, stations) if series else solar.clouds(rows, seed=seed, step=step)
+            if save:
+                write_series(save, data, save_stations)
+            for form, path in (("table", table), ("maps", maps)):
+                if path:
+                    train, test = solar.forecast(data, form, wanted, horizon, test_share)
+                    write(path, train)
+                    if test is not None:
+                        write(str(Path(path).with_stem(Path(path).stem + "_test")), test)
+        except (NnError, OSError) as error:
+            sys.exit(f"solar.py: {error}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The public names, as editors and type checkers see them; __init__.py loads each when it is first asked for."""
 
-from .data.model_data import held_out as held_out
-from .data.model_data import load_for as load_for
+from .data.loading import held_out as held_out
+from .data.loading import load_for as load_for
 from .data.scaling import Scaling as Scaling
 from .ds import Dataset as Dataset
 from .ds import load as load

@@ -55,7 +55,7 @@ def train_command(flags) -> None:
         raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
     with _kept_in(lost):
         if flags.output and "validated" in result:
-            raise OutputError(f"--output {flags.output}: no folds chose among networks of so many rows")
+            raise OutputError(f"--output {flags.output}: validation rows, not folds, judged so large a table")
         if flags.output:
             _write_folds(flags.output, net, ds)
     with _kept_in(lost):

@@ -96,7 +96,11 @@ class CsvSource:
         rows = self._rows(stored)
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
-        texts = {place for place in guessed if not _is_kept(columns[place], place in wanted.pure)}
+        texts = {
+            place
+            for place in guessed
+            if columns[place].odd and (place in wanted.pure or _share(columns[place]) < MOSTLY)
+        }
         if head.separator == ";" and not head.has_point:  # the first decimal comma comes late
             texts |= {
                 place for place, column in columns.items() if any(_is_other_number(word, ".") for word in column.odd)
@@ -194,23 +198,16 @@ def _are_coarse(columns: Iterable[Column]) -> bool:
 
 def _kind_of(column: Column) -> str:
     """Return how a column is stored whose first fields were read as numbers."""
-    if _is_mostly(column):
-        return "number"
-    others = sum(found.rows for word, found in column.odd.items() if date_in(word) is None)
-    return "date" if _is_mostly(column, others + len(column) - int(column.is_gap.sum())) else "text"
+    return "number" if _share(column) >= MOSTLY else "date" if _share(column, of_dates=True) >= MOSTLY else "text"
 
 
-def _is_kept(column: Column, is_pure: bool) -> bool:
-    """Return whether a column is what it was read as: MOSTLY, or with all of its known fields."""
-    return not column.odd if is_pure else _is_mostly(column)
-
-
-def _is_mostly(column: Column, others: int | None = None) -> bool:
-    """Return whether MOSTLY of the known fields are what the column was read as; others: those that are not."""
-    odd = sum(found.rows for found in column.odd.values())
-    others = odd if others is None else others
-    known = others and len(column) - int(column.is_gap.sum()) + odd
-    return not others or (known - others) / known >= MOSTLY
+def _share(column: Column, of_dates: bool = False) -> float:
+    """Return the share of the known fields that are what the column was read as; or of dates among its odd words."""
+    if not column.odd:
+        return 1.0
+    odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
+    right = sum(one.rows for word, one in column.odd.items() if date_in(word) is not None) if of_dates else others
+    return right / (odd + others)
 
 
 def _is_other_number(text: str, point: str) -> bool:

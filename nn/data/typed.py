@@ -36,6 +36,7 @@ from .column import (
 from .records import fits, new_rows
 from .source import Files, check_same_columns, database_of
 
+_NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
 _KEPT_BYTES = 16  # of a number, for its column and the matrix, up to which the columns are in memory
@@ -122,7 +123,8 @@ def array_block(values: np.ndarray) -> Column:
 
 def objects(values: list) -> Column:
     """Return the block of Python's own values: numbers if all of them are, else their texts."""
-    values = [None if _is_null(value) else value for value in values]
+    if any(kind.__name__ in _NULLS for kind in set(map(type, values))):
+        values = [None if type(value).__name__ in _NULLS else value for value in values]
     types = set(map(type, values))
     is_null = np.array([value is None for value in values]) if type(None) in types else None
     types -= {type(None)}
@@ -131,8 +133,10 @@ def objects(values: list) -> Column:
     if bytes in types:
         raise Unreadable("bytes")
     place: dict[tuple, int] = {}
+    if any(issubclass(kind, float) for kind in types):
+        values = [None if isinstance(v, float) and v != v else v for v in values]
     try:
-        codes = [-1 if value is None else place.setdefault((type(value), value), len(place)) for value in values]
+        codes = [-1 if v is None else place.setdefault((type(v), v), len(place)) for v in values]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
     return texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
@@ -140,12 +144,6 @@ def objects(values: list) -> Column:
 
 def _fit_int64(values: list) -> bool:
     return all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
-
-
-def _is_null(value) -> bool:
-    if value is None or isinstance(value, float):
-        return value is None or value != value
-    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def _object_text(value) -> str:

@@ -38,7 +38,7 @@ if hasattr(os, "register_at_fork"):  # not Windows
 class Network:
     """A feed-forward network.
 
-    layers      grammar of layers.py, e.g. "30,60,10,1" or "1x28x28,conv4k2same,maxpool4,128,10"
+    layers      grammar of layers.py, e.g. "30,60,10,1" or "1x28x28,conv4k2same,maxpool4,128,10", or their list
     task        binary, multiclass, regression; None: regression unless the last item or the loss says otherwise
     loss        a name of nn_aux.LOSSES; None: by task
     activation  of the items that name none, the last aside (relu); the last one's is by task
@@ -55,7 +55,7 @@ class Network:
 
     def __init__(
         self,
-        layers: str,
+        layers: str | Sequence[int | str],
         task: str | None = None,
         *,
         loss: str | None = None,
@@ -71,6 +71,7 @@ class Network:
         distribute: str | None = None,
         tf32: bool = False,
     ):
+        layers = layers if isinstance(layers, str) else ",".join(map(str, layers))
         if reference:
             asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
             check_reference(asked)

@@ -1,4 +1,4 @@
-"""What goes together: a task, a loss and an output layer."""
+"""The parts that go together: a task, a loss and an output layer."""
 
 from __future__ import annotations
 

@@ -21,6 +21,10 @@ WORDS = {  # a mode as a word -> the flags whose values follow it, in this order
     "sweep": ("sweep",),
     "plot": ("plot",),
 }
+SAID = {  # what a person may call a word
+    "help": "--help", "fit": "train", "evaluate": "test", "eval": "test", "score": "predict", "show": "info",
+    "convert": "export",
+}  # fmt: skip
 ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
 _KNOWN = {name: flag for flag in FLAGS for name in flag.names}
 _TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
@@ -165,7 +169,7 @@ def _named(read: list[Read]) -> list[Read]:
     if modes or mode not in WORDS:
         raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
     if len(words) > 1 + len(WORDS[mode]):
-        raise UsageError(f"unexpected argument {words[1 + len(WORDS[mode])]}{_too_many(mode, words)}")
+        raise UsageError(f"unexpected argument {words[1 + len(WORDS[mode])]}{_too_many(mode, words, read)}")
     if mode in WORDS[mode] and len(words) == 1:
         raise UsageError(f"--{mode} needs {_KNOWN[f'--{mode}'].metavar}; nn {mode} --help shows its flags")
     names = iter([mode, *(name for name in WORDS[mode] if name != mode)])
@@ -187,13 +191,17 @@ def _place(modes: list[str], word: str, read: list[Read]) -> str:
     name = next((name for mode in modes[:1] for name in WORDS[mode] if name not in given), None)
     if name:
         return f": did you mean --{name} {word}?"
-    close = closest(word, [] if modes else WORDS)
+    close = None if modes else SAID.get(word) or closest(word, WORDS)
     return f": did you mean nn {close}?" if close else "; nn --help shows what nn takes"
 
 
-def _too_many(mode: str, words: list[str]) -> str:
-    if mode == "train":
+def _too_many(mode: str, words: list[str], read: list[Read]) -> str:
+    """Return where the first word that has no place probably belongs."""
+    word, name = words[1 + len(WORDS[mode])], "model" if mode == "train" else "output"
+    if mode == "train" and word.rpartition(".")[2] == words[1].rpartition(".")[2]:
         return f"; files have commas between them: nn train {','.join(words[1:3])}"
+    if mode in _KNOWN[f"--{name}"].modes and name not in {flag.name for flag, _, _ in read if flag is not None}:
+        return f": did you mean --{name} {word}?"
     return f"; nn {mode} takes {' '.join(f'--{name}' for name in WORDS[mode])} in this order"
 
 
@@ -215,7 +223,7 @@ def _check_mode(given: SimpleNamespace) -> None:
     modes = [f"--{mode}" for mode in MODES if getattr(given, mode)]
     everything = ", ".join(f"--{mode}" for mode in MODES)
     if not modes:
-        raise UsageError(f"no mode given; choose one of {everything}; nn --help shows all flags")
+        raise UsageError(f"no mode given; choose one of {everything}; nn --help shows what they do")
     if len(modes) > 1:
         raise UsageError(f"{' and '.join(modes)}: only one of {everything} at a time")
     if given.quiet and given.verbose:

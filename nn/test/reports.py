@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -55,15 +56,15 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
       multiclass  rows accuracy macro confusion per_class mcc log_loss brier
       regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
-    ds: a Dataset, or a data frame with the targets among its columns. Where its rows have weights, a row of weight 2
-    counts as two rows in everything but `rows`, and a further key `weighted` is true.
+    ds: a Dataset, or a file or a data frame with the targets among its columns. Where its rows have weights, a row of
+    weight 2 counts as two rows in everything but `rows`, and a further key `weighted` is true.
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
     Raises DataError if the data do not fit the network or a row has values for which its output is not finite, and
     UsageError for a threshold or task that cannot be.
     """
-    if open_frame(ds) is not None:
+    if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
         ds = load_for(net, ds)
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")

@@ -55,6 +55,11 @@ def train(
     Stopped (the network keeps what it has learned) after `stop.request` or Ctrl-C. SideFileError: a checkpoint or a
     callback's file could not be written; the network is trained, and the error has the figures.
     """
+    if not isinstance(net, Network) or not isinstance(ds, Dataset):
+        found = f"{type(net).__name__} and {type(ds).__name__}"
+        raise UsageError(f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame")
+    if callback is not None and not hasattr(callback, "epoch"):
+        raise UsageError(f"callback {callback!r}: expected an object with methods of nn.Callback")
     given_rows = validation if isinstance(validation, Dataset) or callable(validation) else None
     named = validation if given_rows is None else getattr(validation, "path", None) or GIVEN_ROWS
     if settings.get("vary") is not None and named is None:

@@ -73,7 +73,7 @@ def _loaded(data, target, settings: dict) -> Dataset:
 
 
 class Model:
-    """What a model file holds: one network, or many whose mean predicts.
+    """The content of a model file: one network, or many whose mean predicts.
 
     network: a Network. metrics: those of its training, by the keys of `nn --train --json`; empty for a file that was
     loaded. columns: the names of the inputs. members: the networks.

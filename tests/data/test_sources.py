@@ -217,14 +217,14 @@ def test_a_frame_without_rows_is_one_line(frame):
     assert failure(lambda: open_frame(frame)) == "the data frame: no rows, expected at least one; add the data"
 
 
-@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, [], pd.DataFrame(index=[1, 2])])
+@pytest.mark.parametrize("frame", [np.zeros((3, 0)), {}, pd.DataFrame(index=[1, 2])])
 def test_a_frame_without_columns_is_one_line(frame):
     assert "the data frame: no columns, expected features and a target" in failure(lambda: open_frame(frame))
 
 
 @pytest.mark.parametrize(
     "rows",
-    [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], "a.csv", pd.Series([1]), pa.array([1])],
+    [np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), [[1, 2]], [], "a", pd.Series([1]), pa.array([1])],
 )
 def test_what_is_no_frame_is_none(rows):
     assert open_frame(rows) is None

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from itertools import dropwhile, takewhile
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -371,6 +372,28 @@ def test_every_flag_is_in_the_contract():
     cells = [cell for heading in ("Modes", "Flags") for row in table_after(heading) for cell in row[:2]]
     documented = {flag for cell in cells for flag in re.findall(r"`--(\w+)", cell)}
     assert {flag.name for flag in FLAGS} - documented == set()
+
+
+OF_NAMES = [flag for flag in FLAGS if flag.metavar == "NAME" and flag.name != "case"]
+
+
+@pytest.mark.parametrize("flag", OF_NAMES, ids=attrgetter("name"))
+def test_the_contract_has_the_names_that_a_setting_may_have(flag):
+    row = row_of(flag)
+    names = flag.value.expected.replace(" or ", ", ").split(", ")
+    assert [name for name in names if not re.search(rf"`([^`]*[, ])?{name}\b", row)] == []
+
+
+@pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.default], ids=attrgetter("name"))
+def test_the_contract_has_the_default_of_a_setting(flag):
+    default = f"{flag.default:g}" if isinstance(flag.default, float) else flag.default
+    assert re.search(rf"\([^)]*\b{default}\b", row_of(flag))
+
+
+def row_of(flag) -> str:
+    """The row of the contract's table that has a flag in its first cell, or else in another."""
+    rows = sorted(table_after("Flags"), key=lambda row: f"--{flag.name}" not in row[0])
+    return next(" ".join(row) for row in rows if re.search(rf"--{flag.name}\b", " ".join(row)))
 
 
 def test_the_exit_codes_are_those_of_the_errors():

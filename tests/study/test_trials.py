@@ -105,15 +105,18 @@ def test_other_files_are_refused_before_training(data):
     assert result.code == 2 and "each network of --vary" in result.err
 
 
-def test_the_table_shows_the_best_first(data):
-    told = succeed(*call(data, 24, 0, "--monitor", "roc_auc")).out
-    lines = told[told.index("24 networks tried, the best 20") :].splitlines()
+def test_the_table_shows_the_best_first_and_verbose_all(data):
+    told = succeed(*call(data, 24, 0, "--monitor", "roc_auc", "--verbose")).out
+    lines = told[told.index("24 networks tried\n") :].splitlines()
     assert lines[1].split() == ["weight", "seed", "learning_rate", "hidden", "optimizer", "epochs", "roc_auc"]
-    shown = [line.split() for line in lines[2:22]]
+    shown = [line.split() for line in lines[2:26]]
     weighted = [line for line in shown if line[0].isdigit()]
     assert shown[: len(weighted)] == weighted and 1 <= len(weighted) <= 10
     others = [float(line[-1]) for line in shown if line[:2] == ["not", "chosen"]]
     assert others == sorted(others, reverse=True) and shown[-1][:2] == ["given", "up"]
+    told = succeed(*call(data, 24, 0, "--monitor", "roc_auc")).out
+    best = told[told.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
+    assert [line.split() for line in best] == shown[:8]
 
 
 def test_pictures_of_the_score_against_each_setting(data):

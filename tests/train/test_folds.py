@@ -326,6 +326,23 @@ def test_rows_that_are_none_are_refused(rows):
         nn.train(network("binary"), data("binary"), rows=np.array(rows, int))
 
 
+def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
+    ds, rows, ended, stops = data("binary"), np.arange(20, 300), None, 0
+    whole = network("binary")
+    nn.train(whole, ds, rows=rows, epochs=3, validation=0.2)
+    while ended is None:
+        try:
+            ended, saving = network("binary"), {"checkpoint": folder / "c.ck", "resume": "auto"}
+            nn.train(ended, ds, rows=rows, epochs=3, validation=0.2, stop=StopSoon(3 + stops % 4), **saving)
+        except Stopped:
+            ended, stops = None, stops + 1
+    assert stops and np.array_equal(vector(ended), vector(whole)) and ended.metadata() == whole.metadata()
+    with pytest.raises(UsageError, match="other data"):
+        nn.train(network("binary"), ds, rows=rows[1:], epochs=3, validation=0.2, **saving)
+    with pytest.raises(UsageError, match="those of one network"):
+        nn.train(network("binary"), ds, rows=rows, networks=2)
+
+
 @pytest.mark.parametrize("flags", [{"folds": 1}, {"networks": 2}])
 def test_what_folds_cannot_do_is_refused(flags):
     with pytest.raises(UsageError, match="--folds"):

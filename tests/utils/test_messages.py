@@ -59,3 +59,27 @@ def test_a_command_prints_remarks_as_lines_and_none_twice(two):
     command = [sys.executable, "-m", "nn", *given, "--learning_rate", "1e-9"]
     err = subprocess.run(command, capture_output=True, text=True, env=environment()).stderr
     assert err.count("learned nothing") == 1 and "another --learning_rate" in err
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (lambda net, ds: nn.train(ds, net), "found Dataset and Network, expected a Network and a Dataset"),
+        (lambda net, ds: nn.train(net, "two.csv"), "found Network and str, expected .*; nn.load reads a file"),
+        (
+            lambda net, ds: nn.train(net, ds, callback=print),
+            "callback .*: expected an object with methods of nn.Callback",
+        ),
+        (lambda net, ds: nn.train(net, ds, lr=0.1), "lr: no such setting of train; did you mean learning_rate?"),
+    ],
+)
+def test_a_slip_of_a_call_is_told(two, in_python, call, told):
+    ds = nn.load("two.csv")
+    with pytest.raises(nn.UsageError, match=told):
+        call(nn.Network.for_data(ds), ds)
+
+
+def test_layers_may_be_a_list_and_what_is_tested_a_file(two):
+    net = nn.Network([2, "5:tanh", 1], "binary")
+    assert net.spec == "2,5:tanh,1:sigmoid"
+    assert nn.test(net, "two.csv") == nn.test(net, nn.load_for(net, "two.csv"))
