@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_any_further_is_named(tmp_path, monkeypatch, 
 # ---------------------------------------------------------------- files that are written
 
 
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("lasting", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize(
     "mode", [pytest.param(mode, marks=pytest.mark.long) if case.is_long else mode for mode, case in CASES.items()]
 )

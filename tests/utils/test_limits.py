@@ -45,12 +45,17 @@ def end_with_limit(megabytes, *arguments):
     assert not any(word in err for word in NOT_OURS), err
 
 
-@pytest.mark.parametrize("megabytes", [16, 60, 80, 100, 110, 120, 140, 160, 190, 240])
+def every_other(limits) -> list:
+    """Every other limit, and for tests/long.sh the others."""
+    return [pytest.param(limit, marks=pytest.mark.long) if k % 2 else limit for k, limit in enumerate(limits)]
+
+
+@pytest.mark.parametrize("megabytes", every_other([16, 60, 80, 100, 110, 120, 140, 160, 190, 240]))
 def test_a_small_limit_on_memory_is_one_line(two, megabytes):
     end_with_limit(megabytes, *TRAIN, "--epochs", 2, "--threads", 2, "--quiet")
 
 
-@pytest.mark.parametrize("megabytes", [180, 220, 270, 300, 330, 420, 500])
+@pytest.mark.parametrize("megabytes", every_other([180, 220, 270, 300, 330, 420, 500]))
 @pytest.mark.parametrize("format", ["parquet", "feather"])
 def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, megabytes):
     table = pytest.importorskip("pandas").read_csv("two.csv")
@@ -58,13 +63,13 @@ def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, me
     end_with_limit(megabytes, *ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2, "--quiet")
 
 
-@pytest.mark.parametrize("megabytes", [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205])
+@pytest.mark.parametrize("megabytes", every_other([140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205]))
 def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, megabytes):
     pytest.importorskip("matplotlib.font_manager")
     end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
-@pytest.mark.parametrize("kilobytes", range(182 << 10, 186 << 10, 512))
+@pytest.mark.parametrize("kilobytes", every_other(range(182 << 10, 186 << 10, 512)))
 def test_a_small_limit_on_memory_is_one_line_where_matplotlib_looks_for_fonts(
     trained, kilobytes, tmp_path, monkeypatch
 ):
