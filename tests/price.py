@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -80,7 +81,8 @@ def recorded(changelog: str) -> tuple[int, ...] | None:
 def record(reason: str) -> None:
     """Write today's price and what it buys at the top of the list in CHANGELOG.md."""
     path, (lines, flags, names, modules) = REPOSITORY / "CHANGELOG.md", price()
-    entry = f"- {lines:,} lines of source, {flags} flags, {names} public names, {modules} modules: {reason}\n"
+    told = f"- {lines:,} lines of source, {flags} flags, {names} public names, {modules} modules: {reason}"
+    entry = textwrap.fill(told, WIDTH, subsequent_indent="  ") + "\n"
     text = path.read_text()
     if HEADING not in text:
         text = text.replace("## Unreleased\n", f"## Unreleased\n{HEADING}\n", 1)

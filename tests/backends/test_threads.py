@@ -80,7 +80,7 @@ def test_threads_predict_with_a_network_of_several_as_one_thread_does(vary):
     nn.train(net, ds, networks=4, epochs=2, vary=vary)
     check(net.predict, rows_for(net))
     check(net.deviation, rows_for(net))
-    check(lambda number: net.members[number % 4].predict(ds.x), range(THREADS))
+    check(lambda number: net.members[number % len(net.members)].predict(ds.x), range(THREADS))
 
 
 def test_threads_predict_with_an_estimator_as_one_thread_does():

@@ -239,7 +239,7 @@ except UsageError as error:
     done = mpich.run(3, program)
     assert ours(done.stderr) == [
         "nn: rank 2: its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each host with "
-        "--gpus"
+        "gpus"
     ]
 
 

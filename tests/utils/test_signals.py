@@ -251,7 +251,9 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(prepared, mo
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("module, call", [(nn.utils.locks.fcntl, "flock"), (os, "unlink")], ids=["taken", "given back"])
+@pytest.mark.parametrize(
+    "module, call", [(nn.utils.output_files.fcntl, "flock"), (os, "unlink")], ids=["taken", "given back"]
+)
 def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, monkeypatch, module, call):
     usual = getattr(module, call)
 
