@@ -1,5 +1,6 @@
 """Building nn where something is missing."""
 
+import re
 import subprocess
 import sys
 
@@ -16,3 +17,9 @@ def test_without_a_compiler_the_first_line_says_so_and_the_next_what_to_install(
     assert done.returncode == 1
     assert first.startswith("nn is built by a C compiler") and f"{found} ({compiler})" in first
     assert any("apt install build-essential python3-dev" in line for line in cures)
+
+
+def test_every_folder_of_the_package_is_installed():
+    listed = re.search(r"^packages = \[(.*)\]$", (REPOSITORY / "pyproject.toml").read_text(), re.M)[1]
+    folders = {path.parent.relative_to(REPOSITORY) for path in (REPOSITORY / "nn").rglob("__init__.py")}
+    assert {name.strip(' "') for name in listed.split(",")} == {".".join(folder.parts) for folder in folders}
