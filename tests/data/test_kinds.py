@@ -245,7 +245,7 @@ def test_a_model_of_dates_in_a_form_that_went_is_refused_by_its_column():
         )
 
 
-@pytest.mark.parametrize("encoder", {encoder for encoder, _ in ENCODERS.values()})
+@pytest.mark.parametrize("encoder", dict.fromkeys(encoder for encoder, _ in ENCODERS.values()))
 def test_encoders_have_the_signatures_of_their_base(encoder):
     methods = {name: method for name, method in inspect.getmembers(ColumnEncoder, inspect.isroutine) if name[0] != "_"}
     assert {"fit", "inputs", "encode", "unknown", "facts", "summary"} <= {*methods}
