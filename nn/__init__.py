@@ -26,6 +26,7 @@ _HOME = {
     "train_many": "train",
     "fit": "train.fit",
     "Model": "train.fit",
+    "compare": "train.fit",
     "Callback": "watch.callbacks",
     "StopRequest": "train",
     "test": "test",

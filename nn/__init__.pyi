@@ -17,6 +17,7 @@ from .train import train_many as train_many
 from .train.estimators import NetworkClassifier as NetworkClassifier
 from .train.estimators import NetworkRegressor as NetworkRegressor
 from .train.fit import Model as Model
+from .train.fit import compare as compare
 from .train.fit import fit as fit
 from .utils import DataError as DataError
 from .utils import InputNotFound as InputNotFound

@@ -3,6 +3,7 @@
     train.py        --train: load, train, write the model; what a signal leaves behind
     effort.py       --train without --layers: what --effort chooses
     use.py          --test, --predict, --info, --export: uses of a model
+    compare.py      --compare: two models on the same rows
     explain.py      --explain: columns that matter, contributions to predictions
     study.py        --bench, --sweep, --plot
     predictions.py  the table that --predict writes
@@ -38,6 +39,7 @@ COMMANDS = {
         Command("test", "use", ("model",)),
         Command("predict", "use", ("model", "dataset")),
         Command("explain", "explain", ("model",)),
+        Command("compare", "compare"),
         Command("sweep", "study", ("output",)),
         Command("plot", "study", ("output",)),
         Command("info", "use"),

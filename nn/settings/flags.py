@@ -51,9 +51,9 @@ MOST_NETWORKS = 100_000  # of a model
 # The modes that read a flag, as sets of their names.
 TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
-MODEL = USE | {"explain", "plot"}  # reads a data set
+MODEL = USE | {"explain", "compare", "plot"}  # reads a data set
 ENGINE = MODEL | {"info"}  # makes an engine
-EVERY = frozenset({"train", "test", "predict", "explain", "info", "export", "bench", "sweep", "plot"})
+EVERY = frozenset({"train", "test", "predict", "explain", "compare", "info", "export", "bench", "sweep", "plot"})
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ _GROUPS = {
         Flag("test", "Test --model on --dataset, or on the rows that its training held out."),
         Flag("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
         Flag("explain", "Show which columns matter to --model; with --output what each added to each prediction."),
+        Flag("compare", "Compare two models on --dataset, or on rows that neither was trained on.", TEXT, "A,B"),
         Flag("info", "Show the contents of --model, or the network that --layers describes."),
         Flag("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
         Flag("bench", "Time training, prediction and matrix products on every backend of this machine."),

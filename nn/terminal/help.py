@@ -42,6 +42,7 @@ USAGE = {  # what follows the word of a mode
     "test": "MODEL [DATA]",
     "predict": "MODEL DATA [-o FILE]",
     "explain": "MODEL [DATA] [-o FILE]",
+    "compare": "A B [--dataset DATA]",
     "info": "MODEL",
     "export": "MODEL -o FILE",
     "bench": "[CASE]",

@@ -15,6 +15,7 @@ WORDS = {  # a mode as a word -> the flags whose values follow it, in this order
     "test": ("model", "dataset"),
     "predict": ("model", "dataset"),
     "explain": ("model", "dataset"),
+    "compare": ("compare",),
     "info": ("model",),
     "export": ("model",),
     "bench": ("case",),
@@ -166,6 +167,9 @@ def _named(read: list[Read]) -> list[Read]:
         return read  # no such flag: typer's to refuse
     modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
     mode = words[0]
+    if mode == "compare" and len(words) == 3:  # nn compare A B
+        return _named([(None, f"{words[1]},{words[2]}", [f"{words[1]},{words[2]}"]) if one[1] is words[1] else one
+                       for one in read if one[1] is not words[2]])
     if modes or mode not in WORDS:
         raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
     if len(words) > 1 + len(WORDS[mode]):

@@ -430,3 +430,21 @@ def importance_report(found: dict, curves: dict, net) -> None:
 def _point(value, scores: list[float]) -> str:
     shown = f"{value:g}" if isinstance(value, float) else printable(value or "(missing)")
     return f"{scores[0]:.3g} at {shown}"
+
+
+def comparison_report(found: dict) -> None:
+    """Print the metrics of two models side by side, the rows on which they differ most, and the verdict."""
+    one, other = found["models"]
+    rows = [
+        [
+            METRICS[name].label,
+            *(number_text(own[key]) for key in (one, other, "difference")),
+            ends_text(own["interval"], number_text),
+        ]
+        for name, own in found["metrics"].items()
+    ]
+    table(["", one, other, "difference", INTERVAL], rows, f"{found['rows']} rows")
+    for row in found["disagree"]:
+        said = ", ".join(f"{name} {'; '.join(f'{value:.3g}' for value in row[name])}" for name in found["models"])
+        print(printable(f"row {row['row']}, true {row['true']}: {said}"))
+    print(printable(found["verdict"]))

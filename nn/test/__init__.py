@@ -4,6 +4,7 @@
     columns.py     names and raw values of columns; background.py: rows to compare with
     values.py      the value of a prediction that is explained, and rows of which some columns are another row's
     shapley.py     contributions of columns to each prediction
+    compare.py     two models on the same rows
     importance.py  how much a metric loses without a column, and partial dependence
 
 Imports: utils, nn_aux, core, settings, data, backends, nn. Imported by: train, study, commands.

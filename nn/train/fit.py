@@ -14,6 +14,7 @@ from ..files.export.formats import export
 from ..nn import Network
 from ..settings.flags import checked_settings, settings_of
 from ..test import test
+from ..test.compare import compared
 from ..test.importance import Importance, importance
 from ..test.shapley import Explanation, explain
 from ..utils import UsageError, listed
@@ -150,3 +151,17 @@ class Model:
             numbers = [f"{key} {value:.4g}" for key, value in found.items() if isinstance(value, float)]
             lines += [f"{name.replace('_', ' ')}: {', '.join(numbers)}"] if numbers else []
         return "\n  ".join(lines) + ">"
+
+
+def compare(a, b, data, *, seed: int = 0) -> dict:
+    """Return the metrics of two models on the same rows with the paired 95 % interval of each difference, which model
+    is better or that the rows cannot tell, and where they disagree most; by the keys of `nn --compare --json`.
+
+    a, b: Models, Networks or model files, called a and b in the result. data: as Model.test takes it.
+    """
+    from ..data.loading import load_for
+
+    nets = [model.network if isinstance(model, Model) else model for model in (a, b)]
+    nets = [net if isinstance(net, Network) else Network.load(net) for net in nets]
+    datasets = [data if isinstance(data, Dataset) else load_for(net, data) for net in nets]
+    return compared(nets, datasets, ("a", "b"), seed=seed)

@@ -1,0 +1,123 @@
+"""Two models on the same rows: metrics side by side, and whether the rows tell them apart (paired bootstrap)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from ..core.bootstrap import RESAMPLES, drawn, interval
+from ..core.metrics import Judged, checked_weights
+from ..nn_aux import METRICS
+from ..utils import DataError, UsageError, default_threads
+from .reports import judged
+
+DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}  # the metric of the verdict, by task
+DISAGREE = 5  # rows told, on which the models differ most
+LEAST_ROWS = 10  # of an interval
+
+
+def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> dict:
+    """Return what two networks make of the same rows: datasets[k] holds them as nets[k] reads them.
+
+    names: of the models. scores: what they predict, (rows, outputs) each, where that is known.
+
+    Keys: rows; models, their names; metrics, {name: {first's name: value, second's name: value, difference, interval}},
+    where difference is second less first and interval its 95 % by paired bootstrap (None below 10 rows); metric, that
+    of the verdict; better, the name of the better model or None; verdict, a sentence; disagree, the rows on which the
+    models differ most. Raises UsageError for models of other tasks or classes, DataError for other rows.
+    """
+    first, second = nets
+    if first.task != second.task or (first.classes or []) != (second.classes or []) or first.outputs != second.outputs:
+        raise UsageError(f"{names[0]} and {names[1]} predict different things; compare models of the same targets")
+    each = [judged(net, ds, own) for net, ds, own in zip(nets, datasets, scores, strict=True)]
+    (truth, _, weights), (other_truth, *_) = each
+    if len(truth) != len(other_truth) or not np.array_equal(truth, other_truth):
+        raise DataError("the models find different targets in these rows; name the target with --target")
+    weights = checked_weights(weights, len(truth))
+    sides = [_judged(net, ds, *own[:2]) for net, ds, own in zip(nets, datasets, each, strict=True)]
+    values = [side.values(weights) for side in sides]
+    apart = _differences(sides, weights, seed) if len(truth) >= LEAST_ROWS else {}
+    metrics = {
+        name: {
+            names[0]: values[0][name],
+            names[1]: values[1][name],
+            "difference": _less(values[1][name], values[0][name]),
+            "interval": interval(apart[name]) if name in apart else None,
+        }
+        for name in sides[0].names
+    }
+    metric = _deciding(first.task, metrics)
+    better = _better(names, metric, metrics[metric])
+    return {
+        "rows": len(truth), "models": list(names), "metrics": metrics, "metric": metric, "better": better,
+        "verdict": _verdict(names, metric, metrics[metric], better, len(truth)),
+        "disagree": _disagree(first, truth, [scores for _, scores, _ in each], names),
+    }  # fmt: skip
+
+
+def _judged(net, ds, truth: np.ndarray, scores: np.ndarray) -> Judged:
+    persistence = ds.persistence() if net.task == "regression" else None
+    return Judged(net.task, truth, scores, net.threshold, persistence)
+
+
+def _differences(sides: list[Judged], weights, seed: int) -> dict[str, list[float]]:
+    """Return the second's less the first's metrics over resampled rows, the same rows for both."""
+    names, rows = sides[0].names, len(sides[0].truth)
+    for side in sides:
+        side.values(weights)  # what all resamples share is made by one thread
+
+    def resampled(number: int) -> dict[str, float]:
+        times = drawn(rows, number, seed)
+        each = times if weights is None else times * weights
+        if not each.any():
+            return dict.fromkeys(names, np.nan)
+        with np.errstate(all="ignore"):
+            one, other = (side.values(each, exact=False) for side in sides)
+        return {name: np.nan if None in (one[name], other[name]) else other[name] - one[name] for name in names}
+
+    with ThreadPoolExecutor(default_threads()) as workers:
+        found = list(workers.map(resampled, range(RESAMPLES)))
+    return {name: [one[name] for one in found] for name in names}
+
+
+def _less(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
+
+
+def _deciding(task: str, metrics: dict) -> str:
+    """Return the metric of the verdict: the usual one, or the first that is defined for these rows."""
+    usual = DECIDES[task]
+    return usual if metrics[usual]["difference"] is not None else next(
+        (name for name, found in metrics.items() if found["difference"] is not None), usual
+    )  # fmt: skip
+
+
+def _better(names, metric: str, found: dict) -> str | None:
+    """Return the name of the model whose metric is better, by its interval; None where the rows cannot tell."""
+    ends = found["interval"]
+    if ends is None or ends[0] <= 0 <= ends[1]:
+        return None
+    return names[1] if (ends[0] > 0) == METRICS[metric].higher_is_better else names[0]
+
+
+def _verdict(names, metric: str, found: dict, better: str | None, rows: int) -> str:
+    label = METRICS[metric].label
+    if found["interval"] is None:
+        return f"{rows} rows are too few to tell {names[0]} and {names[1]} apart"
+    if better is None:
+        return f"these {rows} rows cannot tell which is better: their {label} may be equal"
+    other = names[1] if better == names[0] else names[0]
+    return f"{better} is better than {other}: {label} {found[better]:.4g} beside {found[other]:.4g}"
+
+
+def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[dict]:
+    """Return the rows on which the scores, or the values, of the models differ most."""
+    apart = np.abs(scores[1].astype(np.float64) - scores[0]).max(axis=1)
+    rows = np.argsort(-apart, kind="stable")[:DISAGREE]
+    found = []
+    for row in rows[apart[rows] > 0]:
+        true = net.classes[int(truth[row])] if net.classes else truth[row].tolist()
+        said = {name: own[row].tolist() for name, own in zip(names, scores, strict=True)}
+        found.append({"row": int(row), "true": true, **said})
+    return found
