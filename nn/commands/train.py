@@ -17,8 +17,8 @@ from ..settings.reference import REFERENCE, check_reference_layers
 from ..terminal import console, tables
 from ..terminal.progress import make_progress
 from ..utils import (
-    DataError,
     Interrupted,
+    LayersMismatch,
     NnError,
     OutputError,
     SideFileError,
@@ -274,8 +274,7 @@ def _load_training_data(flags, layers):
         return load(flags.dataset, outputs=layers[-1].outputs, **given)
     try:
         return load(flags.dataset, inputs=input_shape(layers), outputs=layers[-1].outputs, **given)
-    except DataError as error:
-        load(flags.dataset, **given)  # raises if the data themselves are wrong; else --layers is
+    except LayersMismatch as error:
         raise UsageError(f"--layers {flags.layers}: {error}") from error
 
 

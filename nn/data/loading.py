@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, UsageError, log
+from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
@@ -182,9 +182,9 @@ def _check_width(source: TableSource, kept: list[int], decision: Decision | None
     left_out = decision.left_out if decision else {}
     if not left_out or len(kept) + len(left_out) != width:
         found = len(kept) if schema.target is not None else source.width
-        raise DataError(column_mismatch(source, found, schema))
+        raise LayersMismatch(column_mismatch(source, found, schema))
     reasons = ", ".join(f"{_plain_name(source, place)} ({why})" for place, why in left_out.items())
-    raise DataError(
+    raise LayersMismatch(
         f"{source.path}: {len(kept)} columns are inputs, expected {width}; left out: {reasons}; begin --layers with "
         f"{len(kept)} or auto, or keep a column by --numbers or --categories"
     )
@@ -280,7 +280,7 @@ def _shaped(path: str, x, schema: Schema):
     same_values = math.prod(shape) == math.prod(x.shape[1:])
     if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
         found, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
-        raise DataError(
+        raise LayersMismatch(
             f"{path}: {found} values a row, expected {expected}, one per input of the network; check --layers"
         )
     return x.reshape(-1, *shape) if schema.pixels else x

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from ..utils import DataError, UsageError, closest, listed
+from ..utils import DataError, LayersMismatch, UsageError, closest, listed
 from .column import TableSource
 from .dataset import ROLES, Choices, Places, Schema
 from .kinds import Kind, in_a_list, parse_choices, split_names
@@ -30,7 +30,7 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     features = feature_columns(source, targets, schema, dropped | set(ids) | set(roles.values()))
     known = schema.of_model or schema.pixels
     if known and schema.width is not None and len(features) != schema.width:
-        raise DataError(column_mismatch(source, len(features), schema))
+        raise LayersMismatch(column_mismatch(source, len(features), schema))
     if not features:
         found, cure = "only target columns, expected features as well", "check --target"
         if dropped:
@@ -85,7 +85,7 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
         if source.width == inputs and not labelled:
             return []
         if source.width != inputs + 1 and (outputs is None or source.width != inputs + outputs):
-            raise DataError(column_mismatch(source, source.width, schema))
+            raise LayersMismatch(column_mismatch(source, source.width, schema))
         return list(range(inputs, source.width))
     if source.width < 2:
         raise DataError(f"{source.path}: 1 column, expected features and a target, separated by commas; add columns")

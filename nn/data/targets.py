@@ -7,7 +7,7 @@ import shlex
 
 import numpy as np
 
-from ..utils import DataError, UsageError, log
+from ..utils import DataError, LayersMismatch, UsageError, log
 from .column import (
     AUTO_CLASSES,
     Column,
@@ -213,7 +213,7 @@ def _check_count(targets: Targets, task: str, classes: int, outputs: int | None)
         if targets.names is None and outputs == 1:
             advice += " or use --task regression"
         expected = f"expected {outputs}, one per output of the network"
-        raise DataError(f"{targets.place}: {classes} classes, {expected}; {advice}")
+        raise LayersMismatch(f"{targets.place}: {classes} classes, {expected}; {advice}")
 
 
 def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
@@ -310,7 +310,7 @@ def _regression(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, None
             f"regression; choose the target with --target"
         )
     if outputs is not None and targets.width != outputs:
-        raise DataError(
+        raise LayersMismatch(
             f"{targets.place}: {targets.width} target column{'s' * (targets.width > 1)} of numbers, expected "
             f"{outputs} as the network has outputs; let --layers end in {targets.width} or use --target"
         )

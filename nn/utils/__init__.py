@@ -18,6 +18,7 @@ from __future__ import annotations
 from .errors import (
     DataError,
     InputNotFound,
+    LayersMismatch,
     NnError,
     NnWarning,
     OutputError,
@@ -60,6 +61,7 @@ from .signals import Interrupted, Stopped, StopRequest, interruption, signals_he
 __all__ = [
     "DataError",
     "InputNotFound",
+    "LayersMismatch",
     "Interrupted",
     "LONGEST_LINE",
     "MORE_THREADS",

@@ -63,6 +63,10 @@ class RowError(DataError):
         return DataError(f"{name}, data row {first + self._row + 1}, {self._found}")
 
 
+class LayersMismatch(DataError):
+    """Data have other inputs or outputs than the network, whose --layers may be what is wrong."""
+
+
 class InputNotFound(NnError):
     """A file that should be read is not there."""
 

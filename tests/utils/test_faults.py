@@ -108,7 +108,7 @@ def test_a_file_that_cannot_be_read_any_further_is_named(tmp_path, monkeypatch, 
     folder = tmp_path / "files"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    network = ["--layers", "2,1"] if name == "d" else ["--networks", "1"]
+    network = ["--layers", "2,1"]
     command = ["--train", "--dataset", write_data(name), "--model", "m.bin", *network, "--epochs", "1", "--quiet"]
     fine, *failed = outcomes("read", command, folder)
     assert fine.code == 0 and len(failed) > 4, fine.err
