@@ -253,14 +253,20 @@ def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypat
 
 
 def test_ctrl_c_in_a_python_program_saves_too(tmp_path):
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+
+    class Starts(nn.Callback):  # before a training has begun, Ctrl-C would end the tests
+        def epoch(self, epoch, *_):
+            if epoch == 1:
+                timer.start()
+
     with pytest.raises(Stopped):
         nn.train(
             nn.Network("5,64,64,1", task="binary"),
             dense_data(rows=2000),
             epochs=10**6,
             checkpoint=tmp_path / "c.ck",
+            callback=Starts(),
         )
     timer.join()
     assert position(tmp_path / "c.ck")["step"] > 0
