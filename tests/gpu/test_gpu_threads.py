@@ -79,6 +79,6 @@ def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(b
 def test_a_forked_process_is_told_in_one_line_that_cuda_does_not_work(backend):
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, backend]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=200)
-    words = "backend=cuda: CUDA does not work in a process that was forked from one that has used it; start processes"
+    words = "backend cuda: CUDA does not work in a process that was forked from one that has used it; start processes"
     assert [line.startswith(words) for line in done.stdout.splitlines()] == [True, True], done.stderr
     assert (done.stderr, done.returncode) == ("", 0)
