@@ -91,6 +91,8 @@ def _sequence(values) -> np.ndarray | list:
     """Return the values of a column as an array (rows,) or a list."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values
+    if isinstance(values, (list, tuple)):  # of anything: NumPy would look inside
+        return list(values)
     is_one = isinstance(values, str) or not hasattr(values, "__len__") or np.ndim(values) == 0
     return [values] if is_one else list(values)
 
