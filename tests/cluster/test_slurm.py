@@ -349,7 +349,8 @@ def test_nodes_that_were_interrupted_queue_themselves_and_end_in_the_same_bytes(
 
 
 def test_nodes_that_are_cancelled_save_and_do_not_start_again(slurm, mpich):
-    job = slurm.submit("--job-name=cancelled", *TWO, "slurm/nodes.sbatch", "--networks", 1, "--epochs", 10**6, "--quiet")
+    given = ["--networks", 1, "--epochs", 10**6, "--quiet"]
+    job = slurm.submit("--job-name=cancelled", *TWO, "slurm/nodes.sbatch", *given)
     saved = slurm.project / f"cancelled-{job}.ck"
     slurm.wait(job, lambda _: saved.exists())
     slurm.run("scancel", job)
