@@ -10,12 +10,13 @@ from typing import Annotated
 from ..settings.flags import BY_NAME, FLAGS, GONE, MODE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
-WORDS = {  # a mode as a word -> the flags whose values follow it, in this order; `nn train DATA` is `nn --train ...`
+WORDS = {  # a mode as a word -> the flags whose values follow it, in this order: `nn train DATA` is `nn --train ...`,
+    # and the words of one flag are its value, with a comma between them
     "train": ("dataset",),
     "test": ("model", "dataset"),
     "predict": ("model", "dataset"),
     "explain": ("model", "dataset"),
-    "compare": ("compare",),
+    "compare": ("compare", "compare"),
     "info": ("model",),
     "export": ("model",),
     "bench": ("case",),
@@ -167,24 +168,22 @@ def _named(read: list[Read]) -> list[Read]:
         return read  # no such flag: typer's to refuse
     modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
     mode = words[0]
-    if mode == "compare" and len(words) == 3:  # nn compare A B
-        return _named([(None, f"{words[1]},{words[2]}", [f"{words[1]},{words[2]}"]) if one[1] is words[1] else one
-                       for one in read if one[1] is not words[2]])
     if modes or mode not in WORDS:
         raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
     if len(words) > 1 + len(WORDS[mode]):
         raise UsageError(f"unexpected argument {words[1 + len(WORDS[mode])]}{_too_many(mode, words, read)}")
     if mode in WORDS[mode] and len(words) == 1:
         raise UsageError(f"--{mode} needs {_KNOWN[f'--{mode}'].metavar}; nn {mode} --help shows its flags")
-    names = iter([mode, *(name for name in WORDS[mode] if name != mode)])
+    values: dict[str, str] = {} if mode in WORDS[mode] else {mode: mode}
+    for name, word in zip(WORDS[mode], words[1:], strict=False):
+        values[name] = f"{values[name]},{word}" if name in values else word
     named = []
     for flag, text, tokens in read:
         if flag is not None:
             named.append((flag, text, tokens))
-        elif text is mode and mode in WORDS[mode]:
-            continue  # its value follows
-        else:
-            flag = _KNOWN[f"--{next(names)}"]
+        elif values and not (text is mode and mode in WORDS[mode]):
+            name = next(iter(values))
+            flag, text = _KNOWN[f"--{name}"], values.pop(name)
             named.append((flag, text, [f"{flag.long}={text}" if flag.value else flag.long]))
     return named
 

@@ -158,6 +158,7 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
         ("predict m.bin -- -a.csv", "--predict --model m.bin --dataset -a.csv"),
         ("explain m.bin a.csv", "--explain --model m.bin --dataset a.csv"),
         ("info m.bin", "--info --model m.bin"),
+        ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
         ("info --layers 3,1", "--info --layers 3,1"),
         ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
         ("bench small", "--bench --case small"),
