@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from ..settings.flags import keywords
+from ..settings.flags import given_values, keywords
 from ..settings.reference import REFERENCE
 from ..utils import UsageError, check_writable
 
@@ -21,6 +21,21 @@ def load_network(flags):
     if flags.reference:
         given |= {name: REFERENCE[name] for name in ("backend", "dtype")}
     return Network.load(flags.model, **given)
+
+
+LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
+
+
+def unseen_rows(flags, net, model: str, labelled: bool = True):
+    """Return (rows to judge a model by, whether they are out of fold, the word for them): those of --dataset, else
+    those that its training did not see."""
+    from ..data.loading import holdout_dataset, load_for, training_dataset
+
+    if flags.dataset:
+        return load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=labelled), False, "rows"
+    if "folds" in net.config and not net.holdout:
+        return training_dataset(net, model, force=flags.force), True, "rows, out of fold"
+    return holdout_dataset(net, model, force=flags.force), False, "held-out rows"
 
 
 def check_apart(read: str, written: str) -> None:

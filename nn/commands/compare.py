@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from ..settings.flags import given_values, keywords
+from ..settings.flags import keywords
 from ..terminal import console, tables
 from ..utils import UsageError
-from .common import print_json
-
-LAYOUT = ("target", "separator", "header")
+from .common import print_json, unseen_rows
 
 
 def compare_command(flags) -> None:
@@ -34,14 +32,11 @@ def compare_command(flags) -> None:
 
 
 def _rows(flags, net, path: str):
-    """Return (rows, their scores or None, the word for them): of --dataset, else those that training did not see."""
-    from ..data.loading import holdout_dataset, load_for, training_dataset
+    """Return (rows, their scores where they are out of fold, the word for them)."""
     from ..train.folds import out_of_fold
 
-    if flags.dataset:
-        return load_for(net, flags.dataset, **given_values(flags, LAYOUT)), None, "rows"
-    if "folds" in net.config and not net.holdout:
-        ds = training_dataset(net, path, force=flags.force)
-        rows, _, scores = out_of_fold(net, ds)
-        return ds.of_rows(rows), scores, "rows, out of fold"
-    return holdout_dataset(net, path, force=flags.force), None, "held-out rows"
+    ds, is_out_of_fold, about = unseen_rows(flags, net, path)
+    if not is_out_of_fold:
+        return ds, None, about
+    rows, _, scores = out_of_fold(net, ds)
+    return ds.of_rows(rows), scores, about

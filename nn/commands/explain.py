@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..settings.flags import given_values
 from ..terminal import console, tables
 from ..utils import check_writable, say
-from .common import check_apart, load_network, print_json
+from .common import check_apart, load_network, print_json, unseen_rows
 
-LAYOUT = ("target", "separator", "header")
 BLOCK = 256  # rows explained at a time
 
 
@@ -23,9 +21,11 @@ def explain_command(flags) -> None:
 
     from ..test.background import background_rows
     from ..test.importance import curves, importance
+    from ..train.folds import unseen_parts
 
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
-    ds, parts, about = _rows(flags, net)
+    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
+    parts = unseen_parts(net, ds) if is_out_of_fold else None
     if not flags.quiet:
         console.say_run(console.about(ds, about), net.engine.describe(), net.engine.threads, net.dtype, net.seed)
     result: dict = {}
@@ -46,32 +46,16 @@ def explain_command(flags) -> None:
         say(f"{flags.output}: contributions of {len(background)} background rows' difference, {exact}")
 
 
-def _rows(flags, net):
-    """Return (rows to explain, who predicts which of them or None, the word for them): rows that training did not see,
-    where no --dataset is given."""
-    from ..data.loading import holdout_dataset, load_for, training_dataset
-    from ..train.folds import unseen_parts
-
-    if flags.dataset:
-        return load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=not flags.output), None, "rows"
-    if "folds" in net.config and not net.holdout:
-        ds = training_dataset(net, flags.model, force=flags.force)
-        parts = unseen_parts(net, ds)
-        return ds, parts, "rows, each predicted by networks that do not know it"
-    return holdout_dataset(net, flags.model, force=flags.force), None, "held-out rows"
-
-
 def _write(flags, net, x, background) -> float:
     """Write row, base, columns and value of each row, of several outputs a line for each; return the error."""
-    from ..test.shapley import explain
+    from ..test.shapley import Explainer
     from .predictions import write_table
 
-    errors: list[float] = []
+    explainer = Explainer(net, background, len(x), exact=flags.exact, seed=flags.seed or 0)
 
     def lines() -> Iterator[list]:
         for first in range(0, len(x), BLOCK):
-            found = explain(net, x[first : first + BLOCK], background, exact=flags.exact, seed=flags.seed or 0)
-            errors.append(found.error)
+            found = explainer.explain(x[first : first + BLOCK])
             several = found.values.ndim == 3
             if not first:
                 yield ["row", *["class" if net.classes else "target"] * several, "base", *found.feature_names, "value"]
@@ -82,4 +66,4 @@ def _write(flags, net, x, background) -> float:
                     yield [row, *[name] * several, *numbers]
 
     write_table(flags.output, lines())
-    return max(errors, default=0.0)
+    return explainer.error

@@ -12,9 +12,7 @@ from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
 from ..utils import UsageError, check_writable, counted, is_stream, printable, say
-from .common import check_apart, check_report, load_network, print_json
-
-LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
+from .common import LAYOUT, check_apart, check_report, load_network, print_json
 
 
 def test_command(flags) -> None:

@@ -33,7 +33,7 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
     each = [judged(net, ds, own) for net, ds, own in zip(nets, datasets, scores, strict=True)]
     (truth, _, weights), (other_truth, *_) = each
     if len(truth) != len(other_truth) or not np.array_equal(truth, other_truth):
-        raise DataError("the models find different targets in these rows; name the target with --target")
+        raise DataError("the models have different rows or targets; give both the same rows with --dataset")
     weights = checked_weights(weights, len(truth))
     sides = [_judged(net, ds, *own[:2]) for net, ds, own in zip(nets, datasets, each, strict=True)]
     values = [side.values(weights) for side in sides]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,7 +71,22 @@ def importance(
     order = np.argsort(-mean, kind="stable")
     told = [values[order].tolist() for values in (mean, mean - spread, mean + spread)]
     called = [groups[k][0] for k in order]
-    return Importance(name, judge.metric(judge.all, judge.scores), ds.rows, called, *told, correlated(ds.x, names))
+    baseline, rows = judge.metric(judge.all, judge.scores), sum(map(len, judge.all))
+    return Importance(name, baseline, rows, called, *told, correlated(ds.x, names))
+
+
+class Part(NamedTuple):
+    """Rows of a data set, what values them, and the rows as it reads them."""
+
+    rows: np.ndarray
+    value: Value
+    read: list[np.ndarray]
+
+    @classmethod
+    def of(cls, net, x, rows: np.ndarray, members) -> Part:
+        """Return the part of these rows of x, predicted by these members."""
+        value = Value(net, members)
+        return cls(rows, value, value.read(x[rows]))
 
 
 class _Judge:
@@ -78,29 +94,29 @@ class _Judge:
 
     def __init__(self, net, ds: Dataset, name: str, parts):
         self.net, self.name = net, name
-        self.parts = [(rows, Value(net, ds.x[rows], members)) for rows, members in parts if len(rows)]
-        self.all = [np.arange(len(rows)) for rows, _ in self.parts]
-        self.scores = np.empty((ds.rows, net.outputs))
-        for rows, value in self.parts:
-            self.scores[rows] = scores_of(net, value.of(value.rows))
+        self.parts = [Part.of(net, ds.x, rows, members) for rows, members in parts if len(rows)]
+        self.all = [np.arange(len(part.rows)) for part in self.parts]
+        self.scores = np.zeros((ds.rows, net.outputs))  # rows of no part, as folds by time leave some, are not judged
+        for part in self.parts:
+            self.scores[part.rows] = scores_of(net, part.value.of(part.read))
         self.truth, _, self.weights = judged(net, ds, self.scores.astype(net.dtype))
 
     def chosen(self, rng, repeats: int) -> list[np.ndarray]:
         """Return the rows of each part that a repeat takes."""
         found = []
-        for rows, _ in self.parts:
-            count = max(len(rows) // repeats, min(len(rows), ALL_ROWS // len(self.parts)))
-            found.append(rng.choice(len(rows), count, replace=False))
+        for part in self.parts:
+            count = max(len(part.rows) // repeats, min(len(part.rows), ALL_ROWS // len(self.parts)))
+            found.append(rng.choice(len(part.rows), count, replace=False))
         return found
 
     def exchanged(self, chosen, columns: list[int], rng) -> np.ndarray:
         """Return scores of all rows, where the chosen ones of each part have exchanged the values of columns."""
         scores = self.scores.copy()
-        for own, (rows, value) in zip(chosen, self.parts, strict=True):
+        for own, (rows, value, read) in zip(chosen, self.parts, strict=True):
             kept = np.ones((1, value.columns), bool)
             kept[:, columns] = False
             donors = rng.permutation(own)
-            own_rows, given = [each[own] for each in value.rows], [each[donors] for each in value.rows]
+            own_rows, given = [each[own] for each in read], [each[donors] for each in read]
             changed = np.flatnonzero(value.differ(own_rows, given)[:, columns].any(axis=1))
             mixed = value.mixed(kept, [each[changed] for each in own_rows], [each[changed] for each in given])
             scores[rows[own[changed]]] = scores_of(self.net, value.of(mixed))
@@ -108,7 +124,7 @@ class _Judge:
 
     def metric(self, chosen, scores: np.ndarray) -> float:
         """Return the metric of the chosen rows. Raises DataError where it is undefined."""
-        rows = np.concatenate([rows[own] for own, (rows, _) in zip(chosen, self.parts, strict=True)])
+        rows = np.concatenate([part.rows[own] for own, part in zip(chosen, self.parts, strict=True)])
         weights = None if self.weights is None else self.weights[rows]
         found = metric(self.name, self.net.task, self.truth[rows], scores[rows], weights, threshold=self.net.threshold)
         if found is None:
@@ -123,15 +139,15 @@ def curves(net, x, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[
     """Return the partial dependence of the columns named: (value of the column, mean scores of rows that have it)."""
     rng, known = np.random.default_rng(seed), names_of(net)
     averaged = rng.choice(len(x), min(len(x), AVERAGED), replace=False)
-    value, found = Value(net, x[np.sort(averaged)]), {}
+    value, found = Value(net), {}
+    read = value.read(x[np.sort(averaged)])
     for name in [name for name in names if name in known][:CURVES]:
         column = known.index(name)
         kept = np.ones((1, value.columns), bool)
         kept[:, column] = False
         found[name] = []
         for told, row in _points(x, column):
-            given = [reading.of(x[row : row + 1]) for reading in value.readings]
-            scores = scores_of(net, value.of(value.mixed(kept, value.rows, given)))
+            scores = scores_of(net, value.of(value.mixed(kept, read, value.read(x[row : row + 1]))))
             found[name].append((told, scores.mean(axis=0).tolist()))
     return found
 

@@ -64,38 +64,57 @@ def explain(net, x, background=None, *, exact: bool = False, seed: int = 0) -> E
     """
     background = background_rows(net, None, seed) if background is None else rows_of(net, background)
     x = rows_of(net, x)
-    value = Value(net, x)
-    others = [reading.of(background) for reading in value.readings]
-    columns, count = value.columns, len(others[0])
-    if exact and columns > MOST_COLUMNS:
-        raise UsageError(f"--exact: {columns} columns have too many coalitions, at most {MOST_COLUMNS}; leave it out")
-    base, whole = value.of(others), value.of(value.rows)
-    if exact or 2**columns * len(x) * count <= EXACT:
-        values, error = _by_coalitions(value, others), 0.0
-    else:
-        values = _by_permutations(value, others, base, whole, seed)
-        again = _by_permutations(value, others, base, whole[:CHECKED], seed + 1)
-        error = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2))
-    means = np.broadcast_to(base.mean(axis=0), whole.shape)
-    outputs = list(net.classes or []) if net.task == "multiclass" else list(net.targets or [])
-    if value.net.outputs == 1:
-        values, means, outputs = values[:, :, 0], means[:, 0], []
-    return Explanation(values, means, raw_data(x), names_of(net), error, outputs)
+    return Explainer(net, background, len(x), exact=exact, seed=seed).explain(x)
+
+
+class Explainer:
+    """What the explanations of many rows share: engines, and background rows with their values.
+
+    rows: how many will be explained, which decides whether all coalitions are computed. error: as Explanation has it,
+    found on the first rows.
+    """
+
+    def __init__(self, net, background, rows: int, *, exact: bool = False, seed: int = 0):
+        self._value, self._seed, self.error = Value(net), seed, 0.0
+        columns = self._value.columns
+        if exact and columns > MOST_COLUMNS:
+            raise UsageError(f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it")
+        self._others = self._value.read(background)
+        self._base = self._value.of(self._others)
+        self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
+        self._is_checked = self._is_exact
+
+    def explain(self, x) -> Explanation:
+        """Return the explanation of some rows, as `Dataset.x` has them."""
+        value, net, rows = self._value, self._value.net, self._value.read(x)
+        whole = value.of(rows)
+        if self._is_exact:
+            values = _by_coalitions(value, rows, self._others)
+        else:
+            values = _by_permutations(value, rows, self._others, self._base, whole, self._seed)
+        if not self._is_checked:
+            again = _by_permutations(value, rows, self._others, self._base, whole[:CHECKED], self._seed + 1)
+            self.error, self._is_checked = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2)), True
+        means = np.broadcast_to(self._base.mean(axis=0), whole.shape)
+        outputs = list(net.classes or []) if net.task == "multiclass" else list(net.targets or [])
+        if net.outputs == 1:
+            values, means, outputs = values[:, :, 0], means[:, 0], []
+        return Explanation(values, means, raw_data(x), names_of(net), self.error, outputs)
 
 
 # ---------------------------------------------------------------- all coalitions
 
 
-def _by_coalitions(value: Value, others: list[np.ndarray]) -> np.ndarray:
+def _by_coalitions(value: Value, rows: list[np.ndarray], others: list[np.ndarray]) -> np.ndarray:
     """Return Shapley values (rows, columns, outputs) by all coalitions of columns."""
-    columns, rows, outputs = value.columns, len(value.rows[0]), value.net.outputs
+    columns, count, outputs = value.columns, len(rows[0]), value.net.outputs
     numbers = np.arange(1 << columns)
     inside = (numbers[:, None] >> np.arange(columns) & 1).astype(bool)
     sizes = inside.sum(axis=1)
     weights = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
-    found = np.empty((rows, columns, outputs))
-    for row in range(rows):
-        worth = _worth(value, row, others, numbers, inside)
+    found = np.empty((count, columns, outputs))
+    for row in range(count):
+        worth = _worth(value, [each[row : row + 1] for each in rows], others, numbers, inside)
         for column in range(columns):
             without = numbers[~inside[:, column]]
             gains = worth[without | 1 << column] - worth[without]
@@ -103,11 +122,10 @@ def _by_coalitions(value: Value, others: list[np.ndarray]) -> np.ndarray:
     return found
 
 
-def _worth(value: Value, row: int, others, numbers: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the value of each coalition for a row: (coalitions, outputs). Coalitions of the columns in which the row
-    and a background row are alike have the value of those without these."""
+def _worth(value: Value, own: list[np.ndarray], others, numbers: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Return the value of each coalition for the row `own`: (coalitions, outputs). Columns in which the row and a
+    background row are alike make no difference to a coalition, so that fewer are computed."""
     total = np.zeros((len(numbers), value.net.outputs))
-    own = [rows[row : row + 1] for rows in value.rows]
     differ = value.differ(own, others)
     for k, unlike in enumerate(differ @ (1 << np.arange(value.columns))):
         asked, place = np.unique(numbers & unlike, return_inverse=True)
@@ -118,7 +136,7 @@ def _worth(value: Value, row: int, others, numbers: np.ndarray, inside: np.ndarr
 # ---------------------------------------------------------------- permutations
 
 
-def _by_permutations(value: Value, others, base: np.ndarray, whole: np.ndarray, seed: int) -> np.ndarray:
+def _by_permutations(value: Value, rows, others, base: np.ndarray, whole: np.ndarray, seed: int) -> np.ndarray:
     """Return Shapley values (rows, columns, outputs) by a permutation, and its reverse, for each background row.
 
     base, whole: the values of the background rows, and of the first rows, which are explained.
@@ -132,23 +150,23 @@ def _by_permutations(value: Value, others, base: np.ndarray, whole: np.ndarray, 
     each = sum(rows.shape[1] for rows in others) * inside.shape[0] * inside.shape[1]
     found, some = np.empty((len(whole), columns, value.net.outputs)), max(1, ROOM // each)
     for first in range(0, len(whole), some):
-        rows = range(first, min(first + some, len(whole)))
-        found[first : first + some] = _walk(value, rows, order, inside, walked, base, whole[first : first + some])
+        own, ends = [each[first : first + some] for each in rows], whole[first : first + some]
+        found[first : first + some] = _walk(value, own, order, inside, walked, base, ends)
     return found
 
 
-def _walk(value: Value, rows: range, order, inside, walked, base, whole) -> np.ndarray:
+def _walk(value: Value, rows: list[np.ndarray], order, inside, walked, base, whole) -> np.ndarray:
     """Return the mean change of the value at each column's step, over all walks, of some rows."""
     walks, steps, columns = inside.shape
     asked, parts = [], []
-    for row in rows:
-        own = [each[row : row + 1] for each in value.rows]
+    for row in range(len(whole)):
+        own = [each[row : row + 1] for each in rows]
         changes = np.take_along_axis(value.differ(own, walked), order, axis=1)
         walk, step = np.nonzero(changes[:, :-1])  # the last step leads to the row itself
         asked.append((walk, step))
         parts.append(value.mixed(inside[walk, step], own, [each[walk] for each in walked]))
     values = value.of([np.concatenate(each) for each in zip(*parts, strict=True)])
-    found, at = np.empty((len(rows), columns, values.shape[1])), 0
+    found, at = np.empty((len(whole), columns, values.shape[1])), 0
     for k, (walk, step) in enumerate(asked):
         along = np.empty((walks, columns + 1, values.shape[1]))  # before each step, and behind the last
         along[:, 0], along[:, -1] = base, whole[k]

@@ -23,33 +23,30 @@ LINEAR = "linear"
 
 
 class Reading:
-    """Rows as members read them that share encoding and scaling: bytes, each of which belongs to a raw column."""
+    """How members read rows that share encoding and scaling: as bytes, each of which belongs to a raw column."""
 
-    def __init__(self, member, x):
-        rows = engine_rows(member, x)
-        self.dtype, self.shape = rows.dtype, rows.shape[1:]
-        self.rows = _bytes_of(rows)
-        self.owner = _owners(member, rows.dtype, self.rows.shape[1])
-        self.member = member
+    def __init__(self, member):
+        self.member, encoding = member, member.encoding
+        self._dtype = np.dtype(member.dtype) if encoding is None else encoding.record_of(member.dtype)
+        self._shape = (member.inputs,) if encoding is None else ()
+        self.owner = _owners(member, self._dtype)
 
     def of(self, x) -> np.ndarray:
-        """Return other rows as bytes."""
-        return _bytes_of(engine_rows(self.member, x))
+        """Return rows as bytes, (rows, bytes)."""
+        rows = np.ascontiguousarray(engine_rows(self.member, x))
+        rows = rows if self.member.encoding is not None else rows.astype(self._dtype, copy=False)  # pixels stay bytes
+        return rows.reshape(len(rows), -1).view(np.uint8)
 
     def typed(self, rows: np.ndarray) -> np.ndarray:
         """Return bytes as the rows that the engine takes."""
-        return np.ascontiguousarray(rows).view(self.dtype).reshape(len(rows), *self.shape)
+        return np.ascontiguousarray(rows).view(self._dtype).reshape(len(rows), *self._shape)
 
 
-def _bytes_of(rows: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
-
-
-def _owners(member, dtype: np.dtype, size: int) -> np.ndarray:
+def _owners(member, dtype: np.dtype) -> np.ndarray:
     """Return the raw column of each byte of a row; what fills a record up belongs to the first, and is 0 everywhere."""
     if not dtype.names:
-        return np.repeat(np.arange(member.inputs), size // member.inputs)
-    owner, values = np.zeros(size, np.intp), iter(member.encoding.order)
+        return np.repeat(np.arange(member.inputs), dtype.itemsize)
+    owner, values = np.zeros(dtype.itemsize, np.intp), iter(member.encoding.order)
     for field, at in (dtype.fields[name][:2] for name in dtype.names):
         each = field.base.itemsize
         for k in range(field.shape[0]):
@@ -58,10 +55,10 @@ def _owners(member, dtype: np.dtype, size: int) -> np.ndarray:
 
 
 class Value:
-    """Values that are explained of a network's predictions for the rows x, and for mixtures of their columns."""
+    """Values that are explained of a network's predictions, also for mixtures of the columns of rows."""
 
-    def __init__(self, net, x, members: Sequence | None = None):
-        """Encode the rows. members: with their weights, (member, weight) each; None: all of the network."""
+    def __init__(self, net, members: Sequence | None = None):
+        """Make the engines. members: with their weights, (member, weight) each; None: all of the network."""
         if len(net.layers[0].in_shape) == 3 and net.layers[0].in_shape[1:] != (1, 1):
             raise UsageError("images have no columns to explain; give a model of a table")
         self.net, self.members = net, members or list(zip(net.members, net.member_weights, strict=True))
@@ -69,14 +66,14 @@ class Value:
         self._reading_of, self._engine_of = [], []
         engines: list[tuple[list, object]] = []
         for member, _ in self.members:
-            self._reading_of.append(self._reading(member, x))
+            self._reading_of.append(self._reading(member))
             self._engine_of.append(_engine(member, engines))
 
-    def _reading(self, member, x) -> int:
+    def _reading(self, member) -> int:
         for k, known in enumerate(self.readings):
             if known.member.encoding is member.encoding and known.member.scaling is member.scaling:
                 return k
-        self.readings.append(Reading(member, x))
+        self.readings.append(Reading(member))
         return len(self.readings) - 1
 
     @property
@@ -85,10 +82,9 @@ class Value:
         encoding = self.net.members[0].encoding
         return self.net.inputs if encoding is None else encoding.features
 
-    @property
-    def rows(self) -> list[np.ndarray]:
-        """Return the rows as each reading has them."""
-        return [reading.rows for reading in self.readings]
+    def read(self, x) -> list[np.ndarray]:
+        """Return rows as each reading has them."""
+        return [reading.of(x) for reading in self.readings]
 
     def mixed(self, inside: np.ndarray, taken: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return rows that have the columns `inside` (rows, columns; truths) of `taken` and else those of `others`."""

@@ -61,7 +61,7 @@ def test_other_tasks_and_other_rows_are_refused():
     net = trained(ds, 1)
     with pytest.raises(UsageError, match="a and b predict different things"):
         compared([net, trained(values, 1)], [ds, values], NAMES)
-    with pytest.raises(DataError, match="different targets in these rows"):
+    with pytest.raises(DataError, match="different rows or targets"):
         compared([net, net], [ds, data(seed=5)], NAMES)
     assert nn.compare(net, nn.Model(trained(ds, 20)), ds)["better"] == "b"
 

@@ -85,9 +85,10 @@ def test_base_and_columns_add_up_to_the_value(exact, monkeypatch):
     monkeypatch.setattr(shapley, "EXACT", 0)
     net, ds = trained(3)
     found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
-    value = Value(net, ds.x[:40])
-    assert np.abs(found.base_values + found.values.sum(axis=1) - value.of(value.rows)[:, 0]).max() < 1e-9
-    assert np.allclose(value.of(value.rows), logits(net, ds.x[:40]), atol=1e-4)
+    value = Value(net)
+    values = value.of(value.read(ds.x[:40]))
+    assert np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
+    assert np.allclose(values, logits(net, ds.x[:40]), atol=1e-4)
 
 
 def test_permutations_are_exact_where_columns_act_in_pairs(monkeypatch):
@@ -107,6 +108,29 @@ def test_permutations_come_near_all_coalitions(monkeypatch):
     drawn = explain(net, ds.x[:30], ds.x[100:200])
     off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
     assert 0 < off < 3 * drawn.error < 0.1
+
+
+def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
+    """Whether all coalitions are computed is decided by all rows, not by those of a block."""
+    net, ds = trained(2)
+    monkeypatch.setattr(shapley, "EXACT", 2**4 * 30 * 20)  # 4 columns, 30 rows, 20 of the background
+    whole = explain(net, ds.x[:40], ds.x[100:120])
+    explainer = shapley.Explainer(net, ds.x[100:120], 40)
+    blocks = [explainer.explain(ds.x[at : at + 20]).values for at in (0, 20)]
+    assert whole.error > 0 and np.array_equal(whole.values, np.concatenate(blocks))
+    assert explain(net, ds.x[:20], ds.x[100:120]).error == 0
+
+
+def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
+    """Folds by time go forward: nobody is tested on the first rows."""
+    rows = [{**row, "t": f"2024-01-01T00:{k // 60:02}:{k % 60:02}"} for k, row in enumerate(table(600))]
+    with open("t.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, [*COLUMNS, "t", "y"])
+        writer.writeheader()
+        writer.writerows(rows)
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--folds", 3, "--holdout", 0, "--time", "t")
+    found = succeed("--explain", "--model", "m.bin", "--json").json["importance"]
+    assert found["rows"] == succeed("--test", "--model", "m.bin", "--json").json["rows"] < 600
 
 
 def test_threads_and_blocks_change_no_bit(monkeypatch):
@@ -172,7 +196,7 @@ def test_images_and_one_class_are_refused():
     ones = ds.of_rows(np.flatnonzero(ds.y == 1))
     with pytest.raises(DataError, match="roc_auc is undefined"):
         importance(net, ones)
-    with pytest.raises(UsageError, match="too many coalitions"):
+    with pytest.raises(UsageError, match="at most 24 have few enough coalitions"):
         explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
 
 
