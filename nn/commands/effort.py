@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from ..settings.flags import DEFAULTS, given_values, keywords
+from ..settings.flags import given_values, keywords
 from ..terminal import console
 from ..utils import SideFileError, StopRequest, UsageError, say
-
-OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
 
 
 def effort_of(flags) -> str | None:
     """Return the effort to choose with; None where the flags describe one training, whose layers are the usual ones
     unless --layers tells others. Raises UsageError for such a flag beside --effort."""
     from ..files.text_model import is_text
-    from ..train.effort import OF_ONE_TRAINING
+    from ..train.effort import effort_for
 
-    given = next(iter(given_values(flags, OF_ONE_TRAINING)), None)
-    if flags.effort and given:
-        raise UsageError(f"--effort {flags.effort}: --{given} is not for it; leave one of them out")
     into_text = flags.model is not None and is_text(flags.model)
     if flags.effort and into_text:
         raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
-    one = given or into_text or given_values(flags, OF_VALIDATION_ROWS)
-    return flags.effort or (None if one else DEFAULTS["effort"])
+    effort = effort_for(flags.effort, given_values(flags, vars(flags)))
+    return None if into_text else effort
 
 
 def maker_of(flags, effort: str, ds, checkpoint, callbacks):
@@ -30,9 +25,8 @@ def maker_of(flags, effort: str, ds, checkpoint, callbacks):
 
     callbacks: makes those of the training from a progress.
     """
-    from ..nn import Network
     from ..terminal.progress import make_candidates_progress
-    from ..train.effort import Effort, rule_for, why_not
+    from ..train.effort import choice_for, why_not
 
     reason = why_not(ds)
     if reason and flags.effort:
@@ -43,11 +37,7 @@ def maker_of(flags, effort: str, ds, checkpoint, callbacks):
         return None
     progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
     given = keywords(flags, "train") | given_values(flags, ["activation"])
-    if flags.threshold is None:
-        given |= rule_for(ds)
-    of_network = keywords(flags, "network", "engine")
-    network = lambda layers: Network.for_data(ds, layers, **of_network)  # noqa: E731
-    return Effort(ds, effort, given, network, callbacks(progress), checkpoint)
+    return choice_for(ds, effort, given, keywords(flags, "network", "engine"), callbacks(progress), checkpoint)
 
 
 def choose(flags, chosen, stop: StopRequest):

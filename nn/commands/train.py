@@ -9,16 +9,12 @@ import time
 from collections.abc import Iterator
 
 from .. import cluster
-from ..layers import begins_auto, input_shape
-from ..layers import parse as parse_layers
 from ..nn_aux import OF_FOLD
 from ..settings.flags import given_values, keywords
-from ..settings.reference import REFERENCE, check_reference_layers
 from ..terminal import console, tables
 from ..terminal.progress import make_progress
 from ..utils import (
     Interrupted,
-    LayersMismatch,
     NnError,
     OutputError,
     SideFileError,
@@ -40,8 +36,10 @@ RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continue
 
 def train_command(flags) -> None:
     """Train on --dataset, write --model, print the figures."""
+    from ..train.fit import parsed
+
     effort = _checked_effort(flags)
-    layers = _parsed_layers(flags)  # a mistake in --layers shows before the data is read
+    layers = parsed(flags.layers, keywords(flags, "network"))  # a mistake in --layers shows before the data is read
     stop = StopRequest()
     try:
         with _signals_to(stop), _sole_writer_of(flags):
@@ -250,32 +248,11 @@ def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
     return _stopped(flags, stopped, kept)
 
 
-def _parsed_layers(flags):
-    """Return the layers of --layers, before the task is known; None without the flag."""
-    if flags.layers is None:
-        return None
-    spec = flags.layers.replace("auto", "1", 1) if begins_auto(flags.layers) else flags.layers
-    if not flags.reference:
-        return parse_layers(spec, flags.activation or "relu")
-    layers = parse_layers(spec, REFERENCE["activation"], "sigmoid")
-    check_reference_layers(layers)
-    return layers
-
-
 def _load_training_data(flags, layers):
-    from ..ds import load
+    from ..train.fit import training_data
 
-    given = keywords(flags, "load") | given_values(flags, ["dtype"])
-    if flags.reference:
-        given |= {"dtype": REFERENCE["dtype"], "plain": True}
-    if layers is None:
-        return load(flags.dataset, **given)
-    if begins_auto(flags.layers):
-        return load(flags.dataset, outputs=layers[-1].outputs, **given)
-    try:
-        return load(flags.dataset, inputs=input_shape(layers), outputs=layers[-1].outputs, **given)
-    except LayersMismatch as error:
-        raise UsageError(f"--layers {flags.layers}: {error}") from error
+    of_network = keywords(flags, "network", "engine")
+    return training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD, TASKS
-from ..settings.flags import BY_NAME
+from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import Callback
@@ -46,6 +46,7 @@ RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chos
 OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
     "layers", "networks", "folds", "vary", "trials", "validation", "refit", "profile", "trace", "logdir", "reference",
 )  # fmt: skip
+OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,22 @@ def rule_for(ds: Dataset) -> dict:
         return {}
     count = int(np.count_nonzero(ds.y))
     return {"threshold": "f1"} if LEAST_RARE <= count <= RARE * ds.rows else {}
+
+
+def effort_for(effort: str | None, given: Collection[str]) -> str | None:
+    """Return the effort to choose with; None where settings that are given describe one training, or several. effort:
+    what is asked for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
+    one = next((name for name in OF_ONE_TRAINING if name in given), None)
+    if effort and one:
+        raise UsageError(f"--effort {effort}: --{one} is not for it; leave one of them out")
+    return effort or (None if one or not set(OF_VALIDATION_ROWS).isdisjoint(given) else DEFAULTS["effort"])
+
+
+def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback=None, checkpoint=None) -> Effort:
+    """Return the choice for a data set, as `nn --train` makes it. given, callback, checkpoint: see Effort; of_network:
+    settings of Network."""
+    given = given | ({} if "threshold" in given else rule_for(ds))
+    return Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), callback, checkpoint)
 
 
 def checked_effort(name: str) -> str:

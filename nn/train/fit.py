@@ -8,21 +8,25 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..data.dataset import Dataset
+from ..data.loading import load_for
 from ..ds import load
 from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
+from ..layers import Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import checked_settings, settings_of
+from ..settings.flags import BY_NAME, checked_settings
+from ..settings.reference import REFERENCE, check_reference_layers
 from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance
 from ..test.shapley import Explanation, explain
-from ..utils import UsageError, listed
+from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .call import train
-from .effort import OF_ONE_TRAINING, Effort, rule_for, why_not
+from .effort import choice_for, effort_for, why_not
 
-STANDARD = "standard"
+OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
+
 LINES = 12  # of columns that a repr names
 
 
@@ -30,7 +34,8 @@ def fit(
     data,
     target: str | int | np.ndarray | Sequence | None = None,
     *,
-    effort: str = STANDARD,
+    effort: str | None = None,
+    layers: str | None = None,
     callback: Callback | None = None,
     checkpoint: str | Checkpoint | None = None,
     **settings,
@@ -39,38 +44,61 @@ def fit(
 
     data: a path, a data frame, an array, a dictionary of columns, or a Dataset. target: the name or place of a column,
     or an array beside the data. settings: by the names of the flags. Without those that say which networks there are
-    (layers, networks, folds, vary, validation, ...) `effort` chooses them. Raises UsageError, DataError.
+    (layers, networks, folds, vary, validation, ...) `effort` (standard) chooses them. Raises UsageError, DataError.
     """
-    of_load, of_network, of_training = (
-        checked_settings("fit", {name: settings[name] for name in settings if name in _names(*of)}, *of)
-        for of in (("load",), ("network", "engine"), ("train", "several", "checkpoint"))
+    checked_settings("fit", settings, *OF_FIT)
+    of_load, of_network, of_training, of_checkpoint = (
+        checked_settings("fit", {name: settings[name] for name in settings if _is_of(name, *of)}, *of)
+        for of in (("load",), ("network", "engine"), ("train", "several"), ("checkpoint",))
     )
-    layers = settings.pop("layers", None)
-    checked_settings("fit", settings, "load", "network", "engine", "train", "several", "checkpoint")
-    ds = data if isinstance(data, Dataset) else _loaded(data, target, of_load)
-    one = next((name for name in OF_ONE_TRAINING if settings.get(name) is not None), None) or (layers and "layers")
-    reason = why_not(ds)
-    if one or reason:
-        if effort != STANDARD:
-            raise UsageError(f"effort {effort}: {reason or f'{one} is not for it'}; leave one of them out")
+    given = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
+    chooses = effort_for(effort, [name for name, value in given.items() if value is not False])
+    saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
+    described = parsed(layers, of_network)
+    ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
+    reason = chooses and why_not(ds)
+    if reason and effort:
+        raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")
+    if reason or not chooses:
         net = Network.for_data(ds, layers, **of_network)
-        return Model(net, train(net, ds, callback=callback, checkpoint=checkpoint, **of_training))
-    activation = {name: of_network[name] for name in ("activation",) if name in of_network}
-    given = {**({} if "threshold" in of_training else rule_for(ds)), **of_training, **activation}
-    saving = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
-    chosen = Effort(ds, effort, given, lambda own: Network.for_data(ds, own, **of_network), callback, saving)
-    return Model(*chosen.run(train))
+        return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
+    of_choice = of_training | {name: of_network[name] for name in ("activation",) if name in of_network}
+    return Model(*choice_for(ds, chooses, of_choice, of_network, callback, saving).run(train))
 
 
-def _names(*of: str) -> set[str]:
-    return {name for flag in settings_of(*of) for name in (flag.name, flag.alias) if name}
+def _is_of(name: str, *of: str) -> bool:
+    return name in BY_NAME and BY_NAME[name].of in of
 
 
-def _loaded(data, target, settings: dict) -> Dataset:
-    """Read the data; target: as fit has it."""
-    if target is None or isinstance(target, (str, int)):
-        return load(data, **({} if target is None else {"target": target}), **settings)
-    return load(data, y=target, **settings)
+def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:
+    """Return --layers, as text and parsed before the task is known; None without them. of_network: its settings."""
+    if layers is None:
+        return None
+    spec = layers.replace("auto", "1", 1) if begins_auto(layers) else layers
+    if not of_network.get("reference"):
+        return layers, parse(spec, of_network.get("activation") or "relu")
+    found = parse(spec, REFERENCE["activation"], "sigmoid")
+    check_reference_layers(found)
+    return layers, found
+
+
+def training_data(data, target, described, of_load: dict, of_network: dict) -> Dataset:
+    """Read data for a training. target: as fit has it; described: what `parsed` returns, which says how many columns
+    are inputs; of_load, of_network: settings. Raises UsageError where the layers do not fit the data."""
+    of_load = {**of_load, **{name: of_network[name] for name in ("dtype",) if name in of_network}}
+    if target is not None:
+        of_load["target" if isinstance(target, (str, int)) else "y"] = target
+    if of_network.get("reference"):
+        of_load |= {"dtype": REFERENCE["dtype"], "plain": True}
+    if described is None:
+        return load(data, **of_load)
+    layers, found = described
+    if begins_auto(layers):
+        return load(data, outputs=found[-1].outputs, **of_load)
+    try:
+        return load(data, inputs=input_shape(found), outputs=found[-1].outputs, **of_load)
+    except LayersMismatch as error:
+        raise UsageError(f"--layers {layers}: {error}") from error
 
 
 class Model:
@@ -123,15 +151,11 @@ class Model:
 
     def test(self, data, **settings) -> dict:
         """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn --test --json`."""
-        from ..data.loading import load_for
-
         ds = data if isinstance(data, Dataset) else load_for(self.network, data)
         return test(self.network, ds, **settings)
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""
-        from ..data.loading import load_for
-
         return importance(self.network, data if isinstance(data, Dataset) else load_for(self.network, data), **settings)
 
     def explain(self, rows, background=None, **settings) -> Explanation:
@@ -159,8 +183,6 @@ def compare(a, b, data, *, seed: int = 0) -> dict:
 
     a, b: Models, Networks or model files, called a and b in the result. data: as Model.test takes it.
     """
-    from ..data.loading import load_for
-
     nets = [model.network if isinstance(model, Model) else model for model in (a, b)]
     nets = [net if isinstance(net, Network) else Network.load(net) for net in nets]
     datasets = [data if isinstance(data, Dataset) else load_for(net, data) for net in nets]

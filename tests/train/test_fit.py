@@ -15,9 +15,16 @@ def csv(folder):
     return folder / "t.csv"
 
 
-@pytest.mark.parametrize(
-    "flags", [{}, {"effort": "quick", "seed": 3}, {"layers": "auto,8,1", "epochs": 2}, {"networks": 2}]
-)
+SAME = [  # settings of nn.fit and flags of the command
+    {},
+    {"effort": "quick", "seed": 3, "dtype": "float64"},
+    {"layers": "auto,8,1", "epochs": 2},
+    {"networks": 2},
+    {"validation": 0.2, "patience": 2, "epochs": 3},
+]
+
+
+@pytest.mark.parametrize("flags", SAME)
 def test_fit_has_the_bytes_of_the_command(csv, flags):
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", "t.csv", "--model", "command.bin", *words)
@@ -30,6 +37,39 @@ def test_a_checkpoint_does_not_change_what_is_trained(csv):
     kept = nn.fit("t.csv", effort="quick", checkpoint="c.ck")
     plain.save("a.bin"), kept.save("b.bin")
     assert (csv.parent / "a.bin").read_bytes() == (csv.parent / "b.bin").read_bytes()
+
+
+def test_layers_say_how_many_columns_are_inputs(folder):
+    """As the original program's tables have them: two inputs, three outputs."""
+    np.savetxt("t.csv", np.random.default_rng(0).random((60, 5)), delimiter=",", fmt="%.4f")
+    succeed("--train", "--dataset", "t.csv", "--layers", "2,4,3", "--epochs", 2, "--model", "command.bin")
+    nn.fit("t.csv", layers="2,4,3", epochs=2).save("python.bin")
+    assert (folder / "python.bin").read_bytes() == (folder / "command.bin").read_bytes()
+    with pytest.raises(UsageError, match="layers 9,4,3: "):
+        nn.fit("t.csv", layers="9,4,3")
+
+
+def test_fit_goes_on_from_a_checkpoint(csv):
+    stop = nn.StopRequest()
+
+    class StopsEarly(nn.Callback):
+        def epoch(self, epoch, *_):
+            if epoch == 3:
+                stop.request(15)
+
+    whole = nn.fit("t.csv", layers="auto,8,1", epochs=6)
+    ds = nn.load("t.csv")
+    with pytest.raises(nn.Stopped):
+        net = nn.Network.for_data(ds, "auto,8,1")
+        nn.train(net, ds, epochs=6, checkpoint="c.ck", callback=StopsEarly(), stop=stop)
+    epochs = []
+
+    class Counts(nn.Callback):
+        def epoch(self, epoch, *_):
+            epochs.append(epoch)
+
+    resumed = nn.fit("t.csv", layers="auto,8,1", epochs=6, checkpoint="c.ck", resume="auto", callback=Counts())
+    assert epochs == [4, 5, 6] and np.array_equal(resumed.network.vector, whole.network.vector)
 
 
 def test_a_model_is_what_its_file_holds(csv):
@@ -62,7 +102,7 @@ def test_targets_stand_beside_the_data_or_in_it():
         ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
         ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
         ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for it"),
+        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
         ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epoch": 3}, UsageError, "did you mean epochs"),
     ],
 )
