@@ -68,7 +68,7 @@ def explain(net, x, background=None, *, exact: bool = False, seed: int = 0) -> E
 
 
 class Explainer:
-    """What the explanations of many rows share: engines, and background rows with their values.
+    """Engines, and background rows with their values, for the explanations of many rows.
 
     rows: how many will be explained, which decides whether all coalitions are computed. error: as Explanation has it,
     found on the first rows.
