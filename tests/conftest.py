@@ -44,6 +44,14 @@ from nn.data import records  # noqa: E402
 from nn.utils import speaking_of_flags  # noqa: E402
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """Leave the tests that measure time out where another process tests beside this one."""
+    beside = pytest.mark.skip(reason="time is measured alone: pytest -m timing")
+    for item in items if "PYTEST_XDIST_WORKER" in os.environ else ():
+        if item.get_closest_marker("timing"):
+            item.add_marker(beside)
+
+
 def pytest_terminal_summary(terminalreporter) -> None:
     """End with one line for each reason to skip, not one for each place: without a GPU a thousand tests skip."""
     skipped = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
