@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from support.effort import EFFORT
 
 import nn
 import nn.commands.use
-import nn.ds
 import nn.utils
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
@@ -243,7 +243,7 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(prepared, mo
         type("Made", (), {"named": Named()})
         raise AssertionError("the signal was lost")
 
-    monkeypatch.setattr(nn.ds, "load", interrupted)
+    monkeypatch.setattr(import_module("nn.train.fit"), "load", interrupted)
     monkeypatch.setattr(nn.Network, "load", interrupted)
     flags = ["--dataset", "two.csv", "--model", "new.bin"] if mode == "train" else ["--model", "old.bin"]
     result = run(f"--{mode}", *flags)
