@@ -10,6 +10,7 @@ import numpy as np
 from ..utils import DataError, LayersMismatch, UsageError, log
 from .column import (
     AUTO_CLASSES,
+    TRUTHS,
     Column,
     Table,
     TableSource,
@@ -158,6 +159,8 @@ def dataset_of(
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
+    if schema.classes is None and not schema.plain:
+        y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
     of_numbers = {"now": now, "written": found.written} if task == "regression" else {}
     ds = Dataset(x, y, task, classes, target=schema.target, **of_numbers, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
@@ -200,6 +203,31 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
     if schema.classes is None:
         _check_count(targets, task, len(names), outputs)
     return y, task, names
+
+
+def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str):
+    """Return (y, class names) with the positive of two classes last. asked: its name. Raises UsageError for another."""
+    if task == "binary" and len(classes) == 2:
+        return (y, classes) if _positive(y, classes, asked, place) == 1 else (1 - y, classes[::-1])
+    if asked is not None:
+        found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
+        raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
+    return y, classes
+
+
+def _positive(y: np.ndarray, classes: list[str], asked: str | None, place: str) -> int:
+    """Return which of two classes is the positive one: as asked; yes beside no; 1 above another number; the rarer."""
+    if asked is not None:
+        number = number_in(asked)
+        alike = [asked == name or (number is not None and number == number_in(name)) for name in classes]
+        if not any(alike):
+            raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
+        return alike.index(True)
+    says_yes = [TRUTHS.get(name.lower()) for name in classes]
+    if None not in says_yes and any(says_yes) and not all(says_yes):
+        return says_yes.index(True)
+    no, yes = np.bincount(y, minlength=2)
+    return int(number_in(classes[1]) == 1 or yes <= no)
 
 
 def _check_count(targets: Targets, task: str, classes: int, outputs: int | None) -> None:

@@ -144,6 +144,8 @@ _GROUPS = {
              modes=ENGINE | {"export"}),
         Flag("target", "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
              "NAME/INDEX", modes=MODEL, of="load"),
+        Flag("positive", "The class that metrics and scores are about (yes, 1, else the rarer of two).", TEXT, "CLASS",
+             of="load", later=True),
         _name_of("task", ["auto", *TASKS], "{}, by the target's values", modes=TRAIN | {"info"}, of="load",
                  default="auto"),
         _name_of("scaling", SCALINGS, "standardization; for images pixel", modes=USE, of="train"),
