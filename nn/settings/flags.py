@@ -168,8 +168,8 @@ _GROUPS = {
              modes=_OF_MODE["explain"]),
         Flag("exact", "Contributions by all coalitions of columns, however long that takes.",
              modes=_OF_MODE["explain"]),
-        Flag("report", "Write tables and pictures of --test, --sweep or --plot as one page.", TEXT, "FILE",
-             modes=frozenset({"test", "sweep", "plot"})),
+        Flag("report", "Write a page of the model, the comparison or the sweep: .html, .md or .json.", TEXT, "FILE",
+             modes=frozenset({"test", "explain", "compare", "info", "sweep", "plot"})),
     ],
     "Columns of a table": [
         Flag("categories", "Columns that are categories: names or indices, separated by commas.", TEXT, "COLS",

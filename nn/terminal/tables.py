@@ -11,7 +11,7 @@ from ..layers import describe
 from ..nn_aux import METRICS
 from ..utils import counted, listed, printable, show
 from .console import on_terminal
-from .figures import count_text, ends_text, number_text, rate_text, shape_text
+from .figures import count_text, ends_text, members_of, number_text, rate_text, setting_text, shape_text
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
@@ -157,7 +157,7 @@ def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_T
         [
             f"{trial['weight']:g}" if trial["weight"] else trial["status"],
             str(trial["seed"]),
-            *(_setting(trial["settings"].get(setting)) for setting in settings),
+            *(setting_text(trial["settings"].get(setting)) for setting in settings),
             str(trial["epochs"]),
             number_text(trial["score"]),
         ]
@@ -165,10 +165,6 @@ def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_T
     ]
     title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
     table(["weight", "seed", *settings, "epochs", metric], rows, title)
-
-
-def _setting(value) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _pair(values: Sequence[float | None]) -> str:
@@ -346,28 +342,14 @@ def model_report(net, model: str) -> None:
         "trained": ", ".join([f"{len(net.history['loss'])} epochs", *losses]) if losses else "",
     }
     facts({name: value for name, value in known.items() if value})
-    _members_table(net)
+    headers, rows = members_of(net)
+    if rows:
+        table(headers, rows, "members")
     if net.config:
         facts(
             {name: "" if value is None else str(value) for name, value in sorted(net.config.items())},
             "config",
         )
-
-
-_OF_ALL = ("seed", "split_seed")  # the table has the seeds anyway
-
-
-def _members_table(net) -> None:
-    """Print in what the settings of a network's members differ."""
-    configs = [member.config for member in net.members]
-    keys = dict.fromkeys([*net.config, *(name for own in configs for name in own)])
-    names = [name for name in keys if name not in _OF_ALL and len({str(own.get(name)) for own in configs}) > 1]
-    rows = [
-        [str(member.seed), f"{weight:g}", *(_setting(member.config.get(name)) for name in names)]
-        for member, weight in zip(net.members, net.member_weights, strict=True)
-    ]
-    if names:
-        table(["seed", "weight", *names], rows, "members")
 
 
 def _columns_of(encoding) -> dict[str, str]:

@@ -117,7 +117,7 @@ class _Judge:
             kept[:, columns] = False
             donors = rng.permutation(own)
             own_rows, given = [each[own] for each in read], [each[donors] for each in read]
-            changed = np.flatnonzero(value.differ(own_rows, given)[:, columns].any(axis=1))
+            changed = np.flatnonzero(value.differ(own_rows, given, columns).any(axis=1))
             mixed = value.mixed(kept, [each[changed] for each in own_rows], [each[changed] for each in given])
             scores[rows[own[changed]]] = scores_of(self.net, value.of(mixed))
         return scores

@@ -30,6 +30,8 @@ class Reading:
         self._dtype = np.dtype(member.dtype) if encoding is None else encoding.record_of(member.dtype)
         self._shape = (member.inputs,) if encoding is None else ()
         self.owner = _owners(member, self._dtype)
+        order, count = np.argsort(self.owner, kind="stable"), np.bincount(self.owner, minlength=member.inputs)
+        self.bytes_of = np.split(order, np.cumsum(count)[:-1])
 
     def of(self, x) -> np.ndarray:
         """Return rows as bytes, (rows, bytes)."""
@@ -93,13 +95,14 @@ class Value:
             for reading, own, other in zip(self.readings, taken, others, strict=True)
         ]
 
-    def differ(self, rows: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
-        """Return in which columns rows differ for any of the members: truths (rows, columns)."""
-        found = np.zeros((len(others[0]), self.columns), bool)
+    def differ(self, rows: Sequence[np.ndarray], others: Sequence[np.ndarray], columns=None) -> np.ndarray:
+        """Return in which of some columns, or of all, rows differ for any of the members: truths (rows, columns)."""
+        columns = range(self.columns) if columns is None else columns
+        found = np.zeros((len(others[0]), len(columns)), bool)
         for reading, own, other in zip(self.readings, rows, others, strict=True):
-            unlike = own != other
-            for column in range(self.columns):
-                found[:, column] |= unlike[:, reading.owner == column].any(axis=1)
+            for place, column in enumerate(columns):
+                bytes_of = reading.bytes_of[column]
+                found[:, place] |= (own[:, bytes_of] != other[:, bytes_of]).any(axis=1)
         return found
 
     def outputs(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -36,7 +36,6 @@ from .limits import (
     give_back_memory,
     has_address_limit,
     is_for_want_of_memory,
-    make_room_for_matrices,
     spare_addresses,
 )
 from .locks import release_locks, sole_writer
@@ -93,7 +92,6 @@ __all__ = [
     "is_stream",
     "listed",
     "log",
-    "make_room_for_matrices",
     "memory_left",
     "needs_package",
     "open_file",

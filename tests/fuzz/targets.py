@@ -21,7 +21,8 @@ from nn.data import kinds, loading
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
-from nn.study import plan, report, results, solar, sweep, trials
+from nn.study import plan, results, solar, sweep, sweep_page, trials
+from nn.study.page import html_of
 from nn.terminal import config, tables
 from nn.utils import DataError, UsageError
 
@@ -215,14 +216,14 @@ def _read_plan(path: Path) -> None:
 def _read_results(path: Path) -> None:
     """Read results, and show them on a page and as --sweep does."""
     rows = results.collect(str(path))
-    report.of_results(rows, [])
+    html_of(sweep_page.of_results(rows))
     with contextlib.redirect_stdout(io.StringIO()):
         sweep.report(rows)
 
 
 def _read_trials(path: Path) -> None:
     trials.is_trials(str(path))
-    report.of_trials(trials.read_trials(str(path)), [])
+    html_of(sweep_page.of_trials(trials.read_trials(str(path))))
     trials.append_trials(str(path), [])
 
 
