@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from .column import (
     TableSource,
     Targets,
     as_text,
-    columns_of_numbers,
     date_in,
     is_coarse,
     is_not_finite,
@@ -26,7 +24,6 @@ from .column import (
 )
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
-from .kinds import RARE, in_a_list
 from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
 MAX_CLASSES = 10_000
@@ -394,47 +391,3 @@ def _without_full_stops(targets: Targets, labels: list[str], index: dict[str, in
 
 def _is_one_hot(values: np.ndarray) -> bool:
     return bool((((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all())
-
-
-# ---------------------------------------------------------------- columns that give the target away
-
-_LOOK_ROWS = 1000  # which rule out nearly all columns
-
-
-def giveaways(ds: Dataset) -> list[str]:
-    """Return a remark for each feature column that alone tells the classes of all rows: a copy of the target, or known
-    only after it. A network would learn nothing else."""
-    x, y, rows = ds.x, ds.y, len(ds.x)
-    if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
-        return []
-    columns = columns_of_numbers(x) if isinstance(x, np.ndarray) else x.columns
-    found = range(len(columns))
-    for some in (slice(_LOOK_ROWS), slice(None)):
-        found = [index for index in found if _tells(columns[index], y, some)]
-    target = ds.targets[0] if ds.targets else "the target"
-    places = ds.places or range(x.shape[1])
-    names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
-    return [
-        f"column {name} alone tells {target} of all {rows} rows: leave it out "
-        f"(--drop {shlex.quote(in_a_list(name))}) unless it is known beforehand"
-        for name in names
-    ]
-
-
-def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
-    """Return whether the classes of these rows follow from one column; of rows of one class they may.
-
-    Numbers tell two classes if all of one lie above those of the other; texts if each stands for one class, and they
-    are as few as the classes, twice that at most.
-    """
-    values, y = column.values[rows], y[rows]
-    if column.reads == "text":
-        counts = np.zeros((len(column.words) + 1, int(y.max()) + 1), np.int64)
-        np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
-        used = np.count_nonzero(counts.any(axis=1))
-        return bool(((counts > 0).sum(axis=1) <= 1).all()) and used <= 2 * counts.shape[1]
-    classes = np.flatnonzero(np.bincount(y))
-    if len(classes) != 2:
-        return len(classes) < 2
-    no, yes = values[y == classes[0]], values[y == classes[1]]
-    return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan
