@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core import random
 from ..data.encoding import TableStatistics
+from ..data.kept_records import beside_checkpoint
 from ..data.records import program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
@@ -249,13 +250,10 @@ class Effort:
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
         try:
-            for candidate, net, _ in candidates:
-                self.net = net
-                settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
-                with without_remarks():
-                    figures.append(train(net, self._ds, **settings))
-                self.tried.append((candidate, net))
-                self._callback.ended(net.spec, _loss_of(figures[-1]))
+            with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
+                for candidate, net, _ in candidates:
+                    self.net = net
+                    figures.append(self._trained(candidate, net, train))
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
@@ -265,6 +263,15 @@ class Effort:
         net, result = self._combined(self._choose(), figures)
         tell(result)
         return net, result
+
+    def _trained(self, candidate: Candidate, net: Network, train: Callable[..., dict]) -> dict:
+        """Train the networks of a candidate; return its figures."""
+        settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
+        with without_remarks():
+            figures = train(net, self._ds, **settings)
+        self.tried.append((candidate, net))
+        self._callback.ended(net.spec, _loss_of(figures))
+        return figures
 
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
