@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -24,7 +23,6 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
 _SHORT_NAMES = {"tab": "\t", "\\t": "\t"}
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
-_OTHER_SEPARATORS = (":", "^", "~", "&", "#", "!")  # not tried, but named where there is one column only
 _MOST_TITLES = 20  # rows above a table that are none of it
 _LEAST_BELOW = 3  # rows alike below them, or twice as many as they are
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
@@ -37,11 +35,9 @@ _PLACE = np.dtype(  # struct csv_place
     [("start", "i8"), ("stop", "i8"), ("quoted", "i4"), ("doubled", "i4"), ("is_number", "i4")], align=True
 )
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
-_UNLIKELY = math.log(0.01)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-_YEAR = re.compile(r"(1[5-9]|20)\d\d", re.ASCII)
-_LEAST_NAMES = 3  # numbers that are taken for names where they ascend or stand in quotes
-_MANY_COLUMNS = 8  # whose numbers do not count 0, 1, 2, ... by chance
+_LEAST_NAMES = 3  # numbers that are taken for names where they count the columns or stand in quotes
+_MANY_COLUMNS = 8  # whose numbers do not ascend by chance
 _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
@@ -136,8 +132,6 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
         head.point, head.has_point = found[1].decode(), True
     head.row_bytes = len(text) / max(1, text.count(b"\n"))
     head.last_filled = rows.last_filled(names, row)
-    if head.width == 1 and options.separator is None:
-        _check_one_column(path, text)
     return head
 
 
@@ -243,17 +237,6 @@ def _name(separator: str) -> str:
     return "tab" if separator == "\t" else f'"{separator}"'
 
 
-def _check_one_column(path: str, text: bytes) -> None:
-    """Raise DataError if a character that is not tried as a separator cuts every row alike."""
-    for separator in _OTHER_SEPARATORS:
-        counts = {*field_counts(text, separator)[1]}
-        if len(counts) == 1 and counts != {1}:
-            raise DataError(
-                f"{path}: 1 column, expected fields separated by one of , ; | or tab; if {_name(separator)} separates "
-                f"them, add --separator '{separator}'"
-            )
-
-
 def too_long(path: str) -> DataError:
     """Return the error for a line that is too long."""
     return DataError(
@@ -318,18 +301,15 @@ class FirstRows:
 class ColumnBelow:
     """The fields of a column below the first row, gaps left out.
 
-    kind: of nearly all fields, text if there is no such kind; None: there are no fields. any_quoted: whether one of all
+    kind: of nearly all fields, text if there is no such kind; None: there are no fields. quoted: whether one of all
     stands in quotes.
     """
 
     def __init__(self, cells: list[Cell]):
-        self.cells, self.any_quoted = [cell for cell in cells if cell.text not in GAPS], any(c.quoted for c in cells)
+        self.cells, self.quoted = [cell for cell in cells if cell.text not in GAPS], any(cell.quoted for cell in cells)
+        self.words = {cell.text for cell in self.cells}
         kinds = Counter(map(_kind_of, self.cells)).most_common(1)
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
-
-    def has_bare_numbers(self) -> bool:
-        """Return whether nearly all fields are numbers, and none stands in quotes."""
-        return self.kind == "number" and not self.any_quoted
 
 
 def split(text: bytes, separator: str, most: int, places: np.ndarray | None = None) -> np.ndarray:
@@ -427,95 +407,51 @@ def _lacks_first_name(rows: FirstRows) -> bool:
 
 
 def _evidence(rows: FirstRows) -> float:
-    """Return how much the rows speak for a header: the log of how much likelier the first row is as one, by columns.
+    """Return how much the rows speak for a header, above 0, or against one.
 
-    A row of data begins like the rows below it; names are texts above numbers, dates or yes/no words, words that do
-    not come again below where others do, or in quotes where no data are. Numbers are names where they ascend
-    (0, 1, 2, ..., as programs name pixels; 1, 4, 0_red, 0_blue, as they name categories; 1990, 1991, ...), or where
-    they alone are in quotes.
+    A row of data begins like the rows below it: names are texts above numbers, dates or yes/no words, and half as much
+    counts a word that does not come again below where others do. Numbers are names where they count the columns, or
+    alone stand in quotes.
     """
-    first, columns = rows.rows[0], rows.columns_below()
-    if not all(cell.quoted for cell in first):  # a writer may quote one number, not another
-        first = [cell._replace(quoted=cell.quoted and not cell.is_number) for cell in first]
-    filled = [cell for cell in first if cell.text]
-    numbers = [cell.text for cell in filled if cell.is_number]
-    names = [cell.text for cell in filled if not cell.is_number]
-    if _are_numbered(first, columns):
+    columns = list(zip(rows.rows[0], rows.columns_below(), strict=True))
+    if _are_numbered(rows.rows[0], [below for _, below in columns]):
         return 1.0
-    evidence = 1.0 if filled and not numbers else 0.0
-    evidence += _UNLIKELY * (len(names) - len({*names}))
-    evidence += sum(_of_column(cell, column) for cell, column in zip(first, columns, strict=True))
-    above = [
-        cell.text for cell, column in zip(first, columns, strict=True) if _kind_of(cell) == column.kind == "number"
-    ]
-    return evidence + _of_numbers(above, numbers)
+    known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
+    evidence = 0.0 if any(cell.is_number for cell, _ in known) else 0.25
+    for cell, below in known:
+        own = _kind_of(cell)
+        if below.kind == "text":
+            repeat = 2 * len(below.words) <= len(below.cells)
+            evidence += -1.0 if cell.text in below.words else 0.5 * (repeat and own != "number")
+        elif below.kind and own != "number":
+            evidence += -1.0 if own == below.kind else 1.0
+    above = [cell.text for cell, below in columns if cell.is_number and below.kind == "number"]
+    return evidence - (min(1, len(above)) if _ascend(above) else len(above))
 
 
 def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
     """Return whether numbers name the columns: they alone stand in quotes, but for the names of the rows in front; they
-    count the columns and the rows below do not; or they ascend as other numbers do not.
-
-    Rows do not count columns if not all are numbers, a column is all fractions, or none of many goes up by one from
-    column to column. What ascends are years above other numbers, or whole numbers, by one step, above fractions alone.
-    """
-    texts, is_long = [cell.text for cell in first], len(first) >= _LEAST_NAMES
-    if is_long and all(cell.quoted for cell in first) and all(map(ColumnBelow.has_bare_numbers, columns[1:])):
-        return True
-    if is_long and any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1)):
-        filled = [below for below in columns if below.kind]
-        if any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
-            return True
-        if len(filled) >= _MANY_COLUMNS and _steps([below.cells[0].text for below in filled]) != {1}:
-            return True
-    above = [(cell.text, below) for cell, below in zip(first, columns, strict=True) if cell.is_number]
-    steps = _steps([text for text, _ in above]) if len(above) >= _LEAST_NAMES else set()
-    fields = [cell.text for _, below in above for cell in below.cells] if min(steps, default=0) > 0 else []
-    if not fields:
+    count the columns above fractions or texts; or they are many and ascend, and the row below does not."""
+    texts = [cell.text for cell in first]
+    if len(texts) < _LEAST_NAMES:
         return False
-    if all(_YEAR.fullmatch(text) for text, _ in above):
-        return 2 * sum(bool(_YEAR.fullmatch(field)) for field in fields) < len(fields)
-    return len(steps) == 1 and all("." in field for field in fields)
+    if all(cell.quoted for cell in first) and all(below.kind == "number" and not below.quoted for below in columns[1:]):
+        return True
+    filled = [below for below in columns if below.kind]
+    is_count = any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
+    if is_count and any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
+        return True
+    above = [
+        (cell.text, below.cells[0].text)
+        for cell, below in zip(first, columns, strict=True)
+        if cell.is_number and below.kind == "number"
+    ]
+    return len(above) >= _MANY_COLUMNS and _ascend([text for text, _ in above]) and not _ascend([b for _, b in above])
 
 
-def _steps(texts: list[str]) -> set[int]:
-    """Return the steps from one whole number to the next; none if there is another text."""
-    return {int(b) - int(a) for a, b in pairwise(texts)} if all(map(_WHOLE.fullmatch, texts)) else set()
-
-
-def _of_column(cell: Cell, below: ColumnBelow) -> float:
-    """Return how much one column speaks for a header; a number above numbers is judged with the others."""
-    if cell.text in GAPS or not re.search(r"\w", cell.text) or not below.kind:
-        return 0.0
-    evidence = 0.0
-    if cell.quoted and re.fullmatch(r"[\w .-]+", cell.text) and not below.any_quoted:
-        evidence = -_UNLIKELY
-    if below.kind == "text":
-        return evidence + _of_texts(cell, Counter(other.text for other in below.cells))
-    own = _kind_of(cell)
-    if own == below.kind:
-        return evidence + (0.0 if own == "number" else _UNLIKELY)
-    return evidence if own == "number" else evidence - _UNLIKELY
-
-
-def _of_texts(cell: Cell, counts: Counter[str]) -> float:
-    """Return how much a word above words speaks for a header: as much as a new word is rare among them."""
-    if cell.text in counts:
-        return _UNLIKELY
-    if cell.is_number and not cell.text.isdecimal():
-        return 0.0
-    once = sum(count == 1 for count in counts.values())
-    return min(3.0, math.log((counts.total() + 1) / (once + 1)))
-
-
-def _of_numbers(above: list[str], numbers: list[str]) -> float:
-    """Return how much numbers above numbers speak against a header: names ascend, and count best of all."""
-    if not above:
-        return 0.0
-    plain = [int(text) for text in numbers if _WHOLE.fullmatch(text)]
-    if not plain or [str(number) for number in plain] != numbers or plain != sorted({*plain}):
-        return _UNLIKELY * len(above)
-    is_count = plain[0] in (0, 1) and plain == [*range(plain[0], plain[0] + len(plain))]
-    return 0.98 * _UNLIKELY if is_count else _UNLIKELY
+def _ascend(texts: list[str]) -> bool:
+    """Return whether texts are whole numbers, each larger than the one before."""
+    return all(map(_WHOLE.fullmatch, texts)) and all(int(one) < int(other) for one, other in pairwise(texts))
 
 
 def _is_second_header(rows: FirstRows) -> bool:

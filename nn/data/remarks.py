@@ -107,7 +107,7 @@ def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
     from each other: -200 and 9999 often stand for what was not measured."""
     if column.reads != "number":
         return []
-    some = column.values[:: max(1, len(column) // _LOOK_ROWS)]
+    some = column.values[:: max(1, len(column.values) // _LOOK_ROWS)]
     numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
     if len(numbers) < 2 * RARE:
         return []
@@ -123,6 +123,6 @@ def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
         return []
     text = number_text(float(number))
     return [
-        f"column {_name(ds, place)} is {text} in {len(column) - len(others)} of {len(column)} rows, far from all other "
+        f"column {_name(ds, place)} is {text} in {len(column.values) - len(others)} of {len(column.values)} rows, far from all other "
         f"numbers: if {text} stands for a missing value, add --missing={text}"
     ]

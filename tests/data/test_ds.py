@@ -163,7 +163,7 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
     ("a,b,c\n1,2,0\n-Inf,2,1\n", ['row 3, column a: found "-Inf"']),
     ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
     ("a,b,c\n1,2,0\n1e39,2,1\n", ['row 3, column a: found "1e+39"', "--dtype float64"]),
-    ("1:2:0\n3:4:1\n", ["1 column, expected fields separated by one of", "add --separator ':'"]),
+    ("1:2:0\n3:4:1\n", ["1 column, expected features and a target, separated by commas"]),
     ("1\n2\n", ["1 column"]),
     ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", '"1?2"']),
     ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),
