@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .data import loading
-from .data.dataset import Choices, Dataset, Schema, check_trainable
+from .data.dataset import NO_CHOICES, Choices, Dataset, Schema, check_trainable
 from .data.scaling import Scaling
 from .data.splits import split_holdout, split_rows
 from .settings.flags import checked_settings
@@ -54,6 +54,6 @@ def load(
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
-    choices = checked_settings("load", choices, "load")
-    schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, Choices(**choices), plain)
+    said = Choices(**checked_settings("load", choices, "load")) if choices else NO_CHOICES
+    schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, said, plain)
     return loading.load(path, schema, labelled=labelled, memory=memory, y=y)
