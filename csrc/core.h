@@ -33,6 +33,7 @@ typedef struct {
     int training;                       /* dropout acts */
     uint32_t seed;
     int64_t step;
+    const nn_training *moves;           /* how its images are moved; NULL: they are not */
     void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
     const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
     int64_t x_row;                      /* values from one row of x to the next; 0: row_stride of the inputs */

@@ -72,7 +72,10 @@ typedef struct {
     int64_t batch;
     double rates[9];
     double weight_decay;                /* w -= rate decay w beside the step; not on biases */
-    uint32_t seed;                      /* of dropout masks */
+    uint32_t seed;                      /* of dropout masks, and of how images are moved: */
+    int32_t shift[2];                   /* by -shift .. shift rows down, and columns to the right; what comes in is as
+                                         * the pixel at the edge. 0, 0: not at all */
+    int32_t mirror;                     /* whether half of them are mirrored, left to right */
 } nn_training;
 
 /* The progress of an epoch. The caller may read it and set `stop` while the epoch runs in another thread. */

@@ -81,6 +81,50 @@ static inline void gather_input(real *x, const nn_data *data, int64_t from, cons
     NOT_REACHED;
 }
 
+/* How an image is moved: place (y, x) gets the pixel (y - down, x - right) of the image, or of its mirror image. */
+typedef struct {
+    int64_t down, right;
+    int mirrored;
+} move;
+
+/* A number of -most .. most; of 32 random bits, a fraction of 2^32. */
+static int64_t drawn_shift(uint32_t bits, int32_t most)
+{
+    return (int64_t)((uint64_t)bits * (uint64_t)(2 * most + 1) >> 32) - most;
+}
+
+/* The move of row r of the batch: a function of the seed, the step and the row's number in the whole batch, as dropout's
+ * masks are; no layer has the number MOVE_LANE. */
+static move drawn_move(const batch *b, int64_t r)
+{
+    const uint32_t MOVE_LANE = 0xFFFFFFFFu;
+    uint64_t row = (uint64_t)(b->first_row + r);
+    uint32_t word[4];
+    philox(word, b->seed, (uint32_t)row, (uint32_t)(row >> 32), (uint32_t)b->step, MOVE_LANE);
+    return (move){
+        .down = drawn_shift(word[0], b->moves->shift[0]), .right = drawn_shift(word[1], b->moves->shift[1]),
+        .mirrored = b->moves->mirror && word[2] >> 31,
+    };
+}
+
+/* Row `from` of the data as one row x of the batch, the image moved. */
+static void gather_moved(real *x, const nn_data *data, int64_t from, const layer *l, move m)
+{
+    const int64_t channels = l->spec.in[0], height = l->spec.in[1], width = l->spec.in[2], first = from * l->inputs;
+    const int64_t pixel_step = CHANNELS_LAST ? channels : 1, channel_step = CHANNELS_LAST ? 1 : height * width;
+    for (int64_t row = 0; row < channels * height; row++) {
+        int64_t c = row / height, down = row % height - m.down;
+        int64_t line = first + (c * height + min_i64(max_i64(down, 0), height - 1)) * width;
+        real *to = x + c * channel_step + row % height * width * pixel_step;
+        for (int64_t k = 0; k < width; k++, to += pixel_step) {
+            int64_t right = min_i64(max_i64(k - m.right, 0), width - 1);
+            int64_t at = line + (m.mirrored ? width - 1 - right : right);
+            *to = data->x_type == NN_BYTES ? (real)(BYTE_SCALE * ((const uint8_t *)data->x)[at])
+                                           : ((const real *)data->x)[at];
+        }
+    }
+}
+
 /* The same of the targets; labels become one-hot rows. */
 static inline void gather_target(real *y, const nn_data *data, int64_t from, const layer *l)
 {
@@ -101,7 +145,11 @@ static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_
         int64_t from = rows ? rows[r] : first_row + r;
         if (r < next.count)
             prefetch_row(data, next.rows[r], inputs);
-        gather_input(net->buffers.x + r * row_stride(inputs), data, from, &net->layers[0]);
+        real *x = net->buffers.x + r * row_stride(inputs);
+        if (b->moves)
+            gather_moved(x, data, from, &net->layers[0], drawn_move(b, r));
+        else
+            gather_input(x, data, from, &net->layers[0]);
         if (targets)
             gather_target(net->buffers.y + r * row_stride(outputs), data, from, last_layer(net));
     }

@@ -52,6 +52,8 @@ static void weigh_step(update *u, double weight)
         u->rate *= u->inv_rows;
 }
 
+static int moves_images(const nn_training *t) { return t->shift[0] || t->shift[1] || t->mirror; }
+
 /* ---- one epoch ---- */
 
 /* Shared by the batches of one call of net_epoch. */
@@ -212,8 +214,8 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
                 weigh_step(&u, weight_of(data, order + row, rows));
             batch b = {
                 .team = here, .thread = here.id, .n = last - first, .first_row = first, .training = 1,
-                .seed = training->seed, .step = step, .scratch = scratch_of(net, here),
-                .update = net->ranks ? NULL : &u,
+                .seed = training->seed, .step = step, .moves = moves_images(training) ? training : NULL,
+                .scratch = scratch_of(net, here), .update = net->ranks ? NULL : &u,
             };
             train_one_batch(&e, &b, row, rows);
             b.update = &u;              /* ranks step together, after the sum of their gradients */

@@ -125,6 +125,12 @@ SCHEDULES = {
 """name -> share of the learning rate that holds when the share `done` (0..1) of the training is over.
 cooldown: constant, in the last quarter down to 0 in a straight line."""
 DTYPES = ("float32", "float64")
+AUGMENTATIONS = {
+    "none": "images as they are",
+    "shift": "each moved by up to a tenth of its sides",
+    "mirror": "half of them mirrored, left to right",
+    "both": "shift and mirror",
+}  # of training images, drawn anew in each epoch
 SCALINGS = {
     "none": InputScaling("values as they are"),
     "normalization": InputScaling("(x - min) / (max - min)", is_fitted=True),

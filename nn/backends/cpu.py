@@ -94,6 +94,7 @@ class CpuEngine:
         self._edges = np.array([edge for column in layers[0].columns for edge in column.edges], self.dtype)
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
+        self._shape = layers[0].in_shape
         self._plan = self._specs(layers), len(layers), self._constant(loss)
         self._own, self._spare, self._turn, self._process = self._new_net(self.threads), [], Lock(), os.getpid()
         self._parameters = self._new_vector(self._own.net)
@@ -335,7 +336,9 @@ class CpuEngine:
     def _training(self, settings: EpochSettings) -> dict:
         """Return the settings as the core reads them (nn_training in nn.h)."""
         own = {name: getattr(settings, name) for name in ("batch", "rates", "constants", "weight_decay", "seed")}
-        return {**own, "optimizer": self._constant(settings.optimizer), "moments": len(settings.moments)}
+        *shift, mirror = settings.moves(self._shape)
+        moves = {"shift": shift, "mirror": mirror}
+        return {**own, **moves, "optimizer": self._constant(settings.optimizer), "moments": len(settings.moments)}
 
     def record(self, batches: int) -> None:
         """Time the steps of the next `batches` batches of training."""

@@ -6,6 +6,7 @@ the layers' weights and biases one after the other (nn.h). Times are seconds of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -36,12 +37,19 @@ class EpochSettings:
     rates: Sequence[float]  # at 0, 1/8 .. 8/8 of the epoch's rows, straight lines between
     momentum: float = 0.0  # of sgd
     weight_decay: float = 0.0
-    seed: int = 0  # of dropout masks
+    seed: int = 0  # of dropout masks, and of how images are moved
+    augment: str = "none"  # a name of AUGMENTATIONS
 
     @property
     def constants(self) -> tuple[float, ...]:
         """The constants of the optimiser's formula."""
         return OPTIMIZERS[self.optimizer].constants_with(self.momentum)
+
+    def moves(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return how images of a shape are moved: rows and columns at most, and whether half of them are mirrored."""
+        shifts, mirrors = self.augment in ("shift", "both"), self.augment in ("mirror", "both")
+        down, right = (math.ceil(side / 10) if shifts and side > 1 else 0 for side in shape[1:])
+        return down, right, int(mirrors and shape[2] > 1)
 
     @property
     def moments(self) -> list[str]:

@@ -23,7 +23,7 @@ class Choices:
     """A person's choices for the columns of a table; the flags of these names say what each is (settings/flags.py).
 
     Columns are names or indices with commas between, quoted as in CSV where a name has a comma; dates may have a form
-    (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds.
+    (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds. positive is one of the target's two classes.
     """
 
     categories: str | None = None
@@ -39,6 +39,7 @@ class Choices:
     weight: str | None = None
     group: str | None = None
     time: str | None = None
+    positive: str | None = None
 
     def kept(self) -> dict[str, str]:
         """Return the choices that a model keeps: how its files are read later."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..nn_aux import (
     ACTIVATIONS,
+    AUGMENTATIONS,
     BACKENDS,
     CALIBRATIONS,
     DISTRIBUTIONS,
@@ -144,6 +145,8 @@ _GROUPS = {
              modes=ENGINE | {"export"}),
         Flag("target", "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
              "NAME/INDEX", modes=MODEL, of="load"),
+        Flag("positive", "The class that metrics and scores are about (yes, 1, else the rarer of two).", TEXT, "CLASS",
+             of="load", later=True),
         _name_of("task", ["auto", *TASKS], "{}, by the target's values", modes=TRAIN | {"info"}, of="load",
                  default="auto"),
         _name_of("scaling", SCALINGS, "standardization; for images pixel", modes=USE, of="train"),
@@ -231,6 +234,8 @@ _GROUPS = {
         Flag("momentum", "Momentum of sgd ({}).", SHARE, "SHARE", of="train", default=0.0, reference=0.0),
         Flag("weight_decay", f"Decoupled from the gradient, not on biases ({_DECAYS}).", NOT_NEGATIVE, "RATE",
              of="train", reference=0.0),
+        _name_of("augment", AUGMENTATIONS, "{}; without --layers chosen; images as they are moved while training",
+                 of="train", default="none", later=True),
         _name_of("schedule", SCHEDULES, "{}; of the learning rate", of="train", default="cooldown",
                  reference="constant"),
         Flag("seed", "Seed of initial weights, shuffles and held-out rows ({}).", whole(0, 2**32 - 1), "N",

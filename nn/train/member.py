@@ -231,6 +231,7 @@ class Member:
             momentum=o.momentum,
             weight_decay=o.weight_decay,
             seed=self.net.seed,
+            augment=o.augment,
         )
         progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
         yield Ask("epoch", PackJob(0, self.rows.loaded, rows, settings, progress, shuffle))

@@ -56,6 +56,7 @@ def options_of(net: Network, ds: Dataset, given: dict) -> Options:
         raise UsageError(f"--momentum is for --optimizer {takers}, not {options.optimizer}")
     if options.clip and net.task != "regression":
         raise UsageError(f"--clip: is for regression, the task is {net.task}; leave it out")
+    _check_augment(net, ds, options)
     _check_validation(net, options)
     return options
 
@@ -69,6 +70,20 @@ def _usual(net: Network, ds: Dataset, given: dict) -> dict:
         usual = {"scaling": "pixel" if ds.are_images else "standardization"}
     optimizer = OPTIMIZERS[given.get("optimizer") or usual.get("optimizer") or DEFAULTS["optimizer"]]
     return {"learning_rate": optimizer.learning_rate, "weight_decay": optimizer.weight_decay, **usual}
+
+
+def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
+    """Raise UsageError for --augment where a network sees no images."""
+    if options.augment == "none":
+        return
+    if not ds.are_images:
+        raise UsageError(f"--augment {options.augment}: is for images, the data are a table; leave it out")
+    if net.layers[0].in_shape != tuple(ds.row_shape):
+        shape = "x".join(map(str, ds.row_shape))
+        raise UsageError(
+            f"--augment {options.augment}: the network has {net.inputs} inputs in a row, not an image; begin --layers "
+            f"with {shape}"
+        )
 
 
 def _check_validation(net: Network, options: Options) -> None:

@@ -1,11 +1,13 @@
 """Kernels of the GPU on the processor (support/emulated_gpu.py): packs have the bits of the network alone."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
+from support.moved_images import moved_images
 from support.networks import StopsAfter, fill, network
 
 import nn
@@ -349,3 +351,23 @@ def test_a_gpu_that_fails_ends_the_training_of_all(gpu, monkeypatch):
     monkeypatch.setattr(CudaPack, "epoch", fails)
     with pytest.raises(NnError, match="this GPU is no more"):
         nn.train(nn.Network("6,9,1", "binary", backend="cuda", gpus=2), ds, epochs=2, networks=4)
+
+
+@pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
+def test_images_are_moved_as_on_the_processor(augment, raw, gpu):
+    shape, rows = (3, 9, 7), 70
+    pixels = np.random.default_rng(0).integers(0, 256, (rows, *shape), np.uint8)
+    x, y = pixels if raw else (pixels / 255).astype(np.float32), (np.arange(rows) % 3).astype(np.int32)
+    net, order = network("3x9x7,conv4k1,3", "seq", "float32"), np.random.default_rng(1).permutation(rows)
+    how = EpochSettings("adam", 32, [0.01] * 9, seed=3, augment=augment)
+    moved = moved_images(x[order], 32, how.moves(shape), seed=3, first_step=5)
+    ends = []
+    for images, targets, rows_in_order, own in (
+        (x, y, order, how),
+        (moved, y[order], np.arange(rows), replace(how, augment="none")),
+    ):
+        engine = CudaEngine("cuda", net.layers, "mse", "float32")
+        engine.set("parameters", start_of(engine, 0))
+        engine.epoch(engine.load(images, targets), rows_in_order, own, engine.progress(step=5))
+        ends.append(engine.get("parameters"))
+    assert np.array_equal(*ends) and np.isfinite(ends[0]).all()

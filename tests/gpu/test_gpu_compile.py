@@ -46,7 +46,7 @@ def programs(itemsize):
         layers = parse(spec, "relu", "softmax")
         purpose = Purpose(
             kind, 100, labels=True, rows_as=BYTES, weighted=kind == "train" and optimizer != "MOMENTUM", dropout=True,
-            optimizer=optimizer, distribute=distribute,
+            optimizer=optimizer, distribute=distribute, moves=(2, 4, 1) if kind == "train" else (0, 0, 0),
         )  # fmt: skip
         yield Builder(layers, "ce", itemsize, PROCESSORS).build(purpose)
 

@@ -1,10 +1,12 @@
 """The promises of docs/numbers.md about the GPU: trainings that end where seq's end, and the same bits in every run."""
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.moved_images import moved_images
 from support.networks import StopsAfter, fill
 
 import nn
@@ -97,6 +99,27 @@ def test_digits_and_images_in_float32_are_as_accurate_as_omp(digits, images, bac
         allowed = 0.01 if ds is digits else 0.01 + 3 * np.sqrt(0.25 / 800)
         assert abs(figures[0][0] - figures[1][0]) < allowed
         assert figures[1][1] == pytest.approx(figures[0][1], rel=0.02 if ds is digits else 0.05)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_images_are_moved_as_on_the_processor(images, raw, backend):
+    """Training with --augment has the bits of training on images that the rule has moved; of streamed ones too."""
+    rows, how = 330, EpochSettings("adam", 32, [0.001] * 9, seed=3, augment="both")
+    x, y = images.x[:rows], images.y[:rows].astype(np.int32)
+    x, order = x if raw else (x / 255).astype(np.float32), np.random.default_rng(1).permutation(rows)
+    moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3)
+    found = []
+    for pictures, targets, in_order, augment, room in (
+        (x, y, order, "both", None), (x, y, order, "both", 0), (moved, y[order], np.arange(rows), "none", None),
+    ):  # fmt: skip
+        net = nn.Network(IMAGES, "multiclass", backend=backend)
+        engine, own = net.engine, replace(how, augment=augment)
+        engine.data_room = room
+        for name in own.moments:
+            engine.set(name, np.zeros(engine.size, np.float32))
+        engine.epoch(engine.load(pictures, targets), in_order, own, engine.progress())
+        found.append(engine.get("parameters"))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 
 # ---- the same bits

@@ -152,6 +152,9 @@ class Builder:
         function, settings = "gather", (width, int(rows_as == BYTES))
         if rows_as.kind == "records":
             function, settings = "gather_records", (rows_as.row_bytes, *rows_as.counts)
+        elif any(self.purpose.moves):
+            function = "gather_moved"
+            settings = *self.layers[0].in_shape, int(rows_as == BYTES), *self.purpose.moves
         blocks = self.ws.elementwise(self.purpose.rows * width)
         return [[Op(function, settings, (x, CONTROL, BATCH), blocks, writes=(x,))]]
 

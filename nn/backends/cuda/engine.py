@@ -245,10 +245,12 @@ class CudaEngine:
         known = (p for p in self._runners if p.kind == "train" and p.rows == rows)
         return next(known, self.train_purpose(rows, self.loss_name == "ce", PLAIN, False, "ADAM"))
 
-    def train_purpose(self, rows: int, labels: bool, rows_as: RowFormat, weighted: bool, rule: str) -> Purpose:
-        """Return the purpose of training by batches of that many rows; rule: of the update."""
+    def train_purpose(
+        self, rows: int, labels: bool, rows_as: RowFormat, weighted: bool, rule: str, moves=(0, 0, 0)
+    ) -> Purpose:
+        """Return the purpose of training by batches of that many rows; rule: of the update, moves: of images."""
         return Purpose(
-            "train", rows, labels, rows_as, weighted, self._has_dropout(), rule, timed=self._to_record > 0,
+            "train", rows, labels, rows_as, weighted, self._has_dropout(), moves, rule, timed=self._to_record > 0,
             distribute=self._distribute, updates_weights=self._updates_weights,
         )  # fmt: skip
 
@@ -297,7 +299,8 @@ class CudaEngine:
             return
         with self.here(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
-            purpose = self.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
+            moves = settings.moves(self.layers[0].in_shape)
+            purpose = self.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule, moves)
             runner = self._runner(purpose)
             if purpose.timed:
                 runner.room = self._to_record

@@ -10,6 +10,28 @@ __device__ void gather(real *x, const control &c, const batch &b, block_range ra
     }
 }
 
+/* A number of -MOST .. MOST; of 32 random bits, a fraction of 2^32. */
+template <int MOST>
+__device__ inline int drawn_shift(unsigned bits) { return (int)__umulhi(bits, 2 * MOST + 1) - MOST; }
+
+/* The same of images, which are moved by the rule of the C core's pass.c. */
+template <int CHANNELS, int HEIGHT, int WIDTH, int BYTES, int DOWN, int RIGHT, int MIRROR>
+__device__ void gather_moved(real *x, const control &c, const batch &b, block_range range)
+{
+    enum { VALUES = CHANNELS * HEIGHT * WIDTH };
+    for (int e = range.first(); e < b.n * VALUES; e += range.stride()) {
+        int64 row = b.first + e / VALUES;
+        unsigned word[4];
+        philox(word, b.seed, (unsigned)row, (unsigned)(row >> 32), b.step, 0xFFFFFFFFu);
+        int line = e % VALUES / WIDTH, down = line % HEIGHT - drawn_shift<DOWN>(word[0]);
+        int right = min(max(e % WIDTH - drawn_shift<RIGHT>(word[1]), 0), WIDTH - 1);
+        int64 from = data_row(c, b, e / VALUES) * CHANNELS + line / HEIGHT;
+        from = (from * HEIGHT + min(max(down, 0), HEIGHT - 1)) * WIDTH;
+        from += MIRROR && word[2] >> 31 ? WIDTH - 1 - right : right;
+        x[e] = BYTES ? (real)(((const unsigned char *)c.x)[from] * (1.0 / 255)) : ((const real *)c.x)[from];
+    }
+}
+
 /* x (n, WIDTH): the batch's rows from records of ROW_BYTES bytes (nn/core/records.py): numbers, then codes of 4, 2 and
  * 1 bytes. Each value's address is a multiple of its size. */
 template <int ROW_BYTES, int NUMBERS, int CODES4, int CODES2, int CODES1>

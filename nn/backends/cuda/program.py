@@ -95,6 +95,7 @@ class Purpose:
     rows_as: RowFormat = PLAIN  # inputs in the data set
     weighted: bool = False  # rows have weights
     dropout: bool = False  # dropout acts
+    moves: tuple[int, int, int] = (0, 0, 0)  # how images are moved: EpochSettings.moves
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
     timed: bool = False  # every op is a phase of its own, so that it can be timed
     distribute: str = ""  # mirrored, central: the batch is shared by the members of a group; "": it is not

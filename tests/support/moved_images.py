@@ -1,0 +1,22 @@
+"""How --augment moves images, in NumPy: the judge of the core and of the GPU."""
+
+import numpy as np
+
+from nn.core import extension
+
+LANE = 0xFFFFFFFF  # word 3 of Philox's counter
+
+
+def moved_images(images, batch, moves, seed, first_step=0):
+    """Return images (rows, channels, height, width), a row of an epoch each, as its batches move them."""
+    ffi, lib = extension("seq")
+    word, (rows, columns, mirrors) = ffi.new("uint32_t[4]"), moves
+    height, width = images.shape[2:]
+    moved = np.empty_like(images)
+    for row, image in enumerate(images):
+        lib.nn_philox(word, seed, row % batch, first_step + row // batch, LANE)
+        down, right = ((word[i] * (2 * most + 1) >> 32) - most for i, most in enumerate((rows, columns)))
+        seen = image[:, :, ::-1] if mirrors and word[2] >> 31 else image
+        below, beside = np.arange(height) - down, np.arange(width) - right
+        moved[row] = seen[:, np.clip(below, 0, height - 1)][:, :, np.clip(beside, 0, width - 1)]
+    return moved
