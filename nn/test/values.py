@@ -168,7 +168,7 @@ class Value:
     def __init__(self, net, members: Sequence | None = None):
         """Make the engines. members: with their weights, (member, weight) each; None: all of the network."""
         if len(net.layers[0].in_shape) == 3 and net.layers[0].in_shape[1:] != (1, 1):
-            raise UsageError("images have no columns to explain; give a model of a table")
+            raise UsageError("images have no columns to explain; nn --test --report shows the worst mistakes")
         self.net, self.members = net, members or list(zip(net.members, net.member_weights, strict=True))
         self.readings: list[Reading] = []
         self._engines: list[tuple[list, object]] = []
