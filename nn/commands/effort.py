@@ -35,6 +35,8 @@ def maker_of(flags, effort: str, ds, checkpoint, callbacks):
         if not flags.quiet:
             say(f"one network of the usual layers: {reason}")
         return None
+    if flags.output and ds.are_images:
+        raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
     progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
     given = keywords(flags, "train") | given_values(flags, ["activation"])
     return choice_for(ds, effort, given, keywords(flags, "network", "engine"), callbacks(progress), checkpoint)

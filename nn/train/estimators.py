@@ -27,7 +27,8 @@ from ..nn import Network
 from ..settings.flags import DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import Effort, candidates_for, checked_effort
+from .candidates import candidates_for
+from .effort import Effort, checked_effort
 
 try:
     from scipy.sparse import issparse

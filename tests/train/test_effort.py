@@ -15,7 +15,8 @@ from nn.core.calibration import best_temperature
 from nn.core.thresholds import best_threshold
 from nn.files.checkpoint import Checkpoint
 from nn.nn_aux import EFFORTS
-from nn.train.effort import Effort, candidates_for, operations
+from nn.train.candidates import candidates_for
+from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
 from nn.utils import Stopped, UsageError
 
@@ -102,7 +103,7 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     rng = np.random.default_rng(1)
     ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
     found = Effort(ds, effort, {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
-    assert [cost for *_, cost in found] == [operations(candidate, net, rows) for candidate, net, _ in found]
+    assert [cost for *_, cost in found] == [candidate.operations(net, rows) for candidate, net, _ in found]
     cost = sum(cost for *_, cost in found)
     assert 1 <= len(found) <= len(candidates_for(rows, effort))
     assert cost <= EFFORTS[effort] or len(found) == 1
@@ -190,15 +191,6 @@ def test_groups_are_not_divided(tmp_path):
     (tmp_path / "two.csv").write_text("\n".join([f'"g",{header}', *grouped]) + "\n")
     command = ["--train", "--dataset", tmp_path / "two.csv", "--model", tmp_path / "m.bin", "--epochs", 1, "--json"]
     assert all("--folds 3 " in chosen["flags"] for chosen in succeed(*command, "--group", "g").json["chosen"])
-
-
-def test_images_get_one_network_unless_effort_is_asked_for(tmp_path):
-    images, labels = np.random.default_rng(0).integers(0, 256, (40, 1, 4, 4), np.uint8), np.arange(40) % 2
-    np.savez(tmp_path / "images.npz", x=images, y=labels)
-    command = ["--train", "--dataset", tmp_path / "images.npz", "--model", tmp_path / "m.bin", "--epochs", 1]
-    assert "effort" not in succeed(*command, "--json").json
-    refused = run(*command, "--effort", "quick")
-    assert refused.code == 2 and "the data are images" in refused.err
 
 
 def test_predictions_of_regression_stay_near_the_range_of_the_targets(tmp_path):
