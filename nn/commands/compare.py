@@ -17,7 +17,7 @@ def compare_command(flags) -> None:
     paths = split_names(flags.compare)
     if len(paths) != 2 or paths[0] == paths[1]:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
-    nets = [Network.load(path, **keywords(flags, "engine")) for path in paths]
+    nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     parts = [_rows(flags, net, path) for net, path in zip(nets, paths, strict=True)]
     datasets, scores, abouts = zip(*parts, strict=True)
     if not flags.quiet:

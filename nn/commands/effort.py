@@ -20,6 +20,14 @@ def effort_of(flags) -> str | None:
     return None if into_text else effort
 
 
+def replaced_by(flags) -> str:
+    """Return which flag replaces the choice."""
+    from ..train.effort import replacing
+
+    name = replacing(given_values(flags, vars(flags)))
+    return f"{'a .m model' if name is None else f'--{name}'} replaces the choice of --effort"
+
+
 def maker_of(flags, effort: str, ds, checkpoint, callbacks):
     """Return what chooses for the data; None where the effort is not asked for and the data are not for it.
 

@@ -83,12 +83,12 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
 
 # ---- images
 
-CONVOLVED = 20  # multiply-adds of a convolution in the time of one of a table's small network
+CONVOLVED = 22  # multiply-adds of a convolution in the time of one of a table's small network
 LEAST_SIDE, MOST_SIDE = 8, 64  # of images that are halved by pooling, and of those that are not made smaller before
 ENOUGH_IMAGES, ENOUGH_EPOCHS = 100_000, 8  # that a network should see; what is left is better spent on another one
 LEAST_EPOCHS, MOST_EPOCHS, MOST_NETWORKS = 4, 100, 4
 SHIFTED_EPOCHS = 20  # from which on images are seen so often that they should be seen shifted
-TRIAL_IMAGES, TRIAL_SHARE = 18_000, 1 / 8  # that a short training sees, and of all that are seen at most
+TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1  # that a short training sees, and of all that are seen at most
 AS_GOOD, NOTHING = 1.02, 0.005  # a loss that many times as high, and a little more, is as good: what mirror images gain
 # shows in long trainings
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..backends import Place
 from ..core import random
 from ..data.encoding import TableStatistics
 from ..data.records import program_bytes
@@ -26,8 +27,9 @@ from ..nn import Network
 from ..nn_aux import EFFORTS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
-from ..utils import Stopped, UsageError, log, told_once
-from ..watch.callbacks import Callback
+from ..utils import Stopped, StopRequest, UsageError, log, told_once
+from ..watch.callbacks import Callback, Callbacks
+from ..watch.observe import Recording
 from .candidates import (
     JAGGED,
     MANY_FOLDS,
@@ -42,10 +44,11 @@ from .candidates import (
 from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
-from .options import Options, options_of
+from .options import OF_VALIDATION, Options, options_of
 from .rows import encode, row_bytes
 from .run import lasting, mean_losses
 from .search import choose
+from .start import Beside, train_one
 from .validation import LOSS, Monitor
 
 ROWS_A_FOLD = 4
@@ -53,10 +56,8 @@ MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds 
 USUAL_SCALING = "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
-OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
-    "layers", "networks", "folds", "vary", "trials", "validation", "refit", "profile", "trace", "logdir", "reference",
-)  # fmt: skip
-OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
+REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")  # flags that say which networks
+# are trained
 
 
 def why_not(ds: Dataset) -> str | None:
@@ -109,13 +110,18 @@ def rule_for(ds: Dataset) -> dict:
     return {"threshold": "f1"} if LEAST_RARE <= count <= RARE * ds.rows else {}
 
 
+def replacing(given: Collection[str]) -> str | None:
+    """Return the setting, of those that are given, which replaces the choice; None where there is none."""
+    return next((name for name in REPLACING if name in given), None)
+
+
 def effort_for(effort: str | None, given: Collection[str]) -> str | None:
-    """Return the effort to choose with; None where settings that are given describe one training, or several. effort:
-    what is asked for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
-    one = next((name for name in OF_ONE_TRAINING if name in given), None)
+    """Return the effort to choose with; None where a setting that is given replaces the choice. effort: what is asked
+    for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
+    one = replacing(given)
     if effort and one:
         raise UsageError(f"--effort {effort}: --{one} is not for it; leave one of them out")
-    return effort or (None if one or not set(OF_VALIDATION_ROWS).isdisjoint(given) else DEFAULTS["effort"])
+    return effort or (None if one else DEFAULTS["effort"])
 
 
 def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback=None, checkpoint=None) -> Effort:
@@ -145,6 +151,7 @@ class Effort:
         """given: keywords of `train` that the user has set, which all candidates have, and `activation`. network: makes
         one of layers. Raises UsageError for rows that cannot be divided into folds."""
         self._ds, self._effort, self._network = ds, checked_effort(effort), network
+        given = {name: BY_NAME[name].check(value) for name, value in given.items()}
         self._rules = rules_in(given)  # of the network that is chosen
         self.given = given
         self._given = {name: value for name, value in given.items() if name not in {"activation", *self._rules}}
@@ -240,6 +247,20 @@ class Effort:
         tell(result)
         return net, result
 
+    def timed(self, batches: int) -> Network:
+        """Return a network of the candidate that was chosen first, trained anew and alone for some batches, which its
+        engine has timed: what was trained for the model stays as it is."""
+        candidate, net = self._first
+        net = net.members[0].sibling(net.seed)
+        net.compute_at(Place(net.threads, net.gpus[:1]))
+        of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
+        given = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
+        options = options_of(net, self._ds, {**given, "epochs": 1, "holdout": 0.0})
+        rows = self._rows()[: batches * options.batch_number]
+        recording = Callbacks([Recording(lambda: net, batches)])
+        train_one(net, self._ds, options, Beside(recording, StopRequest(), Checkpoint()), rows)
+        return net
+
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
         return options_of(net, self._ds, self._rules)
@@ -261,6 +282,7 @@ class Effort:
 
     def _combined(self, counts: list[int], figures: list[dict]) -> tuple[Network, dict]:
         chosen = [number for number, count in enumerate(counts) if count]
+        self._first = self.tried[chosen[0]]
         of_one = ("folds", "mean", "std", "members", "best_epoch")
         net = self.tried[chosen[0]][1]
         result = {name: value for name, value in figures[chosen[0]].items() if name not in of_one}

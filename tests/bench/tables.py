@@ -110,7 +110,7 @@ def of_nn(effort: str, x: pd.DataFrame, y: pd.Series, rows, regression: bool, cl
         flags += EFFORTS[effort]
         command = [sys.executable, "-m", "nn", "--train", "--dataset", f"{folder}/rows.csv", "--model"]
         subprocess.run([*command, f"{folder}/m.bin", *flags, "-q"], check=True)
-        net = nn.Network.load(f"{folder}/m.bin")
+        net = nn.Model.load(f"{folder}/m.bin").network
         out = net.predict(x.iloc[rows[1]])
     if regression:
         return out[:, 0]

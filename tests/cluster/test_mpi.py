@@ -110,7 +110,7 @@ def test_mirrored_and_central_take_the_same_steps(epochs):
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     succeed(*SMALL, "--epochs", 4, "--dtype", "float64")
-    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Network.load("m.bin").config
+    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Model.load("m.bin").network.config
     several = [*MIRRORED[:-2], "--distribute", "central", "--epochs", 4, "--dtype", "float64", "--json"]
     done = mpich.train(3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
     assert (done.returncode, done.stderr) == (0, "")
@@ -120,7 +120,7 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     assert position("c.ck")["epoch"] == 4
     tested = succeed("--test", "--model", "m.bin", "--json").json
     assert tested == pytest.approx(alone, rel=1e-6)
-    assert nn.Network.load("m.bin").config == config  # nothing of ranks
+    assert nn.Model.load("m.bin").network.config == config  # nothing of ranks
 
 
 def test_the_validation_loss_is_of_all_held_out_rows(mpich, folder):
