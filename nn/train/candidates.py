@@ -135,7 +135,8 @@ class ImageCandidate(Candidate):
         """Return it with as many epochs and networks as the budget of multiply-adds allows, behind two trials where
         that `tries` mirror images and has the time. macs: multiply-adds of an image; rows: that are trained on."""
         images, rows = budget / macs, max(1, round(rows * (1 - self.validation)))
-        trial = min(math.ceil(TRIAL_IMAGES / rows), int(TRIAL_SHARE * images / rows)) if tries else 0
+        most = math.ceil(TRIAL_IMAGES / rows), int(TRIAL_SHARE * images / rows), MOST_EPOCHS // 2
+        trial = min(most) if tries else 0
         images -= 2 * trial * rows
         networks = max(NETWORKS, int(min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS, MOST_NETWORKS)))
         epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))

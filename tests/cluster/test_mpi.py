@@ -249,6 +249,19 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
     assert launcher.returncode == 75 and position("c.ck")["step"] > done
 
 
+@pytest.mark.parametrize("data", ["two.csv", "images.npz"])
+def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
+    """Also where two short trainings, whose batches they share, tell whether images are mirrored."""
+    images = np.random.default_rng(0).integers(0, 256, (60, 1, 4, 4), np.uint8)
+    np.savez(folder / "images.npz", x=images, y=(images[:, 0, 0].mean(1) > 128).astype(int))
+    command = ["--train", "--dataset", data, "--model", "m.bin", "--effort", "quick", "-q"]
+    succeed(*command)
+    of_one = (folder / "m.bin").read_bytes()
+    done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert (folder / "m.bin").read_bytes() == of_one and (folder / "t.json").exists()
+
+
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
     """Of two numbers there is one sum."""

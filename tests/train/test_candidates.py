@@ -37,7 +37,7 @@ def chosen(ds, checkpoint=None, stop=None, **settings):
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(candidates, "MOST_EPOCHS", 20)
+    monkeypatch.setattr(candidates, "MOST_EPOCHS", 40)
     monkeypatch.setattr(candidates, "TRIAL_IMAGES", 6000)
 
 
