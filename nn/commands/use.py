@@ -74,7 +74,7 @@ def _tell_test(flags, net, result: dict) -> None:
     if flags.json:
         print_json(result)
     else:
-        tables.test_report(result, net.classes, net.targets)
+        tables.test_report(result, net.classes, net.targets, flags.verbose)
 
 
 def predict_command(flags) -> None:

@@ -430,10 +430,19 @@ class Network:
 
     @classmethod
     def load(cls, path, *, dtype: str | None = None, **engine) -> Network:
-        """Return the network of a model file, everything in it checked. Raises InputNotFound, DataError.
+        """Return the network of a model file, everything in it checked. Raises InputNotFound, DataError, and UsageError
+        for a file of several networks.
 
         engine: backend, threads, gpus, tf32, as Network takes them.
         """
+        net = cls.of_file(path, dtype=dtype, **engine)
+        if len(net.members) > 1:
+            raise UsageError(f"{path}: holds {len(net.members)} networks; nn.Model.load reads it")
+        return net
+
+    @classmethod
+    def of_file(cls, path, *, dtype: str | None = None, **engine) -> Network:
+        """Return the network of a model file as `load` does, of several networks the one that predicts their mean."""
         return model.load(cls, path, dtype, engine)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..utils import OutputError, atomic_write, os_reason, printable
 
 WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426  # of a plot, in units of the viewBox; where its axes end
-LETTER, LONGEST = 7.0, 26  # usual width of a letter; letters of a name
+LETTER, LONGEST, LONGEST_WORD = 7.0, 26, 12  # usual width of a letter; letters of a name, of a word on an axis
 POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 MOST_MARKED = 30  # points of a line that have markers
@@ -90,17 +90,22 @@ class Plot:
 
     def svg(self) -> str:
         """Return the picture as an <svg>."""
-        y = _Scale.of(self.y, [v for line in self.lines for v in line.y], HEIGHT - 46, TOP)
+        is_crowded = LETTER * sum(len(_shortened(word, LONGEST_WORD)) + 2 for word in self.x.words) > WIDTH - 60
+        bottom = HEIGHT - (86 if is_crowded else 46)
+        y = _Scale.of(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
         left = 28 + LETTER * max((len(text) for _, text in y.ticks), default=0)
         x = _Scale.of(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
-        bottom, middle = HEIGHT - 46, (left + RIGHT) / 2
         parts = [_text(WIDTH / 2, 16, self.title, "h m")]
         grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
         grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
         parts.append(f'<path class="g" d="{grid}"/>')
         parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
-        parts += [_text(at, bottom + 15, text, "m") for at, text in x.ticks]
-        parts.append(_text(middle, bottom + 32, self.x.label, "m"))
+        if is_crowded:
+            parts += [_text(at + 4, bottom + 13, text, "e", f'transform="rotate(-25 {_n(at + 4)} {bottom + 13})"')
+                      for at, text in x.ticks]  # fmt: skip
+        else:
+            parts += [_text(at, bottom + 15, text, "m") for at, text in x.ticks]
+        parts.append(_text((left + RIGHT) / 2, HEIGHT - 14, self.x.label, "m"))
         turned = f'transform="rotate(-90 12 {(TOP + bottom) // 2})"'
         parts.append(_text(12, (TOP + bottom) // 2, self.y.label, "m", turned))
         for place, line in enumerate(line for line in self.lines if line.look != "rule" and line.number is None):
@@ -170,7 +175,7 @@ class _Scale:
     def ticks(self) -> list[tuple[float, str]]:
         """Return (place, text) of round values."""
         if self.words:
-            return [(self.at(k), _shortened(word, 12)) for k, word in enumerate(self.words)]
+            return [(self.at(k), _shortened(word, LONGEST_WORD)) for k, word in enumerate(self.words)]
         values = _decades(self.low, self.high) if self.log else _round(self.low, self.high)
         return [(self.at(v), f"{v:.6g}") for v in values]
 

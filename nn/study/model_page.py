@@ -34,7 +34,7 @@ from . import tested
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
 
-MOST_INTERVALS = 100_000  # rows, up to which there are intervals
+LEAST_INTERVALS, MOST_INTERVALS = 10, 100_000  # rows from and up to which there are intervals
 MOST_EXPLAINED = 20_000  # rows on which importance is measured
 MOST_LINES, MOST_COLUMNS, MOST_OUTPUTS = 20, 100, 7
 OF_TASK = {
@@ -73,7 +73,8 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
     rows = ds if found is None else ds.of_rows(found[0])
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
     with without_remarks():
-        result = figures_of(net, rows, scores, threshold=threshold, intervals=len(truth) <= MOST_INTERVALS)
+        has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
+        result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals)
     page.answer = [_answer(net, result, about)]
     blocks = OF_TASK[net.task](net, result, truth, scores, weights)
     page.sections["Result"] = [tested.metrics(result), *blocks]

@@ -11,7 +11,7 @@ from ..core.thresholds import cut_offs
 from ..data.table_rows import TableRows
 from ..nn_aux import METRICS
 from ..settings.values import parse_rule
-from ..terminal.figures import count_text, ends_text, number_text, rate_text
+from ..terminal.figures import confused_pairs, count_text, ends_text, number_text, rate_text
 from ..test.columns import names_of
 from ..test.values import gives_logits
 from .chart import Axis, Line, Plot
@@ -151,15 +151,9 @@ def _ones(weights, rows: int) -> np.ndarray:
 
 def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     """Return the confusion matrix as a heat map, the most confused pairs, each class, and calibration."""
-    names, counts = [row["class"] for row in result["per_class"]], np.array(result["confusion"], np.float64)
+    names = [row["class"] for row in result["per_class"]]
     blocks: list[Block] = [_confusion(names, result["confusion"])] if len(names) <= MOST_CELLS else []
-    wrong = counts * (1 - np.eye(len(names)))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_PAIRS]
-    pairs = [divmod(int(k), len(names)) for k in order if wrong.flat[k] > 0]
-    lines = [
-        [names[a], names[b], count_text(result["confusion"][a][b]), f"{counts[a, b] / counts[a].sum():.1%}"]
-        for a, b in pairs
-    ]
+    lines = confused_pairs(result, MOST_PAIRS)
     if lines:
         blocks.append(Table("most confused", ["true", "predicted", "rows", "of the class"], lines, 2))
     rates, each = ("precision", "recall", "f1"), sorted(result["per_class"], key=lambda row: -row["support"])

@@ -76,3 +76,13 @@ def bar(share: float, longest: int = 12) -> str:
     """Return a bar of this share of the longest one, as a text."""
     eighths = round(8 * longest * max(share, 0.0))
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def confused_pairs(result: dict, most: int) -> list[list[str]]:
+    """Return (true class, predicted class, rows, their share of the class) of the most frequent errors of a test."""
+    names, counts = [row["class"] for row in result["per_class"]], result["confusion"]
+    pairs = [(-n, a, b) for a, row in enumerate(counts) for b, n in enumerate(row) if n > 0 and a != b]
+    return [
+        [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
+        for _, a, b in sorted(pairs)[:most]
+    ]
