@@ -27,7 +27,7 @@ MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; furth
 OTHERS = "..."
 LONGEST_SHOWN = 40  # characters of a field in a message
 AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
-_GLANCE_ROWS = 1 << 12  # that show all classes, nearly always
+_GLANCE_ROWS = 1 << 12
 _COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
 
 
@@ -157,22 +157,21 @@ class Targets:
     def width(self) -> int:
         return self.values.shape[1]
 
-    @property
-    def are_many(self) -> bool:
-        """Tell that there are more different numbers than classes, as far as the first rows do: no need to sort all."""
-        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
-
     @cached_property
     def different(self) -> tuple[np.ndarray, np.ndarray]:
         """The different numbers of the first column, ascending; the index of each row's number among them."""
-        values = self.values[:, 0]
-        few = np.unique(values[:_GLANCE_ROWS])
-        if len(few) <= AUTO_CLASSES and len(few):  # classes: no need to sort all rows
+        few, values = self.first_different, self.values[:, 0]
+        if 0 < len(few) <= AUTO_CLASSES:  # classes: no need to sort all rows
             which = np.minimum(np.searchsorted(few, values), len(few) - 1)
             if (few[which] == values).all():
                 return few, which
         distinct, which = np.unique(values, return_inverse=True)
         return distinct, which.reshape(-1)
+
+    @cached_property
+    def first_different(self) -> np.ndarray:
+        """The different numbers of the first rows, which show all classes, nearly always."""
+        return np.unique(self.values[:_GLANCE_ROWS, 0])
 
 
 class TableSource(Protocol):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -30,7 +29,6 @@ from .encoders import (
     DateStatistics,
     NumberStatistics,
     TextStatistics,
-    odd_of,
     smallest_code,
 )
 from .kept_records import Kept, filled_records
@@ -142,22 +140,6 @@ class Encoding:
                 group = f"codes{size}" if size else "numbers"
                 records[group][:, at[size]] = values
                 at[size] += 1
-
-    def check(self, x: TableRows, given: str) -> None:
-        """Raise DataError where no word of a column is a number, a date, or yes or no, as training had them.
-
-        given: how messages call the rows.
-        """
-        obstacles = []
-        for index, (encoder, column) in enumerate(zip(self.encoders, x.columns, strict=True)):
-            odd = odd_of(encoder, column) if encoder.written else {}
-            if sum(one.rows for one in odd.values()) < np.count_nonzero(~column.is_gap):
-                continue
-            for word in [word for word in odd if re.search(encoder.written.telling, word)][:1]:
-                found = f'data row {odd[word].first + 1}, column {self.name(index)}: found "{shortened(word)}"'
-                obstacles.append(f"{found}, expected {encoder.written.expected}; write the column so")
-        if obstacles:
-            raise DataError(f"{given}, {'; '.join(obstacles)}")
 
     def remarks(self, x: TableRows) -> list[str]:
         """Return a line for each column whose gaps and unseen values are much more frequent than in training."""

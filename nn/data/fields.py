@@ -5,6 +5,7 @@ Rows without a target are left out first; what else they hold does not matter.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -98,8 +99,11 @@ def odd_remarks(
             check_numbers(source, table, place)
         elif odd:
             asked = of_model or place in places.choices
-            if schema.choices.strict or (asked and _are_too_many(column, odd, of_model)):
-                refused.append(_refusal(source, table, place, kind, odd, of_model))
+            telling = kind.written and [word for word in odd if re.search(kind.written.telling, word)]
+            too_many = _are_all(column, odd, telling) if of_model else asked and _are_too_many(column, odd)
+            if schema.choices.strict or too_many:
+                some = {word: odd[word] for word in telling or odd} if of_model else odd
+                refused.append(_refusal(source, table, place, kind, some, of_model))
             else:
                 remarks.append(_remark(source, place, kind, odd, of_model))
     if refused:
@@ -108,18 +112,27 @@ def odd_remarks(
     return remarks
 
 
-def _are_too_many(column: Column, odd: dict[str, Odd], of_model: bool) -> bool:
-    """Return whether too many fields are odd for the column to be what it was taken for."""
+def _are_too_many(column: Column, odd: dict[str, Odd]) -> bool:
+    """Return whether too many fields are odd for the column to be what a person says."""
     rows = sum(one.rows for one in odd.values())
     known = rows + int(np.count_nonzero(~column.is_gap)) if column.reads != "text" else len(column.values)
-    return known == rows >= _ENOUGH if of_model else rows > (1 - MOSTLY) * known
+    return rows > (1 - MOSTLY) * known
+
+
+def _are_all(column: Column, odd: dict[str, Odd], telling: list[str] | None) -> bool:
+    """Return whether no field is what a model's column is, and they are many or look like values written otherwise."""
+    rows = sum(one.rows for one in odd.values())
+    known = int(np.count_nonzero(~column.is_gap)) + (rows if column.reads != "text" else 0)
+    return known == rows and (rows >= _ENOUGH or bool(telling))
 
 
 def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
     word, first = min(((word, one.first) for word, one in odd.items()), key=lambda one: one[1])
-    text = shortened(word)
-    where = f'{read_row(table, first)}, {source.column(place)}: found "{text}", expected {_words_of(kind)[0]}'
+    text, where = shortened(word), f"{read_row(table, first)}, {source.column(place)}"
+    if of_model and kind.written:
+        return f'{where}: found "{text}", expected {kind.written.expected}; write the column so'
+    where += f': found "{text}", expected {_words_of(kind)[0]}'
     if of_model:
         return f"{where} as in training; correct it, or remove the row"
     return (

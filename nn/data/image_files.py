@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason
+from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason, sha256_file
 from .arrays import Arrays, kept_numbers
 from .column import Targets, unicode_text
 from .records import new_rows
@@ -32,8 +32,7 @@ CIFAR_NAMES = "batches.meta.txt"
 
 def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 1, H, W), or vectors (rows, inputs), and the labels file beside them."""
-    digest = hashlib.sha256()
-    x = _idx_array(path, digest)
+    x = _idx_array(path)
     if not x.size:
         raise DataError(f"{path}: no images, expected at least one; copy or download it again")
     if x.ndim == 1:
@@ -46,7 +45,7 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
     labels_path = _labels_file(path)
     targets = None
     if labels_path is not None:
-        labels = _idx_array(labels_path, digest)
+        labels = _idx_array(labels_path)
         if labels.ndim != 1 or labels.dtype.kind == "f":
             raise DataError(f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)")
         if len(labels) != len(x):
@@ -59,11 +58,17 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         raise InputNotFound(
             f"{path}: no labels file beside it, expected {_labels_names(path)[0]}; put it there or rename it"
         )
-    return Arrays(kept_numbers(path, x, dtype), targets, digest.hexdigest())
+    return _arrays(kept_numbers(path, x, dtype), targets, path, labels_path)
 
 
-def _idx_array(path: str, digest) -> np.ndarray:
-    with Source(path, digest) as source:
+def _arrays(x: np.ndarray, targets: Targets | None, path: str, beside: str | None) -> Arrays:
+    """Return the arrays of a file, and of the one beside it if there is one."""
+    with readable():
+        return Arrays(x, targets, sha256_file(path, *filter(None, [beside])))
+
+
+def _idx_array(path: str) -> np.ndarray:
+    with Source(path) as source:
         magic = source.read(4)
         if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in IDX_TYPES or not 1 <= magic[3] <= 4:
             raise DataError(
@@ -109,10 +114,9 @@ def _label_targets(place: str, labels: np.ndarray, **more) -> Targets:
 
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
-    digest = hashlib.sha256()
     pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
     rows = 0
-    with Source(path, digest) as source:
+    with Source(path) as source:
         if not source.is_gzip:
             _check_records(path, os.path.getsize(path))  # before a large file of another kind is read
         while block := source.read(pixels.capacity * CIFAR_RECORD):
@@ -128,9 +132,11 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
             f"{path}, record {first + 1}: label {labels[first]}, expected 0 to {CIFAR_CLASSES - 1}; the file "
             f"is damaged or not a CIFAR-10 binary"
         )
-    names = _cifar_names(path, digest)
+    names_path = os.path.join(os.path.dirname(path), CIFAR_NAMES)
+    names_path = names_path if os.path.isfile(names_path) else None
+    names = names_path and _cifar_names(names_path)
     targets = _label_targets(path, labels, names=names, are_classes=names is not None)
-    return Arrays(pixels.joined(rows).reshape(rows, *CIFAR_SHAPE), targets, digest.hexdigest())
+    return _arrays(pixels.joined(rows).reshape(rows, *CIFAR_SHAPE), targets, path, names_path)
 
 
 def _check_records(path: str, size: int) -> None:
@@ -142,16 +148,13 @@ def _check_records(path: str, size: int) -> None:
         )
 
 
-def _cifar_names(path: str, digest) -> list[str] | None:
-    names_path = os.path.join(os.path.dirname(path), CIFAR_NAMES)
-    if not os.path.isfile(names_path):
-        return None
-    with Source(names_path, digest) as source:
+def _cifar_names(path: str) -> list[str]:
+    with Source(path) as source:
         names = source.read(1 << 16).decode("utf-8", "replace").split("\n")
     names = [name.strip() for name in names if name.strip()]
     if len(names) != CIFAR_CLASSES or len(set(names)) != CIFAR_CLASSES:
         raise DataError(
-            f"{names_path}: {len(names)} class names, expected {CIFAR_CLASSES} different ones; correct or remove it"
+            f"{path}: {len(names)} class names, expected {CIFAR_CLASSES} different ones; correct or remove it"
         )
     return names
 

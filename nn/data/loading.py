@@ -136,10 +136,9 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
         facts["sha256"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decision else (), **facts)
-    if schema.of_model:
-        _tell(schema, ds, remarks)
-    else:
-        ds.remarks += [*remarks, *remarks_on(ds)]
+    for line in remarks if schema.of_model else ():
+        log.warning("%s", line)
+    ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds)]
     return ds
 
 
@@ -252,14 +251,6 @@ def _facts(
 
 def _plain_name(source: TableSource, place: int) -> str:
     return source.names[place] if source.names else str(place)
-
-
-def _tell(schema: Schema, ds: Dataset, remarks: list[str]) -> None:
-    """Log the remarks on rows that a model is used on; raise DataError for columns written in another way."""
-    if schema.encoding is not None:
-        schema.encoding.check(TableRows.of(ds.x), name_of(ds))
-    for line in remarks:
-        log.warning("%s", line)
 
 
 # ---------------------------------------------------------------- images and arrays

@@ -123,6 +123,6 @@ def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
         return []
     text = number_text(float(number))
     return [
-        f"column {_name(ds, place)} is {text} in {len(column.values) - len(others)} of {len(column.values)} rows, far from all other "
+        f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "
         f"numbers: if {text} stands for a missing value, add --missing={text}"
     ]

@@ -254,27 +254,14 @@ def digest_text(digest: str | FileDigest | None) -> str | None:
     return digest.text if isinstance(digest, FileDigest) else digest
 
 
-class _Hashing:
-    """A file whose bytes all pass through `digest` as they are read."""
-
-    def __init__(self, file, digest):
-        self._file, self._digest = file, digest
-
-    def read(self, size=-1):
-        data = self._file.read(size)
-        self._digest.update(data)
-        return data
-
-
 class Source:
     """A data file read from front to back, unpacked if it is gzip (by its content, not its name).
 
-    `digest` (hashlib) gets the bytes of the file as they are on disk, all of them once the end has been read.
     `most` is the largest number of bytes that reading can give. Raises InputNotFound for a file that cannot be
     opened and DataError for a packed file that is cut or corrupt.
     """
 
-    def __init__(self, path: str | os.PathLike, digest=None):
+    def __init__(self, path: str | os.PathLike):
         self.path = path
         with readable(path):
             try:
@@ -287,9 +274,7 @@ class Source:
             size = os.fstat(self._file.fileno()).st_size
             self.is_gzip = self.read(2) == GZIP
             self._file.seek(0)
-        self._reader = self._file if digest is None else _Hashing(self._file, digest)
-        if self.is_gzip:
-            self._reader = gzip.GzipFile(fileobj=self._reader, mode="rb")
+        self._reader = gzip.GzipFile(fileobj=self._file, mode="rb") if self.is_gzip else self._file
         self.most = DEFLATE_RATIO * size if self.is_gzip else size
 
     def read(self, size: int) -> bytes:

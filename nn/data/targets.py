@@ -167,7 +167,7 @@ def dataset_of(
 
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
-    distinct = () if found.are_many else found.different[0]
+    distinct = () if len(found.first_different) > AUTO_CLASSES else found.different[0]
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
     if not 2 < len(distinct) <= AUTO_CLASSES or hardly_repeat or not _are_whole(distinct):
         return []
@@ -282,7 +282,7 @@ def _are_dates(names: list[str]) -> bool:
 def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
     """Return (y, class names) of numbers that are labels; None: they are numbers."""
     is_auto, outputs = schema.task == "auto", schema.outputs
-    if is_auto and targets.are_many and (outputs or 0) <= AUTO_CLASSES:
+    if is_auto and len(targets.first_different) > AUTO_CLASSES >= (outputs or 0):
         return None
     distinct, which = targets.different
     count, whole = len(distinct), _are_whole(distinct)

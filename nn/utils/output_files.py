@@ -190,12 +190,13 @@ def append_whole(file: io.FileIO, data: bytes, size: int | None) -> None:
         raise
 
 
-def sha256_file(path: str | os.PathLike) -> str:
-    """Return the SHA-256 of a file's bytes as hexadecimal text."""
+def sha256_file(*paths: str | os.PathLike) -> str:
+    """Return the SHA-256 of the bytes of a file, or of several in turn, as hexadecimal text."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    for path in paths:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
     return digest.hexdigest()
 
 

@@ -13,8 +13,8 @@ import pytest
 import nn
 from nn.data import written
 from nn.data.column import Column, Odd
-from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics
-from nn.data.encoding import ENCODERS, Encoding, TableStatistics, odd_of
+from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics, odd_of
+from nn.data.encoding import ENCODERS, Encoding, TableStatistics
 from nn.data.formats import FORMATS
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.table_rows import TableRows

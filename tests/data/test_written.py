@@ -325,11 +325,11 @@ def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder
     columns = trained_on_days(folder, learned)
     columns["day"] = ["", "soon", *days(form)[2:]]
     (folder / "new.csv").write_text(as_quoted_csv(columns))
-    line = f'new.csv, data row 3, column day: found "{days(form)[2]}", expected a date written as {expected}; write'
+    line = f'new.csv, row 4, column day: found "{days(form)[2]}", expected a date written as {expected}; write'
     for flags in (["--predict"], ["--test"], ["--predict", "--memory", "4G"], ["--test", "--memory", "4G"]):
         failed = run(*flags, "--model", "m.bin", "--dataset", "new.csv")
         assert failed.code == 65 and line in failed.err
-    with pytest.raises(nn.DataError, match="column day"):
+    with pytest.raises(nn.DataError, match="column 1 of 2: found"):
         nn.Network.load("m.bin").predict(np.array([["1.0", days(form)[2]]]))
 
 
@@ -341,5 +341,5 @@ def test_a_column_of_numbers_in_another_unit_is_refused(folder):
     price, share = (
         "expected a number such as " + way for way in ("$1,234.5, as in training", "1,234.5%, as in training")
     )
-    assert failed.code == 65 and f'data row 2, column price: found "€5", {price}' in failed.err
-    assert f'data row 1, column share: found "7 kg", {share}' in failed.err
+    assert failed.code == 65 and f'row 3, column price: found "€5", {price}' in failed.err
+    assert f'row 2, column share: found "7 kg", {share}' in failed.err
