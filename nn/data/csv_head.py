@@ -42,11 +42,7 @@ _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
-_WRITTEN = re.compile(  # numbers and dates as people write them: $1,234.50, 12.5 %, 31.12.2019 14:30, 5 Jan 2019
-    r"[-+]?(?:[A-Z]{1,3} ?)?[$€£¥₹]? ?[-.]?\d[\d.,:/ -]*(?:[^\d\s.,:/+-]\D{0,11})?"
-    rf"|(?i:(?:[a-z]{{3,9}},? )?(?:\d{{1,4}}[ ./-]?)?{_MONTH}[ ,./-]*\d.*)"
-)
+_WRITTEN = re.compile(r"[^a-zA-Z;|]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
 _ABSENT = GAPS | {"-", "--", "n.a.", "na", "missing", "unknown", "x"}  # words that no unit is
 
 

@@ -101,7 +101,7 @@ def new_rows(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LEAST_BYTES_MAPPED:
         return np.zeros(shape, dtype, order)
-    memory = _memory(size) if fits(size) else RowsFile().mapped(size)
+    memory = _memory(size) if fits(size) else _file(max(1, size))
     return np.frombuffer(memory, dtype, math.prod(shape)).reshape(shape, order=order)
 
 
@@ -126,45 +126,25 @@ def _give_back(size: int) -> None:
     _Room.taken -= size
 
 
-class RowsFile:
-    """A file without a name for rows: written from front to back, or all at once where it is mapped."""
-
-    def __init__(self, path: str | os.PathLike = "the data"):
-        """path: how errors call the rows."""
-        self._path, self._folder = path, folder_on_disk()
-        with self._told():
-            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 (closed by mapped)
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise OutputError where the file cannot be written, MemoryError where it cannot be mapped."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno == errno.ENOMEM:
-                raise MemoryError from error
-            raise OutputError(
-                f"{self._path}: its rows do not fit the memory, and cannot be written to {self._folder}: "
-                f"{os_reason(error)}; make room there, or name another folder by TMPDIR"
-            ) from error
-
-    def write(self, rows: np.ndarray) -> None:
-        """Write the next rows, which are contiguous. Raises OutputError."""
-        view = memoryview(rows.reshape(-1).view(np.uint8))
-        with self._told():
-            while len(view):
-                view = view[self._file.write(view) :]
-
-    def mapped(self, size: int) -> mmap.mmap:
-        """Return `size` bytes of the file, zeros behind what was written; the file ends with them. OutputError."""
-        with self._told(), self._file as file:
-            written = file.seek(0, os.SEEK_END)
+def _file(size: int) -> mmap.mmap:
+    """Return the memory of a file without a name. Raises OutputError where it cannot be written, MemoryError where it
+    cannot be mapped."""
+    folder = folder_on_disk()
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, max(1, size))
+                os.posix_fallocate(file.fileno(), 0, size)
             else:
-                for first in range(written, max(1, size), COPIED_BYTES):
-                    file.write(bytes(min(COPIED_BYTES, max(1, size) - first)))
-            return mmap.mmap(file.fileno(), max(1, size))
+                for first in range(0, size, COPIED_BYTES):
+                    file.write(bytes(min(COPIED_BYTES, size - first)))
+            return mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError from error
+        raise OutputError(
+            f"the data: its rows do not fit the memory, and cannot be written to {folder}: {os_reason(error)}; make "
+            "room there, or name another folder by TMPDIR"
+        ) from error
 
 
 def folder_on_disk() -> str:

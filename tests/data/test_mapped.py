@@ -83,18 +83,20 @@ def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, 
 
 
 def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypatch):
+    facts, allocate = [], os.posix_fallocate
+    monkeypatch.setattr(os, "posix_fallocate", lambda at, *more: facts.append(os.fstat(at)) or allocate(at, *more))
     with records.within(0, str(tmp_path / "c.ck")):
-        file = records.RowsFile()
-        assert stat.S_IMODE(os.fstat(file._file.fileno()).st_mode) == 0o600
-        assert os.fstat(file._file.fileno()).st_dev == os.stat(tmp_path).st_dev
+        records.new_rows((records.LEAST_BYTES,), np.uint8)
+    assert [(stat.S_IMODE(one.st_mode), one.st_dev) for one in facts] == [(0o600, os.stat(tmp_path).st_dev)]
     if os.path.isdir("/dev/shm") and records._is_in_memory("/dev/shm"):
         with records.within(0, "/dev/shm/c.ck"):
             assert records.folder_on_disk() != "/dev/shm"
     monkeypatch.setattr(records, "_is_in_memory", lambda folder: True)
-    with pytest.raises(
-        OutputError, match="no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
+    with (
+        pytest.raises(OutputError, match="no folder on a disk for rows that do not fit the memory; name one by TMPDIR"),
+        records.within(0),
     ):
-        records.RowsFile()
+        records.new_rows((records.LEAST_BYTES,), np.uint8)
 
 
 def test_many_small_columns_count_as_one_large_array(monkeypatch):
