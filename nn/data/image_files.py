@@ -17,7 +17,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason, sha256_file
 from .arrays import Arrays, kept_numbers
 from .column import Targets, unicode_text
-from .records import new_rows
+from .records import in_rows, new_rows
 from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -25,6 +25,7 @@ CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
 CIFAR_NAMES = "batches.meta.txt"
+_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of Pillow; the first three have no colours
 
 
 # -- IDX -----------------------------------------------------------------------------------------------------
@@ -167,15 +168,23 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 1 or 3, H, W) uint8 of a folder whose folders are the classes; sorted by class, then
     name."""
     files, classes = _image_files(path)
-    shape = _common_shape(files)
-    x = new_rows((len(files), *shape), np.uint8)
-    digest = hashlib.sha256()
+    x, size, has_colours, digest = None, None, False, hashlib.sha256()
     for row, file in enumerate(files):
         with readable(file):
             data = file.read_bytes()
         digest.update(os.fsencode(f"{file.parent.name}/{file.name}\0{len(data)}\0"))
         digest.update(data)
-        x[row] = _pixels(file, data, shape)
+        pixels, is_coloured = _pixels(file, data)
+        if size is None:
+            size = pixels.shape[:2]
+            x = new_rows((len(files), *size, 3), np.uint8)
+        if pixels.shape[:2] != size:
+            (found, expected) = (f"{width}x{height}" for height, width in (pixels.shape[:2], size))
+            raise DataError(
+                f"{file}: {found} pixels, expected {expected} as in {files[0]}; resize all images to one size"
+            )
+        x[row], has_colours = pixels, has_colours or is_coloured
+    x = in_rows(np.moveaxis(x, 3, 1)[:, : 3 if has_colours else 1])
     index = {name: i for i, name in enumerate(classes)}
     labels = np.array([index[unicode_text(file.parent.name)] for file in files], np.float64).reshape(-1, 1)
     targets = Targets(labels, path, lambda row: f"image {files[row]}", classes, are_classes=True)
@@ -201,44 +210,20 @@ def _image_files(path: str) -> tuple[list[Path], list[str]]:
     return files, [unicode_text(folder.name) for folder in folders]
 
 
-def _open_image(file: Path, data: bytes | None = None):
+def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
+    """Return (pixels (height, width, 3), whether they may have colours) of an image's bytes. Raises DataError."""
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
         raise NnError(needs_package("images", "reading folders of images needs")) from error
     try:
-        return Image.open(file if data is None else io.BytesIO(data), formats=("PNG", "JPEG", "PPM"))
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "PPM")) as image:
+            if image.mode in _MODES:
+                return np.asarray(image.convert("RGB")), image.mode not in _MODES[:3]
+            mode = image.mode
     except Exception as error:  # decoders raise anything for a damaged image
         raise _unreadable(file, error) from error
-
-
-def _common_shape(files: list[Path]) -> tuple[int, int, int]:
-    """Return (channels, height, width) of all images, from their headers: 3 channels if any of them has colours."""
-    size, channels = None, 1
-    for file in files:
-        with _open_image(file) as image:
-            if image.mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"):
-                raise DataError(
-                    f"{file}: an image of mode {image.mode}, expected 8 bits per channel; convert it to 8-bit PNG"
-                )
-            size = size or image.size
-            if image.size != size:
-                raise DataError(
-                    f"{file}: {image.width}x{image.height} pixels, expected {size[0]}x{size[1]} as in "
-                    f"{files[0]}; resize all images to one size"
-                )
-            if image.mode not in ("1", "L", "LA"):
-                channels = 3
-    return channels, size[1], size[0]
-
-
-def _pixels(file: Path, data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
-    with _open_image(file, data) as image:
-        try:
-            pixels = np.asarray(image.convert("L" if shape[0] == 1 else "RGB"))
-        except Exception as error:
-            raise _unreadable(file, error) from error
-    return pixels[None] if shape[0] == 1 else pixels.transpose(2, 0, 1)
+    raise DataError(f"{file}: an image of mode {mode}, expected 8 bits per channel; convert it to 8-bit PNG")
 
 
 def _unreadable(file: Path, error: Exception) -> NnError:
