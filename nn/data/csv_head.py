@@ -422,7 +422,7 @@ def _evidence(rows: FirstRows) -> float:
         elif below.kind and own != "number":
             evidence += -1.0 if own == below.kind else 1.0
     above = [cell.text for cell, below in columns if cell.is_number and below.kind == "number"]
-    return evidence - (min(1, len(above)) if _ascend(above) else len(above))
+    return evidence - (0.9 if above and _count(above) else min(1, len(above)) if _ascend(above) else len(above))
 
 
 def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
@@ -434,8 +434,7 @@ def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
     if all(cell.quoted for cell in first) and all(below.kind == "number" and not below.quoted for below in columns[1:]):
         return True
     filled = [below for below in columns if below.kind]
-    is_count = any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
-    if is_count and any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
+    if _count(texts) and any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
         return True
     above = [
         (cell.text, below.cells[0].text)
@@ -443,6 +442,11 @@ def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
         if cell.is_number and below.kind == "number"
     ]
     return len(above) >= _MANY_COLUMNS and _ascend([text for text, _ in above]) and not _ascend([b for _, b in above])
+
+
+def _count(texts: list[str]) -> bool:
+    """Return whether texts are 0, 1, 2, ... or 1, 2, 3, ..."""
+    return any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
 
 
 def _ascend(texts: list[str]) -> bool:

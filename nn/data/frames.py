@@ -20,11 +20,11 @@ from .uris import pyarrow
 TARGET = "target"  # the name of targets that have none
 
 
-def open_frame(frame, path: str = "the data frame", *, y=None) -> TypedSource | None:
+def open_frame(frame, *, y=None) -> TypedSource | None:
     """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
     dictionaries is; None for anything else.
 
-    path: how messages call it. y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
+    y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
     frame. Raises DataError if there are more or fewer of them than rows.
     """
     columns = _columns_of(frame)
@@ -32,7 +32,7 @@ def open_frame(frame, path: str = "the data frame", *, y=None) -> TypedSource | 
         return None
     if y is not None:
         columns = _beside(columns, _columns_of(_two_axes(y)))
-    return TypedSource([columns], path)
+    return TypedSource([columns], "the data frame")
 
 
 def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]) -> Opened:

@@ -64,17 +64,14 @@ class Scaling:
         shift, scale = constants(kind, moments, name)
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
-    def apply(self, x: np.ndarray, dtype="float32", *, rows=None, out: np.ndarray | None = None) -> np.ndarray:
-        """Scale the given rows of x (or all) into a new array of type `dtype` or into `out` (perhaps x)."""
-        count = len(x) if rows is None else len(rows)
-        if out is None:
-            out = new_rows((count, *x.shape[1:]), dtype)
+    def apply(self, x: np.ndarray, dtype="float32") -> np.ndarray:
+        """Scale the rows of x into a new array of type `dtype`."""
+        out = new_rows(x.shape, dtype)
         levels = None
         if self.kind == "pixel" and x.dtype == np.uint8:
             levels = (np.arange(256) / 255).astype(out.dtype)
         shift, scale = self._shaped(x)
-        blocks = (_row_blocks(out, size=_CACHED_VALUES), _row_blocks(x, rows, _CACHED_VALUES))
-        for target, block in zip(*blocks, strict=True):
+        for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
             if levels is not None:
                 np.take(levels, block, out=target)
             elif len(shift):

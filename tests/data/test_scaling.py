@@ -33,7 +33,7 @@ def test_scaling_constants_come_from_the_training_rows_alone():
     scaling = Scaling.fit("normalization", x, np.array([0, 1]))
     np.testing.assert_array_equal(scaling.apply(x, "float64"), [[0, 0], [1, 1], [49.5, 49.5]])
     scaling = Scaling.fit("standarization", x, np.array([0, 1]))
-    np.testing.assert_array_equal(scaling.apply(x, "float64", rows=np.array([1, 0])), [[1, 1], [-1, -1]])
+    np.testing.assert_array_equal(scaling.apply(x[[1, 0]], "float64"), [[1, 1], [-1, -1]])
 
 
 @examples(50)
@@ -54,8 +54,6 @@ def test_many_rows_are_scaled_block_by_block_as_at_once():
     np.testing.assert_array_equal(scaling.apply(x, "float64"), expected)
     back = scaling.inverse(scaling.apply(x, "float64"))
     np.testing.assert_array_equal(back, expected * scaling.scale + scaling.shift)
-    assert scaling.apply(x, "float64", out=x) is x
-    np.testing.assert_array_equal(x, expected)
 
 
 def test_constant_columns_become_zero_with_one_warning(caplog):
