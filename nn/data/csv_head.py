@@ -434,7 +434,7 @@ def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
     if all(cell.quoted for cell in first) and all(below.kind == "number" and not below.quoted for below in columns[1:]):
         return True
     filled = [below for below in columns if below.kind]
-    if _count(texts) and any(below.kind != "number" or all("." in cell.text for cell in below.cells) for below in filled):
+    if _count(texts) and any(below.kind != "number" or all("." in word for word in below.words) for below in filled):
         return True
     above = [
         (cell.text, below.cells[0].text)

@@ -23,7 +23,7 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     targets = target_columns(source, schema, labelled)
     choices = schema.choices
     dropped = set(columns_asked_for(source, "drop", choices.drop))
-    ids = _id_columns(source, schema)
+    ids = tuple(_columns_beside(source, "id", schema))
     roles = _role_columns(source, schema)
     out = [("drop", column) for column in targets if column in dropped]
     _check_one_use(source, [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles.items()])
@@ -157,29 +157,24 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
     return chosen
 
 
-def _id_columns(source: TableSource, schema: Schema) -> tuple[int, ...]:
-    """Return the columns of ids; a file that a model is used on need not have them."""
-    asked, names = schema.choices.id, source.names
-    if not schema.of_model or not names or asked is None or asked in names:
-        return tuple(columns_asked_for(source, "id", asked))
+def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]:
+    """Return the columns of ids, weights, groups or times; a file that a model is used on need not have them."""
+    asked, names = getattr(schema.choices, flag), source.names
+    if not schema.of_model or not names or asked in names:
+        return columns_asked_for(source, flag, asked)
     words = [word for word in split_names(asked) if word in names or _is_index(word)]
-    return tuple(column for word in words for column in columns_asked_for(source, "id", in_a_list(word)))
+    return [column for word in words for column in columns_asked_for(source, flag, in_a_list(word))]
 
 
 def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:
-    """Return the columns of weights, groups and times; a file that a model is used on need not have them."""
-    found = {}
-    for role in ROLES:
-        asked = getattr(schema.choices, role)
-        if asked is None or (schema.of_model and source.names and asked not in source.names and not _is_index(asked)):
-            continue
-        columns = columns_asked_for(source, role, asked)
+    """Return the columns of weights, groups and times."""
+    found = {role: columns for role in ROLES if (columns := _columns_beside(source, role, schema))}
+    for role, columns in found.items():
         if schema.pixels:
             raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
         if len(columns) > 1:
-            raise UsageError(f"--{role} {asked}: {len(columns)} columns, expected one")
-        found[role] = columns[0]
-    return found
+            raise UsageError(f"--{role} {getattr(schema.choices, role)}: {len(columns)} columns, expected one")
+    return {role: columns[0] for role, columns in found.items()}
 
 
 def _check_one_use(source: TableSource, uses: list[tuple[str, int]]) -> None:
