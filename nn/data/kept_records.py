@@ -19,11 +19,12 @@ import numpy as np
 
 from ..core.records import check_rows
 from ..layers import InputColumn
-from ..utils import OutputError, alone_in, atomic_file
+from ..utils import OutputError, alone_in, atomic_file, cut_name, locked
 from . import records
 
 FORMAT = 1  # of the files; another where the same encoding gives other bytes
 DIGEST_BYTES = 32
+KEY_CHARACTERS = 16  # in a name
 
 
 class Kept(NamedTuple):
@@ -69,10 +70,16 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
     end."""
     with records.within(beside=path):
         yield
-    if path is not None and Path(path) != records.checkpoint():
-        for name in glob.glob(f"{glob.escape(path)}.rows-{'[0-9a-f]' * 16}"):
-            with contextlib.suppress(OSError):
-                os.remove(name)
+    if path is None or Path(path) == records.checkpoint():
+        return
+    folder, name = Path(path).parent, glob.escape(cut_name(Path(path).name))
+    for kept in folder.glob(f"{name}.rows-{'[0-9a-f]' * KEY_CHARACTERS}"):
+        with contextlib.suppress(OSError):
+            kept.unlink()
+    for part in folder.glob(f".{name}.rows-*.tmp"):  # a killed run's, or one that another rank writes now
+        with contextlib.suppress(OSError), open(part, "r+b") as file:
+            if locked(file.fileno()):
+                part.unlink()
 
 
 def _file_beside(kept: Kept | None, size: int) -> tuple[Path, bytes] | None:
@@ -83,7 +90,8 @@ def _file_beside(kept: Kept | None, size: int) -> tuple[Path, bytes] | None:
     if not os.path.samefile(records.folder_on_disk(), beside.parent):
         return None
     digest = hashlib.sha256(f"{FORMAT} {kept.key}".encode(errors="surrogatepass"))
-    return Path(f"{beside}.rows-{digest.hexdigest()[:16]}"), digest.digest()
+    name = f"{cut_name(beside.name)}.rows-{digest.hexdigest()[:KEY_CHARACTERS]}"
+    return beside.with_name(name), digest.digest()
 
 
 def _write(path: Path, digest: bytes, blocks: Iterator[np.ndarray]) -> None:

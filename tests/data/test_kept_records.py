@@ -156,6 +156,23 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     assert files() == []
 
 
+def test_parts_that_a_killed_run_has_left_are_removed_at_the_end(folder, mapped):
+    part, others = Path(".c.ck.rows-0123456789abcdef.12.tmp"), Path("c.ck.rows-mine")
+    part.write_bytes(b"part")
+    others.write_bytes(b"")
+    stopped()
+    assert part.exists()
+    trained()
+    assert not part.exists() and files() == [str(others)]
+
+
+def test_a_checkpoint_may_have_a_long_name(folder, mapped, monkeypatch):
+    name = "c" * 240
+    ds = nn.load("people.csv")
+    nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=1, checkpoint=name)
+    assert sorted(os.listdir()) == sorted([name, "people.csv"])
+
+
 def test_rows_of_a_data_set_have_no_file(folder, mapped):
     """The digest is that of all rows."""
     ds, stopping = nn.load("people.csv").of_rows(slice(1000)), Stopping()
