@@ -15,6 +15,7 @@ from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME
 from ..terminal.figures import (
     bar,
+    comparison_lines,
     count_text,
     ends_text,
     layers_of,
@@ -24,7 +25,7 @@ from ..terminal.figures import (
     setting_text,
     shape_text,
     small_bars,
-)  # fmt: skip
+)
 from ..test import figures_of, judged, without_remarks
 from ..test.columns import names_of, words_of
 from ..test.importance import curves, importance
@@ -43,7 +44,7 @@ OF_TASK = {
 TOLD = (
     "effort", "folds", "validation", "holdout", "batch_number", "optimizer", "learning_rate", "weight_decay",
     "schedule", "patience", "monitor", "calibrate", "class_weight", "dtype",
-)  # fmt: skip
+)
 
 
 def of_model(net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None) -> Page:
@@ -291,12 +292,7 @@ def of_comparison(result: dict) -> Page:
     short = [basename(one), basename(other)]
     short = short if short[0] != short[1] else [f"{short[0]} (1)", f"{short[1]} (2)"]
     verdict = result["verdict"].replace(one, short[0]).replace(other, short[1])
-    lines = [
-        [METRICS[name].label, *(number_text(own[key]) for key in (one, other, "difference")),
-         ends_text(own["interval"], number_text)]
-        for name, own in result["metrics"].items()
-    ]  # fmt: skip
-    table = Table(f"{result['rows']} rows", ["", *short, "difference", "95 % interval"], lines)
+    table = Table(f"{result['rows']} rows", ["", *short, "difference", "95 % interval"], comparison_lines(result))
     apart = [
         [str(row["row"]), str(row["true"]), *("; ".join(f"{v:.3g}" for v in row[path]) for path in (one, other))]
         for row in result["disagree"]

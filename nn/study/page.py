@@ -26,8 +26,9 @@ CELL = 200  # characters of a cell
 PIXELS = 48  # of an image in either direction
 STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h1, p, figcaption { overflow-wrap: anywhere; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h1, p, figcaption { overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin-top: 2.5rem; break-after: avoid; }
 .answer { font-size: 1.15rem; max-width: 48rem; } figcaption, footer { opacity: .75; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 2rem;
            align-items: start; }
@@ -41,7 +42,7 @@ th { border-bottom-color: #888; vertical-align: bottom; } td:not(.word), .wide t
 .images img { width: 100%; image-rendering: pixelated; }
 @media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .8rem; }
                             th, td { padding: .25rem .3rem; } }
-@media print { :root { color-scheme: light; } body { font-size: 11px; margin: 0; max-width: none; }
+@media print { :root { color-scheme: light; font-size: 10px; } body { margin: 0; max-width: none; }
                .columns { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; } }
 """
 

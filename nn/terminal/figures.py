@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from ..nn_aux import METRICS
+
 
 def number_text(value) -> str:
     """Return a figure with six digits; `undefined` for None."""
@@ -86,3 +88,12 @@ def confused_pairs(result: dict, most: int) -> list[list[str]]:
         [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
         for _, a, b in sorted(pairs)[:most]
     ]
+
+
+def comparison_lines(found: dict) -> list[list[str]]:
+    """Return (metric, both values, difference, interval) of each metric of two models."""
+    return [
+        [METRICS[name].label, *(number_text(own[key]) for key in (*found["models"], "difference")),
+         ends_text(own["interval"], number_text)]
+        for name, own in found["metrics"].items()
+    ]  # fmt: skip

@@ -11,7 +11,17 @@ from ..layers import describe
 from ..nn_aux import METRICS
 from ..utils import counted, listed, printable, show
 from .console import on_terminal
-from .figures import confused_pairs, count_text, ends_text, members_of, number_text, rate_text, setting_text, shape_text
+from .figures import (
+    comparison_lines,
+    confused_pairs,
+    count_text,
+    ends_text,
+    members_of,
+    number_text,
+    rate_text,
+    setting_text,
+    shape_text,
+)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
@@ -405,14 +415,7 @@ def _point(value, scores: list[float]) -> str:
 def comparison_report(found: dict) -> None:
     """Print the metrics of two models side by side, the rows on which they differ most, and the verdict."""
     one, other = found["models"]
-    rows = [
-        [
-            METRICS[name].label,
-            *(number_text(own[key]) for key in (one, other, "difference")),
-            ends_text(own["interval"], number_text),
-        ]
-        for name, own in found["metrics"].items()
-    ]
+    rows = comparison_lines(found)
     table(["", one, other, "difference", INTERVAL], rows, f"{found['rows']} rows")
     for row in found["disagree"]:
         said = ", ".join(f"{name} {'; '.join(f'{value:.3g}' for value in row[name])}" for name in found["models"])
