@@ -44,7 +44,7 @@ OF_TASK = {
 TOLD = (
     "effort", "folds", "validation", "holdout", "batch_number", "optimizer", "learning_rate", "weight_decay",
     "schedule", "patience", "monitor", "calibrate", "class_weight", "dtype",
-)
+)  # fmt: skip
 
 
 def of_model(net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None) -> Page:
@@ -195,10 +195,12 @@ def _values(rows: TableRows, k: int) -> list[str]:
 def _training(net) -> list[Block]:
     """Return what was trained, and what it cost."""
     epochs = {len(own.history["loss"]) for own in net.members} - {0}
+    weighted = [layer for own in net.members for layer in own.layers if layer.weight_shape and not layer.columns]
     facts = {
         "networks": str(len(net.members)) if net.is_combined else "",
         "layers": "; ".join(counted(member.spec for member in net.members)),
         "parameters": f"{sum(member.parameter_count for member in net.members):,}",
+        "multiply-adds of a prediction": f"{sum(one.outputs * one.fan_in for one in weighted):,}",
         "epochs": " to ".join(map(str, sorted({min(epochs), max(epochs)}))) if epochs else "",
         "loss": net.loss,
         "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),

@@ -143,9 +143,10 @@ def _html_block(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
-        each = (_html_cell(tag, field, k < table.words, shade) for k, (field, shade) in enumerate(
-            zip_longest(fields, [0.0] * table.words + list(shades), fillvalue=0.0)
-        ))
+        each = (
+            _html_cell(tag, field, k < table.words, shade)
+            for k, (field, shade) in enumerate(zip_longest(fields, [0.0] * table.words + list(shades), fillvalue=0.0))
+        )
         return f"<tr>{''.join(each)}</tr>"
 
     head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""

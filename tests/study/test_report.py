@@ -358,6 +358,8 @@ def test_the_writers_tell_the_same(folder):
     pictures = [block for block in blocks if "lines" in block and "headers" not in block]
     assert {"roc", "calibration", "curve-0"} <= {picture["name"] for picture in pictures}
     assert all(picture["title"] in markdown for picture in pictures) and str(folder) not in json.dumps(told)
+    succeed("--test", "--model", "m.bin", "--report", "again.html", "-q", "--threads", 1)
+    assert (folder / "again.html").read_bytes() == (folder / "p.html").read_bytes()
     result = run("--test", "--model", "m.bin", "--report", "p.pdf")
     assert result.code == 2 and "--report p.pdf: expected a name that ends in .html, .md, .json" in result.err
 
