@@ -20,7 +20,7 @@ def load_network(flags):
     given = keywords(flags, "engine")
     if flags.reference:
         given |= {name: REFERENCE[name] for name in ("backend", "dtype")}
-    return Network.load(flags.model, **given)
+    return Network.of_file(flags.model, **given)
 
 
 LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read

@@ -19,7 +19,7 @@ def compare_command(flags) -> None:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
     if flags.report:
         check_report(flags.report, *paths, flags.dataset)
-    nets = [Network.load(path, **keywords(flags, "engine")) for path in paths]
+    nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     parts = [_rows(flags, net, path) for net, path in zip(nets, paths, strict=True)]
     datasets, scores, abouts = zip(*parts, strict=True)
     if not flags.quiet:

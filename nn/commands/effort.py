@@ -20,6 +20,14 @@ def effort_of(flags) -> str | None:
     return None if into_text else effort
 
 
+def replaced_by(flags) -> str:
+    """Return which flag replaces the choice."""
+    from ..train.effort import replacing
+
+    name = replacing(given_values(flags, vars(flags)))
+    return f"{'a .m model' if name is None else f'--{name}'} replaces the choice of --effort"
+
+
 def maker_of(flags, effort: str, ds, checkpoint, callbacks):
     """Return what chooses for the data; None where the effort is not asked for and the data are not for it.
 
@@ -35,6 +43,8 @@ def maker_of(flags, effort: str, ds, checkpoint, callbacks):
         if not flags.quiet:
             say(f"one network of the usual layers: {reason}")
         return None
+    if flags.output and ds.are_images:
+        raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
     progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
     given = keywords(flags, "train") | given_values(flags, ["activation"])
     return choice_for(ds, effort, given, keywords(flags, "network", "engine"), callbacks(progress), checkpoint)

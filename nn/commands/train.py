@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from .. import cluster
 from ..nn_aux import OF_FOLD
@@ -29,7 +30,7 @@ from ..utils import (
     sole_writer,
 )
 from .common import check_apart, print_json
-from .effort import choose, effort_of, maker_of
+from .effort import choose, effort_of, maker_of, replaced_by
 
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
@@ -43,7 +44,7 @@ def train_command(flags) -> None:
     stop = StopRequest()
     try:
         with _signals_to(stop), _sole_writer_of(flags):
-            net, ds, result, observers, lost = _trained(flags, layers, effort, stop)
+            net, ds, result, finish, lost = _trained(flags, layers, effort, stop)
             if cluster.current().rank == 0 and flags.model is not None:
                 net.export(flags.model)
                 result["model"] = flags.model
@@ -60,7 +61,7 @@ def train_command(flags) -> None:
         if flags.trials:
             _write_trials(flags.trials, result, net)
     with _kept_in(lost):
-        observers.finish(result, net.config["batch_number"])
+        finish(batch_size=net.config["batch_number"])
     _print(flags, result)
     if lost:
         raise _lost(flags, lost)
@@ -199,7 +200,8 @@ def _check_networks(flags) -> None:
 
 
 def _trained(flags, layers, effort: str | None, stop: StopRequest):
-    """Read the data and train; returns (network, data, figures, observers, files that could not be written)."""
+    """Read the data and train; returns (network, data, figures, what ends the observers, files that could not be
+    written)."""
     from ..files.checkpoint import Checkpoint
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
@@ -211,7 +213,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     ds = _load_training_data(flags, layers)
     reading = (began, time.perf_counter())
     if effort:
-        observers = Observers(flags, None, reading)
+        observers = Observers(flags, lambda: chosen.net, reading, records=False)
         chosen = maker_of(flags, effort, ds, checkpoint, observers.beside)
         if chosen:
             try:
@@ -219,22 +221,24 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             except Stopped as stopped:
                 raise _unfinished(flags, chosen.net, checkpoint, stopped) from stopped
             lost += [] if chosen.stopped is None else [_best_so_far(chosen.stopped, result["tried"])]
-            return net, ds, result, observers, lost
+            return net, ds, result, partial(observers.finish, result, partial(chosen.timed, observers.batches)), lost
     if flags.output and flags.folds is None:
         raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
         check_plain(flags.model, ds, flags.number_embedding)
-    observers = Observers(flags, net, reading)
-    callback = observers.beside(make_progress(console.about_training(ds), flags.quiet, flags.verbose))
+    observers = Observers(flags, lambda: net, reading)
+    about = console.about_training(ds), "" if effort else replaced_by(flags)
+    callback = observers.beside(make_progress(about, flags.quiet, flags.verbose))
     options = keywords(flags, "train", "several")
     try:
-        return net, ds, train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), observers, []
+        result, lost = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), []
     except SideFileError as error:
-        return net, ds, error.result, observers, [error]
+        result, lost = error.result, [error]
     except Stopped as stopped:
         raise _unfinished(flags, net, checkpoint, stopped) from stopped
+    return net, ds, result, partial(observers.finish, result, lambda: net), lost
 
 
 def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:

@@ -85,7 +85,9 @@ COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds", "val_metrics")
 _ORDER, _FIRST, _MEMBER = "order.", "first.", "member"
-DECIDING = ("reference", "layers", "task", "optimizer")  # flags on which the usual values of others depend
+OF_DATA = ("layers", "task", "left_out", "table")  # flags that data decide
+DECIDING = ("effort", "target", "reference", "layers", "task", "optimizer")
+# on which the usual values of other flags depend
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ class Checkpoint:
         """
         run = replace(run, config={**run.config, **self.about})
         if self._found is None:
-            self._found = self._read(run.data_sha256)
+            self._found = self._read()
         states: list[State | None] = [None] * count
         if len(self._runs) < len(self._found):
             before, states = self._found[len(self._runs)]
@@ -241,7 +243,7 @@ class Checkpoint:
         """Return the error for a file whose content cannot be."""
         return _FILE.damaged(self.source, reason)
 
-    def _read(self, data_sha256: str) -> list[tuple[RunFacts, list[State | None]]]:
+    def _read(self) -> list[tuple[RunFacts, list[State | None]]]:
         """Return (facts, states) of each run of the file to go on from; none to start afresh. See begin for errors."""
         if self.source is None:
             if self.path is not None and os.path.exists(self.path):
@@ -255,16 +257,12 @@ class Checkpoint:
             raise DataError(f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn")
         _FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
-        if facts["data_sha256"] != data_sha256:
-            raise UsageError(
-                f"--dataset: {path} was written while training on other data; give that data, or leave out --resume"
-            )
         for name, entry in header.items():
             if name != "__metadata__" and not (isinstance(entry, dict) and entry.get("dtype") in _TYPES):
                 raise self.damaged(f"{name} is of an unexpected type")
         states = iter(self._states(facts["members"], _FILE.tensors(path, data)))
         return [
-            (RunFacts(run["config"], data_sha256, run["engine"]), list(islice(states, run["count"])))
+            (RunFacts(run["config"], facts["data_sha256"], run["engine"]), list(islice(states, run["count"])))
             for run in facts["runs"]
         ]
 
@@ -314,14 +312,20 @@ def _check_facts(path: str, facts: dict) -> None:
 
 
 def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
-    """Raise UsageError for other flags; warn of another processor."""
+    """Raise UsageError for other flags, then for other data, which may decide some of the flags; warn of another
+    processor."""
     theirs, ours = before.config, json.loads(json.dumps(run.config))
+    is_same = before.data_sha256 == run.data_sha256
     for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
-        if theirs.get(flag) != ours.get(flag):
+        if theirs.get(flag) != ours.get(flag) and (is_same or flag not in OF_DATA):
             raise UsageError(
                 f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
                 f"{json.dumps(ours.get(flag))}; use the same value, or leave out --resume to start afresh"
             )
+    if not is_same:
+        raise UsageError(
+            f"--dataset: {path} was written while training on other data; give that data, or leave out --resume"
+        )
     if before.engine != run.engine:
         log.warning(
             "%s was written by %s, this is %s: the last bits may differ from those of an uninterrupted run",

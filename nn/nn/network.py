@@ -388,9 +388,9 @@ class Network:
             return np.ascontiguousarray(np.arange(self.outputs) == y[:, None], self.dtype)
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    def engine_rows(self, x: np.ndarray | TableRows) -> np.ndarray:
-        """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
-        return prediction.engine_rows(self, x)
+    def engine_rows(self, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
+        """Return raw rows as the engine takes them, see prediction.engine_rows."""
+        return prediction.engine_rows(self, x, digest)
 
     def predict(self, x) -> np.ndarray:
         """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
@@ -430,10 +430,19 @@ class Network:
 
     @classmethod
     def load(cls, path, *, dtype: str | None = None, **engine) -> Network:
-        """Return the network of a model file, everything in it checked. Raises InputNotFound, DataError.
+        """Return the network of a model file, everything in it checked. Raises InputNotFound, DataError, and UsageError
+        for a file of several networks.
 
         engine: backend, threads, gpus, tf32, as Network takes them.
         """
+        net = cls.of_file(path, dtype=dtype, **engine)
+        if len(net.members) > 1:
+            raise UsageError(f"{path}: holds {len(net.members)} networks; nn.Model.load reads it")
+        return net
+
+    @classmethod
+    def of_file(cls, path, *, dtype: str | None = None, **engine) -> Network:
+        """Return the network of a model file as `load` does, of several networks the one that predicts their mean."""
         return model.load(cls, path, dtype, engine)
 
 

@@ -234,7 +234,7 @@ _GROUPS = {
         Flag("momentum", "Momentum of sgd ({}).", SHARE, "SHARE", of="train", default=0.0, reference=0.0),
         Flag("weight_decay", f"Decoupled from the gradient, not on biases ({_DECAYS}).", NOT_NEGATIVE, "RATE",
              of="train", reference=0.0),
-        _name_of("augment", AUGMENTATIONS, "{}; without --layers chosen; images as they are moved while training",
+        _name_of("augment", AUGMENTATIONS, "{}, without --layers chosen; how images are moved while training",
                  of="train", default="none", later=True),
         _name_of("schedule", SCHEDULES, "{}; of the learning rate", of="train", default="cooldown",
                  reference="constant"),

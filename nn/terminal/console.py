@@ -19,11 +19,12 @@ class WarningLines(logging.Handler):
         say(f"nn: {record.levelname.lower()}: {record.getMessage()}")
 
 
-def say_run(about: str, backend: str, threads: int, dtype: str, seed: int) -> None:
-    """Print the first lines of a run: engine, threads, type and seed, then the lines about the data."""
+def say_run(about: str, backend: str, threads: int, dtype: str, seed: int, remark: str = "") -> None:
+    """Print the first lines of a run: engine, threads, type, seed and a remark, then the lines about the data."""
     from .. import __version__
 
-    say(f"nn {__version__}: {backend}, {threads} thread{'s' * (threads > 1)}, {dtype}, seed {seed}")
+    engine = f"nn {__version__}: {backend}, {threads} thread{'s' * (threads > 1)}, {dtype}, seed {seed}"
+    say(f"{engine}; {remark}" if remark else engine)
     for line in about.splitlines():
         say(line)
 

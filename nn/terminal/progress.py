@@ -14,21 +14,21 @@ LONG_SECONDS = 5.0  # that are left: worth telling
 MOST_LINES = 6  # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
 
 
-def make_progress(about: str, quiet: bool = False, verbose: bool = False):
+def make_progress(about: tuple[str, str], quiet: bool = False, verbose: bool = False):
     """Return the callback of `train` for a person: a bar on a terminal, lines in a pipe, None if quiet.
 
-    about: the data in one line.
+    about: the data in one line, and a remark for the first line.
     """
     if quiet:
         return None
-    return (Bar if on_terminal(sys.stderr) else Lines)(about, verbose)
+    return (Bar if on_terminal(sys.stderr) else Lines)(*about, verbose)
 
 
 def make_candidates_progress(about: str, quiet: bool = False, verbose: bool = False) -> Callback:
     """Return what tells a person of --effort; as make_progress."""
     if quiet:
         return Callback()
-    return (CandidatesBar if on_terminal(sys.stderr) else CandidateLines)(about, verbose)
+    return (CandidatesBar if on_terminal(sys.stderr) else CandidateLines)(about, "", verbose)
 
 
 def _bar_of(*texts: str):
@@ -51,8 +51,8 @@ def is_told(number: int, count: int, most: int = MOST_LINES) -> bool:
 class Lines(Callback):
     """The first lines of a run and some epochs, a plain line each; if `verbose` all, and the route of each layer."""
 
-    def __init__(self, about: str, verbose: bool = False):
-        self._about, self._verbose, self._most = about, verbose, MOST_LINES
+    def __init__(self, about: str, remark: str = "", verbose: bool = False):
+        self._about, self._remark, self._verbose, self._most = about, remark, verbose, MOST_LINES
 
     def start(self, info: dict) -> None:
         """See Callback.start."""
@@ -61,7 +61,7 @@ class Lines(Callback):
 
     def say_beginning(self, info: dict) -> None:
         """Print the engine and the data."""
-        say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"])
+        say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"], self._remark)
         if info["encoding"] is not None:
             say_encoding(info["encoding"])
 
@@ -169,8 +169,8 @@ class CandidateLines(Lines):
     """The first lines of a run, and one for some candidates when they have ended; if `verbose` for all, and their
     epochs."""
 
-    def __init__(self, about: str, verbose: bool = False):
-        super().__init__(about, verbose)
+    def __init__(self, about: str, remark: str = "", verbose: bool = False):
+        super().__init__(about, remark, verbose)
         self._tells_all = verbose
 
     def begin(self, shares):
@@ -203,8 +203,8 @@ class CandidateLines(Lines):
 class CandidatesBar(CandidateLines):
     """A bar over the operations of all candidates, with the time left; above it the line of each."""
 
-    def __init__(self, about, verbose=False):
-        super().__init__(about, verbose)
+    def __init__(self, about, remark="", verbose=False):
+        super().__init__(about, remark, verbose)
         self._tells_all = True
 
     def begin(self, shares):

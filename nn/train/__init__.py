@@ -17,7 +17,8 @@
     vary.py        Variation: how --vary draws the settings of each
     folds.py       figures of a cross-validation
     learned.py     learned: whether the loss is better than that of the class shares or the mean; the warning if not
-    effort.py      Effort: network, length of training and members chosen for a table, by cross-validations
+    candidates.py  Candidate: networks and trainings that --effort tries, for tables and for images
+    effort.py      Effort: network, length of training and members chosen by cross-validations, or validation rows
     fit.py         fit and Model: nn --train and a model file, from Python
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 

@@ -40,6 +40,7 @@ def train(
     optimizer: str | None = ...,
     momentum: float | None = ...,
     weight_decay: float | None = ...,
+    augment: str | None = ...,
     schedule: str | None = ...,
     split_seed: int | None = ...,
     checkpoint_every: int | None = ...,

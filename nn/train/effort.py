@@ -1,9 +1,9 @@
-"""--effort: network, length of training, regularisation and number of members chosen for the table at hand.
+"""--effort: network, length of training, regularisation and number of members chosen for the data at hand.
 
 Each candidate is trained on all rows by cross-validation: a network for each fold, which stops by the rows it does not
-know. Of a table whose encoded rows are shuffled by blocks (core/random.py) these are validation rows, the same for all.
-The candidates that together predict these rows best become the model, counted as often as greedy selection chose them.
-Candidates were found by cross-validation on other tables (docs/measured.md).
+know. Of a table whose encoded rows are shuffled by blocks (core/random.py), and of images, these are validation rows,
+the same for all. The candidates that together predict these rows best become the model, counted as often as greedy
+selection chose them.
 """
 
 from __future__ import annotations
@@ -11,110 +11,72 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ..backends import Place
 from ..core import random
 from ..data.encoding import TableStatistics
+from ..data.kept_records import beside_checkpoint
 from ..data.records import program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import EFFORTS, OF_FOLD, TASKS
+from ..nn_aux import EFFORTS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
-from ..utils import Stopped, UsageError, log, told_once
-from ..watch.callbacks import Callback
+from ..utils import Stopped, StopRequest, UsageError, log, told_once
+from ..watch.callbacks import Callback, Callbacks
+from ..watch.observe import Recording
+from .candidates import (
+    JAGGED,
+    MANY_FOLDS,
+    MANY_ROWS_BATCH,
+    PLAIN,
+    SMALL,
+    Candidate,
+    candidates_for,
+    image_candidates,
+    multiply_adds,
+)
 from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
-from .options import Options, options_of
+from .options import OF_VALIDATION, Options, options_of
 from .rows import encode, row_bytes
 from .run import lasting, mean_losses
-from .search import SHARE, choose
+from .search import choose
+from .start import Beside, train_one
 from .validation import LOSS, Monitor
 
-MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
-MANY_FOLDS, ROWS_A_FOLD = 8, 4
-NETWORKS = 2  # of each candidate where validation rows judge
-USUAL_ACTIVATION, USUAL_SCALING = "relu", "standardization"
+ROWS_A_FOLD = 4
+MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what candidates need memory for
+USUAL_SCALING = "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
-OF_ONE_TRAINING = (  # flags that say which networks there are, or are about the one that is trained
-    "layers", "networks", "folds", "vary", "trials", "validation", "refit", "profile", "trace", "logdir", "reference",
-)  # fmt: skip
-OF_VALIDATION_ROWS = ("patience", "monitor", "calibrate")  # --effort has such rows, but must be asked for
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Settings of a training, by the names of the flags; hidden: sizes, with - between them."""
-
-    hidden: str
-    activation: str
-    dropout: float
-    number_embedding: str | None
-    learning_rate: float
-    weight_decay: float
-    epochs: int
-    schedule: str
-    batch_number: int = 32
-    patience: int = 16
-    folds: int | None = MANY_FOLDS  # None: judged by validation rows
-
-    def layers(self, ds: Dataset) -> str:
-        """Return --layers for a data set."""
-        drop = [f"dropout{self.dropout:g}"] if self.dropout else []
-        suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
-        hidden = [item for size in self.hidden.split("-") for item in (size + suffix, *drop)]
-        return ",".join(["auto", *hidden, str(ds.outputs)])
-
-    def settings(self) -> dict:
-        """Return the keywords of `train`."""
-        of_layers = ("hidden", "activation", "dropout")
-        own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
-        by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
-        return {**own, **by, "holdout": 0.0}
-
-
-PLAIN = Candidate("60-10", "relu", 0.1, None, 0.004, 0.15, 300, "constant")
-WAVES = Candidate("128-64", "silu", 0.1, "waves8:0.3", 0.002, 0.15, 30, "cooldown")
-WIDE = Candidate("128-64", "silu", 0.1, None, 0.002, 0.15, 30, "cooldown")
-LIGHT = Candidate("60-10", "relu", 0.0, "waves8:0.3", 0.002, 0.02, 30, "cooldown")
-PIECES = Candidate("128-64", "silu", 0.25, "pieces8", 0.002, 1.0, 30, "cooldown")
-JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
-MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what they need memory for
-
-
-def candidates_for(rows: int, effort: str) -> list[Candidate]:
-    """Return the candidates for a number of rows; the first ones are tried in any case, if the budget allows."""
-    found = [PLAIN] if effort == "quick" else [PLAIN, LIGHT, WIDE, WAVES]
-    found += [PIECES, JAGGED] if effort == "best" else []
-    if rows < MANY_ROWS:
-        return found
-    many = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}
-    return [
-        replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 3, 60), **many) for one in found
-    ]
-
-
-def operations(candidate: Candidate, net: Network, rows: int) -> float:
-    """Return the multiply-adds of the forward passes of a candidate's epochs, which may end early."""
-    passes = NETWORKS * (1 - SHARE) if candidate.folds is None else candidate.folds - 1
-    return net.parameter_count * rows * passes * min(candidate.epochs, 2 * candidate.patience)
+REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")  # flags that say which networks
+# are trained
 
 
 def why_not(ds: Dataset) -> str | None:
     """Return why nothing can be chosen for a data set; None where it can."""
     if ds.are_images:
-        return "the data are images"
+        return _why_no_images(ds)
     if ds.memory is not None and not fits(ds):
         return "--memory has no room for several"
     if most_folds(ds, np.arange(ds.rows), MANY_FOLDS, 0) is None:
         return f"{ds.rows} rows are too few to be divided into folds"
+    return None
+
+
+def _why_no_images(ds: Dataset) -> str | None:
+    if len(ds.row_shape) < 3:
+        return "the data are bytes without height and width"
+    if not len(split_rows(ds, 0.0, SMALL.validation, 0).validation):
+        return f"{ds.rows} images are too few to set some apart"
     return None
 
 
@@ -149,13 +111,18 @@ def rule_for(ds: Dataset) -> dict:
     return {"threshold": "f1"} if LEAST_RARE <= count <= RARE * ds.rows else {}
 
 
+def replacing(given: Collection[str]) -> str | None:
+    """Return the setting, of those that are given, which replaces the choice; None where there is none."""
+    return next((name for name in REPLACING if name in given), None)
+
+
 def effort_for(effort: str | None, given: Collection[str]) -> str | None:
-    """Return the effort to choose with; None where settings that are given describe one training, or several. effort:
-    what is asked for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
-    one = next((name for name in OF_ONE_TRAINING if name in given), None)
+    """Return the effort to choose with; None where a setting that is given replaces the choice. effort: what is asked
+    for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
+    one = replacing(given)
     if effort and one:
         raise UsageError(f"--effort {effort}: --{one} is not for it; leave one of them out")
-    return effort or (None if one or not set(OF_VALIDATION_ROWS).isdisjoint(given) else DEFAULTS["effort"])
+    return effort or (None if one else DEFAULTS["effort"])
 
 
 def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback=None, checkpoint=None) -> Effort:
@@ -185,6 +152,7 @@ class Effort:
         """given: keywords of `train` that the user has set, which all candidates have, and `activation`. network: makes
         one of layers. Raises UsageError for rows that cannot be divided into folds."""
         self._ds, self._effort, self._network = ds, checked_effort(effort), network
+        given = {name: BY_NAME[name].check(value) for name, value in given.items()}
         self._rules = rules_in(given)  # of the network that is chosen
         self.given = given
         self._given = {name: value for name, value in given.items() if name not in {"activation", *self._rules}}
@@ -208,10 +176,13 @@ class Effort:
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
             return net
 
-        self._by_share = self._ds.rows * row_bytes(network(PLAIN)) > random.SHUFFLED_BYTES
+        images = self._ds.are_images
+        self._by_share = images or self._ds.rows * row_bytes(network(PLAIN)) > random.SHUFFLED_BYTES
         for candidate in self._candidates(rows):
             net = network(candidate)
-            costs.append((operations(candidate, net, len(rows)), len(costs), candidate, net))
+            costs.append((candidate.operations(net, len(rows)), len(costs), candidate, net))
+        if images:  # the budget has decided how long they are trained
+            return [(candidate, net, cost) for cost, _, candidate, net in costs]
         for cost, _, candidate, net in costs:
             if cost <= budget:
                 found.append((candidate, net, cost))
@@ -234,28 +205,37 @@ class Effort:
         own = {name: self._given[name] for name in ("epochs", "patience") if name in self._given}
         if self._activation:
             own["activation"] = self._activation
+        if self._ds.are_images:
+            tries = self._given.keys().isdisjoint(("augment", "epochs"))
+            found = image_candidates(self._effort, len(rows), self._multiply_adds, tries)
+            return [replace(one, **own) for one in found]
         found = candidates_for(len(rows), self._effort)
         folds = None if self._by_share else most_folds(self._ds, rows, found[0].folds, self._seed)
         if folds is None and not self._by_share:
             raise UsageError(f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds")
         return [replace(one, folds=folds, **own) for one in found]
 
+    def _multiply_adds(self, candidate: Candidate) -> int:
+        return multiply_adds(self._network(candidate.layers(self._ds)))
+
     @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with keywords. Stopped: without a
         checkpoint, after the first candidate the best of those that have ended is kept, and the training is over."""
-        figures, candidates = [], self.candidates()
+        figures, losses, candidates = [], {}, self.candidates()
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
         try:
-            for candidate, net, _ in candidates:
-                self.net = net
-                settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
-                with without_remarks():
-                    figures.append(train(net, self._ds, **settings))
-                self.tried.append((candidate, net))
-                self._callback.ended(net.spec, _loss_of(figures[-1]))
+            with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
+                for candidate, net, _ in candidates:
+                    self.net, candidate = net, candidate.settled(losses)
+                    told = self._trained(candidate, net, train)
+                    if candidate.is_trial:
+                        losses[candidate.augment] = min(told["val_loss"])
+                    else:
+                        figures.append(told)
+                        self.tried.append((candidate, net))
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
@@ -265,6 +245,28 @@ class Effort:
         net, result = self._combined(self._choose(), figures)
         tell(result)
         return net, result
+
+    def _trained(self, candidate: Candidate, net: Network, train: Callable[..., dict]) -> dict:
+        """Train the networks of a candidate; return its figures."""
+        settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
+        with without_remarks():
+            figures = train(net, self._ds, **settings)
+        self._callback.ended(net.spec, _loss_of(figures))
+        return figures
+
+    def timed(self, batches: int) -> Network:
+        """Return a network of the candidate that was chosen first, trained anew and alone for some batches, which its
+        engine has timed: what was trained for the model stays as it is."""
+        candidate, net = self._first
+        net = net.members[0].sibling(net.seed)
+        net.compute_at(Place(net.threads, net.gpus[:1]))
+        of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
+        given = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
+        options = options_of(net, self._ds, {**given, "epochs": 1, "holdout": 0.0})
+        rows = self._rows()[: batches * options.batch_number]
+        recording = Callbacks([Recording(lambda: net, batches)])
+        train_one(net, self._ds, options, Beside(recording, StopRequest(), Checkpoint()), rows)
+        return net
 
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
@@ -281,11 +283,13 @@ class Effort:
         if not self._by_share:
             rows, _, scores = out_of_fold(net, self._ds)
             return rows, scores
-        rows = split_rows(self._ds, self._given.get("holdout", 0.0), SHARE, self._seed).validation
+        share = self.tried[0][0].settings()["validation"]
+        rows = split_rows(self._ds, self._given.get("holdout", 0.0), share, self._seed).validation
         return rows, judged(net, self._ds, rows)[1]
 
     def _combined(self, counts: list[int], figures: list[dict]) -> tuple[Network, dict]:
         chosen = [number for number, count in enumerate(counts) if count]
+        self._first = self.tried[chosen[0]]
         of_one = ("folds", "mean", "std", "members", "best_epoch")
         net = self.tried[chosen[0]][1]
         result = {name: value for name, value in figures[chosen[0]].items() if name not in of_one}

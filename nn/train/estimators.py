@@ -27,7 +27,7 @@ from ..nn import Network
 from ..settings.flags import DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import Effort, candidates_for, checked_effort
+from .effort import REPLACING, checked_effort, choice_for, why_not
 
 try:
     from scipy.sparse import issparse
@@ -57,8 +57,8 @@ _NONE = {
     "distribute", "tf32", "holdout", "folds", "batch_number", "positive",
 }  # fmt: skip
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
-QUICK = "quick"  # the effort that gives way to given parameters
-_CHOSEN = ("layers", "activation", "epochs", "networks", "vary", "validation", "refit")  # by effort
+QUICK = "quick"
+_QUICK_GIVES_WAY = ("activation", "epochs")  # to these too
 
 
 def quick_epochs(rows: int, batch_size: int) -> int:
@@ -71,7 +71,7 @@ def _constructor(*without: str) -> Callable:
     """Return __init__ of an estimator, whose parameters are the settings but for some."""
 
     @takes("network", "train", "several", "load", "engine", without={*_NONE, *without})
-    def __init__(self, layers=None, *, effort=QUICK, batch_size=None, random_state=0, **settings):
+    def __init__(self, layers=None, *, effort=None, batch_size=None, random_state=0, **settings):
         self.layers, self.effort, self.batch_size, self.random_state = layers, effort, batch_size, random_state
         names = self._get_param_names()
         for name in settings:
@@ -116,25 +116,23 @@ class _NetworkEstimator(BaseEstimator):
     # ---- training
 
     def _may_choose(self, ds: Dataset, eval_set) -> bool:
-        """Return whether `effort` chooses the network: nothing says which it is, and all folds have rows.
+        """Return whether `effort` chooses the network: nothing says which it is, and there are rows enough.
 
-        Raises UsageError for an unknown effort, or another than quick beside parameters that it chooses.
+        Raises UsageError for an unknown effort, and for standard or best beside parameters that replace the choice.
         """
-        if self.effort is None:
-            return False
-        candidates = candidates_for(ds.rows, checked_effort(self.effort))
-        given = [name for name in _CHOSEN if getattr(self, name, None) is not None]
+        replacing = [*REPLACING, *(_QUICK_GIVES_WAY if self.effort == QUICK else ())]
+        given = [name for name in replacing if getattr(self, name, None) is not None]
         given += [] if eval_set is None else ["eval_set"]
-        if given and self.effort != QUICK:
+        if self.effort is not None and checked_effort(self.effort) != QUICK and given:
             raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
-        return not given and _fills_folds(ds, max(one.folds for one in candidates))
+        return not given and why_not(_counting(ds)) is None
 
     def _chosen(self, ds: Dataset, seed: int) -> tuple[Network, dict]:
-        """Train as --effort does; rows of weight 0 train nothing and judge nothing."""
-        if ds.weights is not None:
-            ds = ds.of_rows(np.flatnonzero(ds.weights))
-        given = self._given("train", "several")
-        return Effort(ds, self.effort, given, lambda layers: self._network(ds, layers, seed)).run(train)
+        """Train as `nn --train` does; rows of weight 0 train nothing and judge nothing."""
+        of_network = self._given("network", "engine")
+        given = self._given("train") | {name: of_network[name] for name in ("activation",) if name in of_network}
+        effort = self.effort or DEFAULTS["effort"]
+        return choice_for(_counting(ds), effort, given, {"seed": seed, **of_network}).run(train)
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
@@ -259,12 +257,14 @@ class _NetworkEstimator(BaseEstimator):
 class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     """A network that tells classes, for scikit-learn.
 
-    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
-    standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
-    to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
-    random_state: the seed. dtype: float32, float64. class_weight: balanced, {class: weight}, or a number for each
-    class. fit holds no rows out: `validation` or eval_set set some apart.
+    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. Network,
+    training and members are chosen as `nn --train` chooses them, by `effort` (standard; quick, best), unless layers,
+    networks, vary, validation, refit or eval_set say which networks there are, or rows are too few: one network, or
+    those, is then trained on all rows, without `epochs` for 1,000 steps at least. quick gives way to activation and
+    epochs too. There is no warm_start and no partial_fit: fit begins anew each time.
+    random_state: the seed. dtype: float32, float64. class_weight: how much the rows of each class count in the loss,
+    times their sample_weight: balanced (each class as much as another), {class: weight} (1 for the others), or a
+    number for each class in the order of classes_. fit holds no rows out: `validation` or eval_set set some apart.
 
     Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each),
     figures_ (those of `nn --train --json`).
@@ -338,10 +338,11 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     """A network that tells numbers, one or several of each row, for scikit-learn.
 
-    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. effort: quick,
-    standard, best, chooses network, training and members by cross-validation where neither `layers` nor anything else
-    says what they are (layers, activation, epochs, networks, vary, validation, refit, eval_set); quick gives way
-    to these, few rows train one network, None chooses none. One without `epochs` is trained for 1,000 steps at least.
+    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. Network,
+    training and members are chosen as `nn --train` chooses them, by `effort` (standard; quick, best), unless layers,
+    networks, vary, validation, refit or eval_set say which networks there are, or rows are too few: one network, or
+    those, is then trained on all rows, without `epochs` for 1,000 steps at least. quick gives way to activation and
+    epochs too. There is no warm_start and no partial_fit: fit begins anew each time.
     random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
 
     Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each), figures_
@@ -388,13 +389,9 @@ def _logit(share) -> np.ndarray:
     return np.log(share) - np.log1p(-share)
 
 
-def _fills_folds(ds: Dataset, folds: int) -> bool:
-    """Return whether the rows of positive weight fill all folds, and each class has such a row."""
-    counting = np.arange(ds.rows) if ds.weights is None else np.flatnonzero(ds.weights)
-    if ds.classes is None:
-        return len(counting) >= folds
-    counts = ds.class_counts(counting)
-    return min(counts) > 0 and max(counts) >= folds
+def _counting(ds: Dataset) -> Dataset:
+    """Return the rows of positive weight."""
+    return ds if ds.weights is None else ds.of_rows(np.flatnonzero(ds.weights))
 
 
 def _medians(ds: Dataset) -> np.ndarray | None:

@@ -114,7 +114,7 @@ class Model:
     @classmethod
     def load(cls, path, **engine) -> Model:
         """Return the model of a file, everything in it checked. engine: backend, threads, gpus, tf32."""
-        return cls(Network.load(path, **engine))
+        return cls(Network.of_file(path, **engine))
 
     def save(self, path) -> None:
         """Write the model file, which is replaced whole or not at all."""
@@ -184,6 +184,6 @@ def compare(a, b, data, *, seed: int = 0) -> dict:
     a, b: Models, Networks or model files, called a and b in the result. data: as Model.test takes it.
     """
     nets = [model.network if isinstance(model, Model) else model for model in (a, b)]
-    nets = [net if isinstance(net, Network) else Network.load(net) for net in nets]
+    nets = [net if isinstance(net, Network) else Network.of_file(net) for net in nets]
     datasets = [data if isinstance(data, Dataset) else load_for(net, data) for net in nets]
     return compared(nets, datasets, ("a", "b"), seed=seed)

@@ -42,6 +42,7 @@ from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, own_bytes, processor_name, resident_bytes
 from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
+    alone_in,
     append_whole,
     atomic_file,
     atomic_write,
@@ -74,6 +75,7 @@ __all__ = [
     "Stopped",
     "UsageError",
     "append_whole",
+    "alone_in",
     "atomic_file",
     "atomic_write",
     "available_memory",

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -24,27 +24,39 @@ class TensorBoard(Callback):
 
     Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias,
     before the first epoch (step 0) and after each; the graph of the layers. Of several networks the scalars are means,
-    and there are no histograms. Needs tensorboardX (extra `tensorboard`). Raises UsageError without it, OutputError
+    and there are no histograms; candidates of --effort have a folder each. net: returns the network that is trained.
+    Needs tensorboardX (extra `tensorboard`). Raises UsageError without it, OutputError
     where the folder cannot be written.
     """
 
-    def __init__(self, logdir: str, net):
+    def __init__(self, logdir: str, net: Callable):
         try:
             import tensorboardX  # noqa: F401 (whether it is installed; its parts are imported where they are needed)
         except ModuleNotFoundError:
             raise UsageError(needs_package("tensorboard", "--logdir needs")) from None
-        self._net = net
+        self._logdir, self._net_of, self._candidate = logdir, net, 0
+        self._file = self._file_in(logdir)
+
+    def _file_in(self, folder: str) -> _EventFile:
         try:
-            os.makedirs(logdir, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"{logdir}: cannot write: {os_reason(error)}") from error
+            raise OutputError(f"{folder}: cannot write: {os_reason(error)}") from error
         except RecursionError as error:
-            raise OutputError(f"{logdir}: cannot write: too many folders one in another") from error
+            raise OutputError(f"{folder}: cannot write: too many folders one in another") from error
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
-        self._file = _EventFile(os.path.join(logdir, name))
+        return _EventFile(os.path.join(folder, name))
+
+    def begin(self, shares: list[float]) -> None:
+        self._candidate = 1
+
+    def ended(self, layers: str, loss: str) -> None:
+        self._candidate += 1
 
     def start(self, info: dict) -> None:
-        self._info, self._metric, self._run = info, {}, ""
+        if self._candidate:
+            self._file = self._file_in(os.path.join(self._logdir, f"candidate{self._candidate}"))
+        self._net, self._info, self._metric, self._run = self._net_of(), info, {}, ""
         self._file.open()
         self._add_graph()
         self._add_histograms(0)

@@ -10,6 +10,7 @@ import json
 import time
 
 from ..backends.engine import TimedStep
+from ..layers import Layer
 from ..settings.flags import DEFAULTS
 from ..utils import atomic_write
 from .callbacks import Callback
@@ -22,8 +23,7 @@ MAIN = "training"
 class Trace(Callback):
     """Events of a run, in the order of time."""
 
-    def __init__(self, net):
-        self._net = net
+    def __init__(self):
         self._events: list[dict] = []
         self._rows = [MAIN]  # of the picture: the run, then streams and devices
         self._began = 0.0
@@ -46,9 +46,9 @@ class Trace(Callback):
             }
         )
 
-    def batches(self, batches: list[list[TimedStep]]) -> None:
+    def batches(self, layers: list[Layer], batches: list[list[TimedStep]]) -> None:
         """Add the steps that an engine recorded, layer by layer; to be called after the epochs."""
-        names = [layer.item or layer.kind for layer in self._net.layers]
+        names = [layer.item or layer.kind for layer in layers]
         outer = {"gather": "input", "loss": len(names) - 1}  # the layer that such a step belongs to
         for number, steps in enumerate(batches):
             steps = [step for step in steps if step.name != "end"]  # counting the batch is no part of it

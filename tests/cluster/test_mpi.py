@@ -110,7 +110,7 @@ def test_mirrored_and_central_take_the_same_steps(epochs):
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     succeed(*SMALL, "--epochs", 4, "--dtype", "float64")
-    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Network.load("m.bin").config
+    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Model.load("m.bin").network.config
     several = [*MIRRORED[:-2], "--distribute", "central", "--epochs", 4, "--dtype", "float64", "--json"]
     done = mpich.train(3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
     assert (done.returncode, done.stderr) == (0, "")
@@ -120,7 +120,7 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     assert position("c.ck")["epoch"] == 4
     tested = succeed("--test", "--model", "m.bin", "--json").json
     assert tested == pytest.approx(alone, rel=1e-6)
-    assert nn.Network.load("m.bin").config == config  # nothing of ranks
+    assert nn.Model.load("m.bin").network.config == config  # nothing of ranks
 
 
 def test_the_validation_loss_is_of_all_held_out_rows(mpich, folder):
@@ -247,6 +247,19 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
         os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
         launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75 and position("c.ck")["step"] > done
+
+
+@pytest.mark.parametrize("data", ["two.csv", "images.npz"])
+def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
+    """Also where two short trainings, whose batches they share, tell whether images are mirrored."""
+    images = np.random.default_rng(0).integers(0, 256, (60, 1, 4, 4), np.uint8)
+    np.savez(folder / "images.npz", x=images, y=(images[:, 0, 0].mean(1) > 128).astype(int))
+    command = ["--train", "--dataset", data, "--model", "m.bin", "--effort", "quick", "-q"]
+    succeed(*command)
+    of_one = (folder / "m.bin").read_bytes()
+    done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert (folder / "m.bin").read_bytes() == of_one and (folder / "t.json").exists()
 
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])

@@ -96,12 +96,12 @@ def test_the_bytes_do_not_depend_on_threads_or_memory(table, folder):
 
 def test_each_of_several_networks_and_folds_has_its_own(table, folder):
     succeed(*TRAIN, *WAVES, "--networks", 3, "--model", "m.bin")
-    first = [member.parameters()["layer0.weight"] for member in Network.load("m.bin").members]
+    first = [member.parameters()["layer0.weight"] for member in Network.of_file("m.bin").members]
     assert len(first) == 3 and len({weight.tobytes() for weight in first}) == 3
     succeed(*TRAIN, *WAVES, "--model", "alone.bin", "--seed", 1, "--split_seed", 0)
     np.testing.assert_array_equal(Network.load("alone.bin").parameters()["layer0.weight"], first[1])
     succeed(*TRAIN, *WAVES, "--folds", 3, "--model", "f.bin")
-    assert all(member.layers[0].frequencies == 10 for member in Network.load("f.bin").members)
+    assert all(member.layers[0].frequencies == 10 for member in Network.of_file("f.bin").members)
 
 
 def test_a_stopped_training_goes_on_to_the_same_numbers(table, folder):

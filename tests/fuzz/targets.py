@@ -152,7 +152,7 @@ def _read_images(path: Path) -> None:
 
 def _read_model(path: Path) -> None:
     """Read a model, show all of it without a control character, export it and predict a row."""
-    net = nn.Network.load(path)
+    net = nn.Model.load(path).network
     with contextlib.redirect_stdout(io.StringIO()) as shown:
         tables.network_table(net.layers)
         tables.model_report(net, str(path))

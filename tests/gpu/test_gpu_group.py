@@ -195,7 +195,7 @@ def test_a_process_for_each_gpu_trains_as_one_process_does(mpich, gpus, distribu
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["ranks"] == len(gpus)  # one object, of rank 0
     succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
-    nets = [nn.Network.load(tmp_path / f"{name}.bin", backend="cuda") for name in ("ranks", "threads")]
+    nets = [nn.Model.load(tmp_path / f"{name}.bin", backend="cuda").network for name in ("ranks", "threads")]
     flat = [np.concatenate([value.ravel() for value in net.parameters().values()]) for net in nets]
     assert relative_distance(*flat) < 1e-9
 

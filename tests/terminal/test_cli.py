@@ -127,7 +127,8 @@ def test_testing_numbers_tells_errors_in_their_units(folder):
 
 def test_the_first_lines_say_what_runs_on_which_data(two):
     lines = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5).err.splitlines()
-    assert lines[0] == f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
+    engine = f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
+    assert lines[0] == f"{engine}; --networks replaces the choice of --effort"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
 
 

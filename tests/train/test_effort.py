@@ -1,6 +1,7 @@
 """--effort: candidates within a budget of operations, chosen by the rows that their networks do not know."""
 
 import csv
+import json
 import signal
 import sys
 
@@ -15,7 +16,8 @@ from nn.core.calibration import best_temperature
 from nn.core.thresholds import best_threshold
 from nn.files.checkpoint import Checkpoint
 from nn.nn_aux import EFFORTS
-from nn.train.effort import Effort, candidates_for, operations
+from nn.train.candidates import candidates_for
+from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
 from nn.utils import Stopped, UsageError
 
@@ -65,17 +67,17 @@ def test_the_figures_out_of_fold_are_those_of_test(standard):
 
 def test_the_flags_that_are_told_train_the_same_networks(table, standard, tmp_path):
     figures, _, path = standard
-    members = iter(nn.Network.load(path).members)
+    members = iter(nn.Model.load(path).network.members)
     for number, chosen in enumerate(figures["chosen"]):
         again = tmp_path / f"{number}.bin"
         succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
-        for member in nn.Network.load(again).members:
+        for member in nn.Model.load(again).network.members:
             assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
     assert next(members, None) is None
 
 
 def test_a_model_predicts_new_rows_by_the_weighted_mean_of_its_members(table, standard):
-    net = nn.Network.load(standard[2])
+    net = nn.Model.load(standard[2]).network
     x = nn.load(table).x
     weights = np.array(net.member_weights) / sum(net.member_weights)
     mean = sum(weight * member.predict(x) for weight, member in zip(weights, net.members, strict=True))
@@ -85,7 +87,7 @@ def test_a_model_predicts_new_rows_by_the_weighted_mean_of_its_members(table, st
 def test_the_losses_are_the_means_of_all_members(standard):
     """They were those of the first candidate."""
     figures, _, path = standard
-    net = nn.Network.load(path)
+    net = nn.Model.load(path).network
     assert len(figures["chosen"]) > 1 and len({member.spec for member in net.members}) > 1
     epochs = max(len(member.history["loss"]) for member in net.members)
     for name in ("loss", "val_loss", "val_metric"):
@@ -102,7 +104,7 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     rng = np.random.default_rng(1)
     ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
     found = Effort(ds, effort, {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
-    assert [cost for *_, cost in found] == [operations(candidate, net, rows) for candidate, net, _ in found]
+    assert [cost for *_, cost in found] == [candidate.operations(net, rows) for candidate, net, _ in found]
     cost = sum(cost for *_, cost in found)
     assert 1 <= len(found) <= len(candidates_for(rows, effort))
     assert cost <= EFFORTS[effort] or len(found) == 1
@@ -118,11 +120,11 @@ def test_what_effort_chooses_cannot_be_given_too(table, tmp_path, flag):
 def test_settings_that_are_given_are_those_of_all_candidates_and_are_told(table, tmp_path):
     given = "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"
     figures, _ = trained(table, tmp_path, "m.bin", *given.split())
-    members = iter(nn.Network.load(tmp_path / "m.bin").members)
+    members = iter(nn.Model.load(tmp_path / "m.bin").network.members)
     for number, chosen in enumerate(figures["chosen"]):
         again = tmp_path / f"{number}.bin"
         succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
-        for member in nn.Network.load(again).members:
+        for member in nn.Model.load(again).network.members:
             assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
             assert member.config["learning_rate"] == 0.0123456789 and member.config["epochs"] == 3
             assert {layer.activation for layer in member.layers if layer.kind == "dense"} == {"tanh", "sigmoid"}
@@ -159,14 +161,14 @@ def test_flags_of_one_training_leave_one_network(table, tmp_path, monkeypatch, f
     monkeypatch.chdir(tmp_path)
     result = succeed("--train", "--dataset", table, "--model", "m.bin", "--epochs", 1, "--json", *flags.split()).json
     assert "effort" not in result and result["epochs"] == 1 and len(result["loss"]) == 1
-    assert len(nn.Network.load("m.bin").members) == 1
+    assert len(nn.Model.load("m.bin").network.members) == 1
 
 
 def test_a_text_model_holds_one_network(tmp_path):
     write_two_classes(tmp_path / "two.csv")
     command = ["--train", "--dataset", tmp_path / "two.csv", "--model", tmp_path / "m.m", "--epochs", 1]
     succeed(*command, "--activation", "sigmoid")
-    assert nn.Network.load(tmp_path / "m.m").spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
+    assert nn.Model.load(tmp_path / "m.m").network.spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
     assert run(*command, "--effort", "quick").code == 2
 
 
@@ -192,15 +194,6 @@ def test_groups_are_not_divided(tmp_path):
     assert all("--folds 3 " in chosen["flags"] for chosen in succeed(*command, "--group", "g").json["chosen"])
 
 
-def test_images_get_one_network_unless_effort_is_asked_for(tmp_path):
-    images, labels = np.random.default_rng(0).integers(0, 256, (40, 1, 4, 4), np.uint8), np.arange(40) % 2
-    np.savez(tmp_path / "images.npz", x=images, y=labels)
-    command = ["--train", "--dataset", tmp_path / "images.npz", "--model", tmp_path / "m.bin", "--epochs", 1]
-    assert "effort" not in succeed(*command, "--json").json
-    refused = run(*command, "--effort", "quick")
-    assert refused.code == 2 and "the data are images" in refused.err
-
-
 def test_predictions_of_regression_stay_near_the_range_of_the_targets(tmp_path):
     rng = np.random.default_rng(1)
     x = rng.normal(size=80)
@@ -209,7 +202,7 @@ def test_predictions_of_regression_stay_near_the_range_of_the_targets(tmp_path):
     figures, _ = trained(tmp_path / "line.csv", tmp_path)
     assert all("--clip" in chosen["flags"].split() for chosen in figures["chosen"])
     low, high = 3 * x.min() + 10, 3 * x.max() + 10
-    net, margin = nn.Network.load(tmp_path / "m.bin"), 0.1 * (high - low) + 1e-4
+    net, margin = nn.Model.load(tmp_path / "m.bin").network, 0.1 * (high - low) + 1e-4
     for far in net.predict(np.array([[-1e6], [1e6]], np.float32)):
         assert low - margin <= far[0] <= high + margin
     inside = np.linspace(-0.5, 0.5, 20, dtype=np.float32)[:, None]
@@ -220,7 +213,7 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, tmp_
     """By the weighted mean of the networks that do not know a row; the members are the same as without a rule."""
     flags = "--threshold", "f1", "--calibrate", "temperature"
     figures, _ = trained(table, tmp_path, "m.bin", *flags)
-    net, plain, ds = nn.Network.load(tmp_path / "m.bin"), nn.Network.load(standard[2]), nn.load(table)
+    net, plain, ds = nn.Model.load(tmp_path / "m.bin").network, nn.Model.load(standard[2]).network, nn.load(table)
     rows, _, scores = out_of_fold(plain, ds)
     assert net.temperature == figures["calibration"]["temperature"] == best_temperature(ds.y[rows], scores)
     calibrated = out_of_fold(net, ds)[2]
@@ -246,9 +239,9 @@ def test_the_threshold_of_a_rare_class_is_chosen(tmp_path, ones, rare):
     assert ("threshold" in figures) == rare
     assert all(chosen["flags"].endswith(" --threshold f1") == rare for chosen in figures["chosen"])
     succeed(*call, asked, "--threshold", "f1" if rare else "0.5")
-    nets = [nn.Network.load(path) for path in (model, asked)]
+    nets = [nn.Model.load(path).network for path in (model, asked)]
     assert nets[0].threshold == nets[1].threshold and (nets[0].threshold != 0.5) == rare
-    assert nn.Network.load(model).config["threshold"] == ("f1" if rare else 0.5)
+    assert nn.Model.load(model).network.config["threshold"] == ("f1" if rare else 0.5)
 
 
 def test_a_rule_that_cannot_be_is_refused_before_training(tmp_path):
@@ -302,7 +295,7 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
         members = [*first.members, *second.members]
         both.combine(members, [1.0, 2.0, 1.0, 1.0])
         both.export(tmp_path / "both.bin")
-        again = nn.Network.load(tmp_path / "both.bin")
+        again = nn.Model.load(tmp_path / "both.bin").network
         assert again.predict(ds.x).tobytes() == both.predict(ds.x).tobytes()
         mean = sum(w * member.predict(ds.x) for w, member in zip([0.2, 0.4, 0.2, 0.2], members, strict=True))
         np.testing.assert_allclose(again.predict(ds.x), mean, rtol=1e-5)
@@ -341,9 +334,16 @@ def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort):
 
 def test_files_beside_the_model_change_nothing(table, standard, tmp_path):
     """They left one network of the usual layers."""
-    history, out = tmp_path / "h.csv", tmp_path / "out.csv"
-    _, model = trained(table, tmp_path, "m.bin", "--history", history, "-o", out, "--checkpoint", tmp_path / "c.ck")
+    pytest.importorskip("tensorboardX")
+    history, out, trace, logs = (tmp_path / name for name in ("h.csv", "out.csv", "t.json", "logs"))
+    beside = ["--history", history, "-o", out, "--checkpoint", tmp_path / "c.ck", "--trace", trace, "--logdir", logs]
+    figures, model = trained(table, tmp_path, "m.bin", *beside, "--profile")
     assert model == standard[1]
+    assert sorted(folder.name for folder in logs.iterdir()) == [f"candidate{number}" for number in range(1, 5)]
+    flags = figures["chosen"][0]["flags"]
+    assert all(one["layer"] in flags for one in figures["profile"]["layers"] if one["gflops_forward"])
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {"reading", "epoch", "batch", "forward"} <= {event.get("cat") for event in events}
     lines = list(csv.DictReader(history.read_text().splitlines()))
     assert {line["candidate"] for line in lines} == set("1234") and float(lines[-1]["val_metric"]) > 0
     assert len(out.read_text().splitlines()) == 201
@@ -370,7 +370,7 @@ def test_what_is_stopped_keeps_the_best_so_far(table, tmp_path, monkeypatch, sto
         assert result.code == 130 and not model.exists() and (tmp_path / "m.bin.part").exists()
     else:
         assert result.code == 130 and "from the 1 candidate that had ended" in result.err
-        assert len(nn.Network.load(model).members) == 8 and not (tmp_path / "m.bin.part").exists()
+        assert len(nn.Model.load(model).network.members) == 8 and not (tmp_path / "m.bin.part").exists()
 
 
 def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(tmp_path):
@@ -388,3 +388,40 @@ def test_a_limit_on_memory_holds_for_a_test_out_of_fold(standard):
     assert figures == succeed("--test", "--model", standard[2], "--json").json
     refused = run("--test", "--model", standard[2], "--memory", "20M")
     assert refused.code == 2 and "--memory 20M: too little for this network" in refused.err
+
+
+@pytest.fixture(scope="module")
+def saved(table, tmp_path_factory):
+    """A checkpoint of a choice."""
+    folder = tmp_path_factory.mktemp("saved")
+    trained(table, folder, "m.bin", "--checkpoint", folder / "c.ck")
+    return folder / "c.ck"
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--seed", 3], "--seed: "), (["--holdout", 0.2], "--holdout: "), (["--target", "a"], "--target: "),
+        (["--effort", "quick"], "--effort: "), (["--networks", 2], "--effort: "), (["--patience", 2], "--patience: "),
+        (["--dataset", "other.csv"], "--dataset: "),
+    ],
+)  # fmt: skip
+def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(flags, named, table, saved, tmp_path):
+    (tmp_path / "other.csv").write_text(table.read_text().replace("red", "blue"))
+    flags = [tmp_path / flag if flag == "other.csv" else flag for flag in flags]
+    result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--resume", saved, "-q", *flags)
+    assert result.code == 2 and result.err.startswith(f"nn: {named}") and result.err.count("\n") == 1
+
+
+def test_settings_of_a_training_leave_the_choice(table, tmp_path):
+    """--patience, --monitor and --calibrate ended it."""
+    given = ["--patience", 2, "--monitor", "roc_auc", "--calibrate", "temperature"]
+    told = succeed("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--epochs", 4, "--json", *given)
+    assert told.json["effort"] == "standard" and "calibration" in told.json
+    assert all("--patience 2 " in one["flags"] for one in told.json["chosen"])
+
+
+def test_a_file_of_several_networks_is_a_model(standard):
+    with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
+        nn.Network.load(standard[2])
+    assert len(nn.Model.load(standard[2]).members) > 1

@@ -57,7 +57,7 @@ def labels(frame) -> pd.Series:
 
 @pytest.fixture(scope="module")
 def fitted(frame, labels):
-    return nn.NetworkClassifier(epochs=5, random_state=3).fit(frame, labels)
+    return nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(frame, labels)
 
 
 def predictions(folder, model, data) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ def predictions(folder, model, data) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name):
-    results = check_estimator(getattr(nn, name)(), expected_failed_checks=BATCHES_DIFFER, on_skip=None)
+    results = check_estimator(getattr(nn, name)(effort="quick"), expected_failed_checks=BATCHES_DIFFER, on_skip=None)
     assert len(results) > 50
     assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
 
@@ -105,14 +105,14 @@ def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
     features = frame[["size", "kind"]]
     features.assign(price=frame.price).to_csv(data, index=False)
     succeed("--train", "--dataset", data, "--model", model, "--epochs", 3, "--holdout", 0, "--networks", 2, "-q")
-    regressor = nn.NetworkRegressor(epochs=3, networks=2).fit(features, frame.price)
+    regressor = nn.NetworkRegressor(effort="quick", epochs=3, networks=2).fit(features, frame.price)
     values = np.array(predictions(folder, model, data)["predicted price"], np.float32)
     assert np.array_equal(regressor.predict(features).astype(np.float32), values)
 
 
 def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
     polars = pl.from_pandas(frame)
-    other = nn.NetworkClassifier(epochs=5, random_state=3).fit(polars, labels.to_list())
+    other = nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(polars, labels.to_list())
     assert np.array_equal(other.predict_proba(polars), fitted.predict_proba(frame))
     assert other.feature_names_in_.tolist() == list(frame.columns)
 
@@ -122,51 +122,52 @@ def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
 
 @pytest.mark.parametrize("effort", [
     {},
-    {"effort": "standard", "learning_rate": 0.01},
+    {"learning_rate": 0.01, "epochs": 4, "activation": "tanh"},
     {"effort": "quick", "threshold": "f1", "calibrate": "temperature"},
 ])  # fmt: skip
 def test_effort_gives_the_probabilities_of_the_command_line(frame, labels, folder, effort):
     data, model = folder / "frame.csv", folder / "m.bin"
     rows = slice(0, 120)
     frame[rows].assign(sold=labels[rows]).to_csv(data, index=False)
-    flags = [word for name, value in effort.items() for word in (f"--{name}", value)] or ["--effort", "quick"]
+    flags = [word for name, value in effort.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", data, "--model", model, "--seed", 3, "-q", *flags)
     classifier = nn.NetworkClassifier(random_state=3, **effort).fit(frame[rows], labels[rows])
     columns = predictions(folder, model, data)
     assert np.array_equal(classifier.predict_proba(frame[rows])[:, 1], np.array(columns["score yes"], np.float32))
     assert classifier.predict(frame[rows]).tolist() == list(columns["predicted"])
     assert len(classifier.network_.members) >= 8
-    assert classifier.figures_["effort"] == effort.get("effort", "quick")
+    assert classifier.figures_["effort"] == effort.get("effort", "standard")
 
 
-@pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"effort": None}])
+@pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
-    classifier = nn.NetworkClassifier(**given).fit(frame, labels)
+    classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
     assert len(classifier.network_.members) == 1
     assert "effort" not in classifier.figures_
 
 
 def test_few_rows_train_one_network():
     x = np.random.default_rng(1).normal(size=(7, 2))
-    assert len(nn.NetworkRegressor().fit(x, x[:, 0]).network_.members) == 1  # the folds are 8
+    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0]).network_.members) == 1  # the folds are 8
     weights = np.arange(20) < 7
     x = np.random.default_rng(1).normal(size=(20, 2))
-    assert len(nn.NetworkRegressor().fit(x, x[:, 0], weights).network_.members) == 1
+    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0], weights).network_.members) == 1
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     features, weights = frame[["size", "price"]].fillna(0.0), np.repeat([1.0, 0.0, 2.0], 100)
-    weighted = nn.NetworkClassifier().fit(features, labels, sample_weight=weights)
-    some = nn.NetworkClassifier().fit(features[weights > 0], labels[weights > 0], sample_weight=weights[weights > 0])
-    unweighted = nn.NetworkClassifier().fit(features[weights > 0], labels[weights > 0])
+    weighted = nn.NetworkClassifier(effort="quick").fit(features, labels, sample_weight=weights)
+    rows, own = (features[weights > 0], labels[weights > 0]), weights[weights > 0]
+    some = nn.NetworkClassifier(effort="quick").fit(*rows, sample_weight=own)
+    unweighted = nn.NetworkClassifier(effort="quick").fit(*rows)
     assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
     assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
 
 
 def test_classes_weigh_in_effort(frame, labels):
     features = frame[["size", "kind"]]
-    plain = nn.NetworkClassifier().fit(features, labels)
-    weighted = nn.NetworkClassifier(class_weight={"no": 3, "yes": 1}).fit(features, labels)
+    plain = nn.NetworkClassifier(effort="quick").fit(features, labels)
+    weighted = nn.NetworkClassifier(effort="quick", class_weight={"no": 3, "yes": 1}).fit(features, labels)
     assert weighted.predict_proba(features)[:, 0].mean() > plain.predict_proba(features)[:, 0].mean()
 
 
@@ -202,9 +203,10 @@ def test_rows_given_to_evaluate_choose_the_best_epoch(frame, labels):
 
 
 def test_weights_of_classes_and_rows_count(frame, labels):
-    plain = nn.NetworkClassifier(epochs=3).fit(frame, labels)
-    by_class = nn.NetworkClassifier(epochs=3, class_weight={"no": 3, "yes": 1}).fit(frame, labels)
-    by_row = nn.NetworkClassifier(epochs=3).fit(frame, labels, sample_weight=np.where(labels == "no", 3.0, 1.0))
+    given, weights = {"effort": "quick", "epochs": 3}, np.where(labels == "no", 3.0, 1.0)
+    plain = nn.NetworkClassifier(**given).fit(frame, labels)
+    by_class = nn.NetworkClassifier(**given, class_weight={"no": 3, "yes": 1}).fit(frame, labels)
+    by_row = nn.NetworkClassifier(**given).fit(frame, labels, sample_weight=weights)
     assert np.array_equal(by_class.predict_proba(frame), by_row.predict_proba(frame))
     assert by_class.predict_proba(frame)[:, 0].mean() > plain.predict_proba(frame)[:, 0].mean()
 
@@ -212,7 +214,7 @@ def test_weights_of_classes_and_rows_count(frame, labels):
 def test_gaps_that_training_did_not_have_become_the_median():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(101, 3))
-    regressor = nn.NetworkRegressor(epochs=2).fit(x, x[:, 0])
+    regressor = nn.NetworkRegressor(effort="quick", epochs=2).fit(x, x[:, 0])
     gap, filled = x[:5].copy(), x[:5].copy()
     gap[2, 1], filled[2, 1] = np.nan, np.median(x[:, 1].astype(np.float32))
     assert np.array_equal(regressor.predict(gap), regressor.predict(filled))
@@ -222,7 +224,8 @@ def test_gaps_that_training_did_not_have_become_the_median():
 def test_rows_that_overflow_when_scaled_are_refused(gaps):
     """Their scores were nan, and a class came of them."""
     x = np.random.default_rng(1).normal(size=(60, 2)) / 1000
-    classifier = nn.NetworkClassifier(epochs=2).fit(np.where(x > 0.002, np.nan, x) if gaps else x, x[:, 0] > 0)
+    classifier = nn.NetworkClassifier(effort="quick", epochs=2)
+    classifier.fit(np.where(x > 0.002, np.nan, x) if gaps else x, x[:, 0] > 0)
     x[4, 1] = 3e38
     for predict in (classifier.predict, classifier.predict_proba):
         with pytest.raises(ValueError, match=r"^row 5, column (1|2 of 2): found 3e\+38, .*not finite"):
@@ -231,7 +234,7 @@ def test_rows_that_overflow_when_scaled_are_refused(gaps):
 
 def test_small_data_are_trained_on_for_enough_steps():
     x = np.random.default_rng(1).normal(size=(64, 2))
-    assert len(nn.NetworkRegressor(effort=None).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
+    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
 
 
 def test_images_are_rows_of_pixels():
@@ -281,18 +284,18 @@ def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
 
 def test_a_grid_search_finds_the_better_network(frame, labels):
     grid = {"layers": ["auto,8,1", "auto,20,1"], "learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(epochs=10), grid, cv=2).fit(frame, labels)
+    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=10), grid, cv=2).fit(frame, labels)
     assert search.best_params_["learning_rate"] == 0.01
 
 
 def test_a_pipeline_with_a_column_transformer(frame, labels):
     columns = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]))
-    pipeline = make_pipeline(columns, nn.NetworkClassifier(epochs=20)).fit(frame, labels)
+    pipeline = make_pipeline(columns, nn.NetworkClassifier(effort="quick", epochs=20)).fit(frame, labels)
     assert pipeline.score(frame, labels) > 0.8
 
 
 def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, labels):
-    classifier = clone(nn.NetworkClassifier(epochs=3, threads=1))
+    classifier = clone(nn.NetworkClassifier(effort="quick", epochs=3, threads=1))
     scores = cross_val_score(classifier, frame, labels, cv=2, n_jobs=2)
     assert np.array_equal(scores, cross_val_score(classifier, frame, labels, cv=2))
 
@@ -300,7 +303,7 @@ def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, la
 def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     grid = {"learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(epochs=3, threads=1), grid, cv=2)
+    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=3, threads=1), grid, cv=2)
     alone = clone(search).fit(frame, labels)
     here = {"host": "127.0.0.1", "dashboard_address": None}
     with (
@@ -314,9 +317,9 @@ def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
 
 
 def test_stacking_and_calibration(frame, labels):
-    networks = [(str(seed), nn.NetworkClassifier(epochs=10, random_state=seed)) for seed in range(2)]
+    networks = [(str(seed), nn.NetworkClassifier(effort="quick", epochs=10, random_state=seed)) for seed in range(2)]
     stacked = StackingClassifier(networks, LogisticRegression(), cv=2).fit(frame, labels)
-    calibrated = CalibratedClassifierCV(nn.NetworkClassifier(epochs=10), cv=2).fit(frame, labels)
+    calibrated = CalibratedClassifierCV(nn.NetworkClassifier(effort="quick", epochs=10), cv=2).fit(frame, labels)
     assert min(stacked.score(frame, labels), calibrated.score(frame, labels)) > 0.8
 
 
@@ -326,12 +329,12 @@ def test_stacking_and_calibration(frame, labels):
 @pytest.mark.parametrize("settings, told", [
     ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
     ({"learning_rate": -1}, "--learning_rate -1: expected a finite number above 0"),
-    ({"patience": 3, "epochs": 5}, "needs validation rows"),
+    ({"patience": 3, "networks": 1}, "needs validation rows"),
     ({"epochs": 0}, "--epochs 0: expected a whole number from 1"),
     ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: expected"),
     ({"threads": 0}, "--threads 0: expected a whole number from 1"),
     ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
-    ({"effort": "best", "epochs": 5}, "effort best: epochs is not for it"),
+    ({"effort": "best", "networks": 5}, "effort best: networks is not for it"),
     ({"drop": "prize"}, "did you mean price"),
     ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
 ])  # fmt: skip
@@ -348,7 +351,7 @@ def test_wrong_parameters_are_told_by_fit(frame, labels, settings, told):
 ])  # fmt: skip
 def test_wrong_rows_to_evaluate_are_told(frame, labels, eval_set, told):
     with pytest.raises(ValueError, match=told):
-        nn.NetworkClassifier(epochs=1).fit(frame, labels, eval_set=eval_set(frame, labels))
+        nn.NetworkClassifier(effort="quick", epochs=1).fit(frame, labels, eval_set=eval_set(frame, labels))
 
 
 def test_other_columns_are_refused(fitted, frame):
@@ -376,30 +379,30 @@ def test_sparse_rows_are_as_their_dense_array(sparse_rows, monkeypatch):
     assert np.array_equal(of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray()))
     monkeypatch.setattr(sys.modules["nn.train.estimators"], "_DENSE_VALUES", 100)  # 12 rows at a time
     assert np.allclose(of_sparse.predict_proba(csc_array(sparse)), of_dense.predict_proba(sparse.toarray()), 0, 1e-6)
-    several = nn.NetworkClassifier(epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
+    several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
     assert len(several.figures_["val_loss"]) == 5
 
 
 def test_the_columns_of_an_encoder_may_be_sparse(frame, labels):
     encode = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1.0)
-    pipeline = make_pipeline(encode, nn.NetworkClassifier(epochs=2)).fit(frame, labels)
+    pipeline = make_pipeline(encode, nn.NetworkClassifier(effort="quick", epochs=2)).fit(frame, labels)
     assert issparse(pipeline[0].transform(frame)) and pipeline.predict(frame).shape == (len(frame),)
 
 
 def test_sparse_rows_that_have_no_room_are_refused_with_what_to_do(sparse_rows, monkeypatch):
     monkeypatch.setattr(sys.modules["nn.train.estimators"], "available_memory", lambda: 9000)
     with pytest.raises(ValueError, match="300 x 8 values .* take 9.6e-06 GB .*; leave out rare columns, as by OneHot"):
-        nn.NetworkClassifier().fit(*sparse_rows)
+        nn.NetworkClassifier(effort="quick").fit(*sparse_rows)
 
 
 def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
     sparse, labels = sparse_rows
-    classifier = nn.NetworkClassifier(epochs=20, threshold=0.3).fit(sparse, labels == 1)
+    classifier = nn.NetworkClassifier(effort="quick", epochs=20, threshold=0.3).fit(sparse, labels == 1)
     score, level = classifier.predict_proba(sparse)[:, 1].astype(np.float64), classifier.decision_function(sparse)
     assert np.allclose(level, np.log(score / (1 - score)) - np.log(0.3 / 0.7), rtol=1e-5)
     assert np.array_equal(level >= 0, classifier.predict(sparse))
     assert roc_auc_score(labels == 1, level) == roc_auc_score(labels == 1, score)
-    several = nn.NetworkClassifier(epochs=5).fit(sparse, labels)
+    several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels)
     assert np.array_equal(several.decision_function(sparse).argmax(axis=1), several.predict(sparse))
     assert np.allclose(np.exp(several.predict_log_proba(sparse)), several.predict_proba(sparse), rtol=1e-5)
 

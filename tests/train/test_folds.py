@@ -98,7 +98,7 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
         assert member.encoding.to_dict() == own.encoding.to_dict()
     assert len({str(member.encoding.to_dict()) for member in net.members}) > 1
     net.export(folder / "folds.bin")
-    again = Network.load(folder / "folds.bin", backend="omp")
+    again = Network.of_file(folder / "folds.bin", backend="omp")
     assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
     assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
 
@@ -114,7 +114,7 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
         nn.train(net, ds, folds=4, epochs=1)
         widths |= {str([member.layers[0].outputs for member in net.members])}
         net.export(folder / "folds.bin")
-        again = Network.load(folder / "folds.bin")
+        again = Network.of_file(folder / "folds.bin")
         assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
         again.export(folder / "again.bin")
         assert (folder / "again.bin").read_bytes() == (folder / "folds.bin").read_bytes()
@@ -209,7 +209,7 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 3, "--model", model, "--holdout", 0]
     call += ["--threshold", "recall=0.9", "--calibrate", "temperature", "-o", written]
     told = succeed(*call, "-q", "--json").json
-    net = Network.load(model)
+    net = Network.of_file(model)
     assert net.threshold == told["threshold"] and net.temperature == told["calibration"]["temperature"]
     tested = succeed("--test", "--model", model, "--json", "-v").json
     assert tested["threshold"] == told["threshold"] and tested["recall"] >= 0.9
@@ -377,7 +377,7 @@ def test_folds_on_the_command_line(write, folder):
     rows = list(csv.reader(written.open()))
     assert rows[0][:2] == ["row", "fold"] and len(rows) - 1 == sum(f["rows"] for f in told["folds"])
     assert {row[1] for row in rows[1:]} == set(map(str, range(FOLDS)))
-    net, ds = Network.load(model), nn.load(path)
+    net, ds = Network.of_file(model), nn.load(path)
     outputs = out_of_fold(net, ds)[2]
     scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
     found = np.array([[float(row[rows[0].index(name)]) for name in scores] for row in rows[1:]])
@@ -422,7 +422,7 @@ def test_a_model_of_folds_is_tested_out_of_fold_where_no_rows_were_held_out(writ
     assert "out_of_fold" not in succeed(*test, "-q", "--json").json
     succeed(*call, "--holdout", 0)
     told = succeed(*test, "-v", "--json", "--intervals").json
-    net, ds = Network.load(model), nn.load(path)
+    net, ds = Network.of_file(model), nn.load(path)
     assert told == figures_out_of_fold(net, ds, intervals=True, each=True)
     assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
     assert "out of fold" in succeed(*test).out

@@ -96,7 +96,7 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
     done = mpi.run(3, API)
     assert (done.returncode, done.stderr) == (0, "")
     ds = nn.load("two.csv")
-    for number, member in enumerate(nn.Network.load("m.bin").members):
+    for number, member in enumerate(nn.Model.load("m.bin").network.members):
         alone = nn.Network("2,16,1", task=ds.task, seed=number)
         nn.train(alone, ds, epochs=3, learning_rate=0.1, split_seed=7)
         own, expected = member.parameters(), alone.parameters()

@@ -106,7 +106,7 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     assert any(encoder.kind == "category" and encoder.width for encoder in net.encoding.encoders)
     check_members_are_those_alone(net, make, ds, **flags)
     net.export(folder / "people.bin")
-    again = Network.load(folder / "people.bin", backend=backend)
+    again = Network.of_file(folder / "people.bin", backend=backend)
     assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
     assert again.members[1].encoding is again.encoding
 
@@ -145,7 +145,7 @@ def test_a_file_holds_all_members(task, folder):
     tensors, metadata = model_file.load(folder / "several.bin")
     assert metadata["format"] == 2 and "member2.layer0.weight" in tensors
     assert [member["weight"] for member in metadata["members"]] == [1.0, 2.5, 1.0]
-    again = Network.load(folder / "several.bin", backend="omp")
+    again = Network.of_file(folder / "several.bin", backend="omp")
     assert again.metadata() == net.metadata()
     for own, loaded in zip(net.members, again.members, strict=True):
         assert loaded.metadata() == own.metadata() and np.array_equal(vector(loaded), vector(own))
@@ -358,7 +358,7 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     ).json
     assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [0, 1, 2]
     assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(told["loss"]) == 3
-    net = Network.load(model)
+    net = Network.of_file(model)
     assert told["parameters"] == COUNT * net.parameter_count
     info = succeed("--info", "--model", model, "--json").json
     assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"]
@@ -402,7 +402,7 @@ def test_the_page_of_a_model_has_the_layers_of_all_networks(folder):
     write_numbers(folder / "data.csv")
     train = ["--train", "--dataset", folder / "data.csv", "--model", folder / "m.bin", "--epochs", 1, "-q"]
     succeed(*train, "--networks", 4, "--vary", "hidden=4|6")
-    specs = counted(member.spec for member in Network.load(folder / "m.bin").members)
+    specs = counted(member.spec for member in Network.of_file(folder / "m.bin").members)
     succeed("--plot", folder / "m.bin", "-o", folder, "--report", folder / "model.html")
     assert f">{'; '.join(specs)}<" in (folder / "model.html").read_text()
 

@@ -244,11 +244,11 @@ def test_a_search_on_the_command_line(write, folder):
     vary = ["--vary", "learning_rate=1e-3..1e-1,hidden=4|8"]
     told = succeed(*call, *vary, "-q", "--json").json
     assert len(told["trials"]) == 8 and 1 <= len(told["members"]) <= 8
-    net, info = Network.load(model), succeed("--info", "--model", model, "--json").json
+    net, info = Network.of_file(model), succeed("--info", "--model", model, "--json").json
     assert net.member_weights == [own["weight"] for own in told["members"]]
     assert info["config"]["networks"] == 8 and info["parameters"] == told["parameters"]
     ds = nn.load(path)
-    assert np.array_equal(net.predict(ds.x), Network.load(model).predict(ds.x))
+    assert np.array_equal(net.predict(ds.x), Network.of_file(model).predict(ds.x))
     assert succeed("--test", "--model", model, "-q", "--json").json["rows"] == len(
         nn.ds.split_rows(ds, 0.2, 0.2, 0).holdout
     )

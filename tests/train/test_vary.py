@@ -124,7 +124,7 @@ def test_members_on_a_mixed_table_have_layers_of_their_own(vary, flags, folder):
         nn.train(own, ds, epochs=2, split_seed=SEED, **flags, **given)
         assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
     net.export(folder / "people.bin")
-    again = Network.load(folder / "people.bin", backend="omp")
+    again = Network.of_file(folder / "people.bin", backend="omp")
     assert np.array_equal(again.predict(ds.x), net.predict(ds.x)) and again.metadata() == net.metadata()
     again.export(folder / "again.bin")
     assert (folder / "again.bin").read_bytes() == (folder / "people.bin").read_bytes()
@@ -159,7 +159,7 @@ def test_a_file_holds_members_of_different_layers(folder):
     members = [own for own, _ in nn.train_many(ds, each, epochs=2, seed=SEED, backend="omp")]
     net.combine(members, [2.0, 1.0, 1.0, 3.0, 1.0])
     net.export(folder / "several.bin")
-    again, x = Network.load(folder / "several.bin", backend="omp"), data("binary").x
+    again, x = Network.of_file(folder / "several.bin", backend="omp"), data("binary").x
     assert again.metadata() == net.metadata() and again.seed == SEED
     assert np.array_equal(again.predict(x), net.predict(x)) and np.array_equal(again.deviation(x), net.deviation(x))
     mean = np.average([member.predict(x) for member in net.members], axis=0, weights=net.member_weights)

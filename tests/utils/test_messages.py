@@ -51,7 +51,7 @@ def test_a_remark_is_a_warning_at_the_line_of_the_caller(two, in_python):
     with warnings.catch_warnings():
         warnings.simplefilter("error", nn.NnWarning)
         with pytest.raises(nn.NnWarning, match="features hold one value"):
-            nn.NetworkRegressor(epochs=1).fit(np.ones((20, 2)), np.arange(20))
+            nn.NetworkRegressor(networks=1, epochs=1).fit(np.ones((20, 2)), np.arange(20))
 
 
 def test_a_command_prints_remarks_as_lines_and_none_twice(two):

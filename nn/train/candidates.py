@@ -1,0 +1,164 @@
+"""Candidates of --effort: networks and their trainings, for tables and for images.
+
+Those for tables were found by cross-validation on other tables, those for images by validation rows of CIFAR-10 and
+Fashion-MNIST (docs/measured.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from ..ds import Dataset
+from ..nn import Network
+from ..nn_aux import EFFORTS, OF_FOLD
+from .search import SHARE
+
+MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
+MANY_FOLDS = 8
+NETWORKS = 2  # of each candidate where validation rows judge
+USUAL_ACTIVATION = "relu"
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of a training, by the names of the flags; hidden: sizes, with - between them."""
+
+    hidden: str
+    activation: str
+    dropout: float
+    number_embedding: str | None
+    learning_rate: float
+    weight_decay: float
+    epochs: int
+    schedule: str
+    batch_number: int = 32
+    patience: int = 16
+    folds: int | None = MANY_FOLDS  # None: judged by validation rows
+    is_trial = False
+
+    def layers(self, ds: Dataset) -> str:
+        """Return --layers for a data set."""
+        drop = [f"dropout{self.dropout:g}"] if self.dropout else []
+        suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
+        hidden = [item for size in self.hidden.split("-") for item in (size + suffix, *drop)]
+        return ",".join(["auto", *hidden, str(ds.outputs)])
+
+    def settings(self) -> dict:
+        """Return the keywords of `train`."""
+        of_layers = ("hidden", "activation", "dropout")
+        own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
+        by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
+        return {**own, **by, **own, "holdout": 0.0}
+
+    def operations(self, net: Network, rows: int) -> float:
+        """Return the multiply-adds of the forward passes of its epochs, which may end early."""
+        passes = NETWORKS * (1 - SHARE) if self.folds is None else self.folds - 1
+        return net.parameter_count * rows * passes * min(self.epochs, 2 * self.patience)
+
+    def settled(self, losses: dict[str, float]) -> Candidate:
+        """Return it with what short trainings have shown; losses: theirs."""
+        return self
+
+
+PLAIN = Candidate("60-10", "relu", 0.1, None, 0.004, 0.15, 300, "constant")
+WAVES = Candidate("128-64", "silu", 0.1, "waves8:0.3", 0.002, 0.15, 30, "cooldown")
+WIDE = Candidate("128-64", "silu", 0.1, None, 0.002, 0.15, 30, "cooldown")
+LIGHT = Candidate("60-10", "relu", 0.0, "waves8:0.3", 0.002, 0.02, 30, "cooldown")
+PIECES = Candidate("128-64", "silu", 0.25, "pieces8", 0.002, 1.0, 30, "cooldown")
+JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
+
+
+def candidates_for(rows: int, effort: str) -> list[Candidate]:
+    """Return the candidates for a number of rows; the first ones are tried in any case, if the budget allows."""
+    found = [PLAIN] if effort == "quick" else [PLAIN, LIGHT, WIDE, WAVES]
+    found += [PIECES, JAGGED] if effort == "best" else []
+    if rows < MANY_ROWS:
+        return found
+    many = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}
+    return [
+        replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 3, 60), **many) for one in found
+    ]
+
+
+# ---- images
+
+CONVOLVED = 22  # multiply-adds of a convolution in the time of one of a table's small network
+LEAST_SIDE, MOST_SIDE = 8, 64  # of images that are halved by pooling, and of those that are not made smaller before
+ENOUGH_IMAGES, ENOUGH_EPOCHS = 100_000, 8  # that a network should see; what is left is better spent on another one
+LEAST_EPOCHS, MOST_EPOCHS, MOST_NETWORKS = 4, 100, 4
+SHIFTED_EPOCHS = 20  # from which on images are seen so often that they should be seen shifted
+TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1  # that a short training sees, and of all that are seen at most
+AS_GOOD, NOTHING = 1.02, 0.005  # a loss that many times as high, and a little more, is as good: what mirror images gain
+# shows in long trainings
+
+
+@dataclass(frozen=True)
+class ImageCandidate(Candidate):
+    """Convolutions with pooling between them, as many filters as `hidden` has. is_trial: it is a short training that
+    tells whether mirror images help."""
+
+    augment: str = "none"
+    networks: int = NETWORKS
+    validation: float = 0.1
+    is_trial: bool = False
+
+    def layers(self, ds: Dataset) -> str:
+        """Return --layers for a data set."""
+        side, items = min(ds.row_shape[1:]), ["x".join(map(str, ds.row_shape))]
+        suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
+        if side >= MOST_SIDE:
+            shrunk = 2 * side // MOST_SIDE
+            side, items = side // shrunk, [*items, f"avgpool{shrunk}"]
+        for filters in self.hidden.split("-"):
+            items.append(f"conv{filters}k3same{suffix}")
+            if side >= LEAST_SIDE:
+                side, items = side // 2, [*items, "maxpool2"]
+        return ",".join([*items, f"dropout{self.dropout:g}", str(ds.outputs)])
+
+    def settings(self) -> dict:
+        """Return the keywords of `train`."""
+        return {name: value for name, value in super().settings().items() if name != "is_trial"}
+
+    def operations(self, net: Network, rows: int) -> float:
+        """Return the multiply-adds of the forward passes of its epochs, which may end early."""
+        return multiply_adds(net) * rows * (1 - self.validation) * self.epochs * self.networks
+
+    def settled(self, losses: dict[str, float]) -> ImageCandidate:
+        """Return it with mirror images if the losses of short trainings, by augmentation, are as good with them."""
+        if self.is_trial or not losses:
+            return self
+        (plain, loss), (mirrored, of_mirrored) = losses.items()
+        return replace(self, augment=mirrored if of_mirrored <= AS_GOOD * loss + NOTHING else plain)
+
+    def within(self, budget: float, macs: int, rows: int, tries: bool) -> list[ImageCandidate]:
+        """Return it with as many epochs and networks as the budget of multiply-adds allows, behind two trials where
+        that `tries` mirror images and has the time. macs: multiply-adds of an image; rows: that are trained on."""
+        images, rows = budget / macs, max(1, round(rows * (1 - self.validation)))
+        most = math.ceil(TRIAL_IMAGES / rows), int(TRIAL_SHARE * images / rows), MOST_EPOCHS // 2
+        trial = min(most) if tries else 0
+        images -= 2 * trial * rows
+        networks = max(NETWORKS, int(min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS, MOST_NETWORKS)))
+        epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))
+        augments = ("shift", "both") if epochs >= SHIFTED_EPOCHS else ("none", "mirror")
+        short = replace(self, epochs=trial, networks=1, is_trial=True)
+        own = replace(self, epochs=epochs, patience=max(8, epochs // 2), networks=networks, augment=augments[0])
+        return [*(replace(short, augment=name) for name in augments if trial), own]
+
+
+SMALL = ImageCandidate("24-48-96", "relu", 0.3, None, 0.002, 0.05, MOST_EPOCHS, "linear", folds=None)
+LARGE = replace(SMALL, hidden="64-128-256", dropout=0.4)
+
+
+def multiply_adds(net: Network) -> int:
+    """Return the multiply-adds of one row's forward pass."""
+    return sum(layer.outputs * layer.fan_in for layer in net.layers if layer.weight_shape)
+
+
+def image_candidates(effort: str, rows: int, macs: Callable[[Candidate], int], tries: bool) -> list[Candidate]:
+    """Return the candidates for a number of images; see ImageCandidate.within. macs: of a candidate."""
+    each = [SMALL, LARGE] if effort == "best" else [SMALL]
+    budget, found = CONVOLVED * EFFORTS[effort] / len(each), []
+    for one in each:
+        found += one.within(budget, macs(one), rows, tries and not found)
+    return found
