@@ -18,6 +18,7 @@ from ..terminal.figures import (
     comparison_lines,
     count_text,
     ends_text,
+    facts_of,
     layers_of,
     members_of,
     number_text,
@@ -30,7 +31,7 @@ from ..test import figures_of, judged, without_remarks
 from ..test.columns import names_of, words_of
 from ..test.importance import curves, importance
 from ..train.folds import unseen_parts
-from ..utils import DataError, counted, listed
+from ..utils import DataError, listed
 from . import tested
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
@@ -41,10 +42,6 @@ MOST_LINES, MOST_COLUMNS, MOST_OUTPUTS = 20, 100, 7
 OF_TASK = {
     "binary": tested.of_two_classes, "multiclass": tested.of_classes, "regression": tested.of_numbers,
 }  # fmt: skip
-TOLD = (
-    "effort", "folds", "validation", "holdout", "batch_number", "optimizer", "learning_rate", "weight_decay",
-    "schedule", "patience", "monitor", "calibrate", "class_weight", "dtype",
-)  # fmt: skip
 
 
 def of_model(net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None) -> Page:
@@ -194,21 +191,8 @@ def _values(rows: TableRows, k: int) -> list[str]:
 
 def _training(net) -> list[Block]:
     """Return what was trained, and what it cost."""
-    epochs = {len(own.history["loss"]) for own in net.members} - {0}
-    weighted = [layer for own in net.members for layer in own.layers if layer.weight_shape and not layer.columns]
-    facts = {
-        "networks": str(len(net.members)) if net.is_combined else "",
-        "layers": "; ".join(counted(member.spec for member in net.members)),
-        "parameters": f"{sum(member.parameter_count for member in net.members):,}",
-        "multiply-adds of a prediction": f"{sum(one.outputs * one.fan_in for one in weighted):,}",
-        "epochs": " to ".join(map(str, sorted({min(epochs), max(epochs)}))) if epochs else "",
-        "loss": net.loss,
-        "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
-        **{name: setting_text(value) for name in TOLD if (value := net.config.get(name)) not in (None, False)},
-        "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
-        "seed": str(net.seed),
-    }
-    tables = [Table("what was trained", ["", ""], [[name, value] for name, value in facts.items() if value], 2)]
+    told = {name: setting_text(value) for name, value in _settings(net).items() if name != "layers"} | facts_of(net)
+    tables = [Table("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
     architectures = layers_of(net)
     for _, layers in architectures if len(architectures) == 1 else ():
         lines = [
@@ -218,6 +202,14 @@ def _training(net) -> list[Block]:
         tables.append(Table("layers", ["layer", "activation", "output", "parameters"], lines, 2))
     headers, lines = members_of(net)
     return tables + ([Table("members", headers, lines[:MOST_LINES])] if lines else [])
+
+
+def _settings(net) -> dict:
+    """Return the flags of the training, by name; of a file for --validation without its folder."""
+    found = {name: value for name, value in net.config.items() if name in BY_NAME and value not in (None, False)}
+    if isinstance(found.get("validation"), str):
+        found["validation"] = basename(found["validation"])
+    return dict(sorted(found.items()))
 
 
 def _losses_by_epoch(net) -> list[Plot]:
@@ -272,12 +264,9 @@ def command_of(net, model: str, data: str) -> str:
     config = net.config
     words = ["nn", "--train", "--dataset", data, "--model", basename(model)]
     usual = {"loss": TASKS[net.task][1], "backend": "omp", "scaling": "standardization", "seed": 0}
-    for name, value in sorted({**config, **config.get("table", {})}.items()):
-        flag = BY_NAME.get(name)
-        if flag is None or name in config.get("chosen", ()) or value in (None, False, flag.default, usual.get(name)):
-            continue
-        value = basename(value) if name == "validation" and isinstance(value, str) else value
-        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    for name, value in {**_settings(net), **config.get("table", {})}.items():
+        if name not in config.get("chosen", ()) and value not in (BY_NAME[name].default, usual.get(name)):
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     if config.get("left_out"):
         words += ["--drop", ",".join(map(str, config["left_out"]))]
     if net.is_combined and not {"effort", "folds"} & {*config}:
