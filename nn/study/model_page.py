@@ -28,7 +28,7 @@ from ..terminal.figures import (
     small_bars,
 )
 from ..test import figures_of, judged, without_remarks
-from ..test.columns import names_of, words_of
+from ..test.columns import names_of
 from ..test.importance import curves, importance
 from ..train.folds import unseen_parts
 from ..utils import DataError, listed
@@ -173,10 +173,10 @@ def _values(rows: TableRows, k: int) -> list[str]:
     if not is_known.any():
         return ["", "", gaps]
     if column.reads == "text":
-        words, counts = np.unique([w for w in words_of(rows, k) if w], return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:3]
-        told = ", ".join(f"{words[i][:16]} {counts[i] / counts.sum():.0%}" for i in order)
-        return [told + (f", {len(words) - 3} more" if len(words) > 3 else ""), "", gaps]
+        counts = np.bincount(column.values[is_known], minlength=len(column.words))
+        order, more = np.argsort(-counts, kind="stable")[:3], np.count_nonzero(counts) - 3
+        told = ", ".join(f"{column.words[i][:16]} {counts[i] / counts.sum():.0%}" for i in order if counts[i])
+        return [told + (f", {more} more" if more > 0 else ""), "", gaps]
     known = np.asarray(column.values, np.float64)[is_known]
     low, high = known.min(), known.max()
     if column.reads == "date":

@@ -12,7 +12,7 @@ from ..data.dataset import Dataset
 from ..data.table_rows import TableRows
 from ..nn_aux import METRICS
 from ..utils import DataError
-from .columns import correlated, groups_of, names_of, words_of
+from .columns import correlated, groups_of, names_of
 from .reports import judged
 from .values import Value, scores_of
 
@@ -139,8 +139,10 @@ def curves(net, x, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[
 def _points(x, column: int) -> list[tuple[object, int]]:
     """Return values of a column with a row that has each: quantiles of numbers, the most frequent words."""
     if isinstance(x, TableRows) and x.kinds[column] == "text":
-        words, first, counts = np.unique(words_of(x, column), return_index=True, return_counts=True)
-        return [(str(words[k]), int(first[k])) for k in np.argsort(-counts, kind="stable")[:WORDS]]
+        words = [*x.columns[column].words, ""]
+        codes, first, counts = np.unique(x.columns[column].values, return_index=True, return_counts=True)
+        found = sorted(zip(-counts, (words[code] for code in codes), first, strict=True))[:WORDS]
+        return [(word, int(row)) for _, word, row in found]
     values = TableRows.of(x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x).columns[column].values
     known = np.flatnonzero(values == values)
     if not known.size:
