@@ -244,7 +244,7 @@ def _by_epoch(name: str, title: str, axis: Axis, lines: dict[str, dict], best: i
     if best:
         values = [value for line in lines.values() for value in line.values()]
         drawn.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
-    return Plot(name, title, Axis("epoch"), axis, drawn)
+    return Plot(name, title, Axis("epoch", step=1), axis, drawn)
 
 
 # ---------------------------------------------------------------- again

@@ -247,7 +247,8 @@ def _speed_ups(rows: list[dict]) -> list[Plot]:
             lines.append(Line(name, list(medians), [first * medians[first] / ms for ms in medians.values()]))
         if lines:
             lines.append(Line("ideal", [1, most], [1, most], "rule"))
-            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", Axis(title), Axis("speed-up (times)"), lines))
+            axes = Axis(title, step=1), Axis("speed-up (times)")
+            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", *axes, lines))
     return plots
 
 
