@@ -4,7 +4,8 @@
  */
 #include "core.h"
 
-enum { STEPS_AT_A_TIME = 16 };          /* through the activation: sums that were just written are slow to read */
+/* Steps that go through the activation together, as sums that were just written are slow to read; on the stack. */
+static int64_t steps_at_a_time(int64_t width) { return max_i64(1, min_i64(16, 65536 / width)); }
 
 /* Writes f(the sums of some steps) to the caller's rows; returns where the next ones go. */
 static real *take_steps(real *to, real *sums, int64_t steps, const nn_walk *walk)
@@ -18,8 +19,8 @@ static real *take_steps(real *to, real *sums, int64_t steps, const nn_walk *walk
 static void walk_to(real *to, const real *own, const real *other, const int32_t *order, const uint8_t *changes,
                     const nn_walk *walk)
 {
-    const int64_t width = walk->width, stride = row_stride(width);
-    real sums[STEPS_AT_A_TIME * stride];
+    const int64_t width = walk->width, stride = row_stride(width), most = steps_at_a_time(width);
+    real sums[most * stride];
     uint8_t inside[walk->columns];
     double z[width];
     int64_t kept = 0;
@@ -38,7 +39,7 @@ static void walk_to(real *to, const real *own, const real *other, const int32_t 
             z[k] += sign * ((double)added[k] - (double)gone[k]);
             sums[kept * stride + k] = (real)z[k];
         }
-        if (++kept == STEPS_AT_A_TIME)
+        if (++kept == most)
             to = take_steps(to, sums, kept, walk), kept = 0;
     }
     take_steps(to, sums, kept, walk);

@@ -33,5 +33,5 @@ LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compiler" -print-file
     python -m pytest -q -p no:cacheprovider -x -n 2 \
     --dist worksteal -m "not timing and not long" -k "$chosen" \
     tests/backends/test_reference.py tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
-    tests/nn/test_embedding.py tests/backends/test_pack.py tests/core/test_intervals.py tests/data/test_ds.py \
+    tests/nn/test_embedding.py tests/test/test_explain.py tests/backends/test_pack.py tests/core/test_intervals.py tests/data/test_ds.py \
     tests/data/test_csv.py tests/data/test_csv_source.py tests/data/test_csv_fields.py tests/data/test_csv_head.py

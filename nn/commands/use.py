@@ -63,9 +63,7 @@ def _tested_by_folds(flags, net) -> dict:
     if flags.report:
         from ..study import model_page, page
 
-        drawn = model_page.of_model(
-            net, flags.model, ds, "rows, out of fold", found=found, threshold=flags.threshold
-        )
+        drawn = model_page.of_model(net, flags.model, ds, "rows, out of fold", found=found, threshold=flags.threshold)
         page.write(flags.report, drawn)
     return result
 

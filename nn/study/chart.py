@@ -38,12 +38,14 @@ STYLE = (
 
 @dataclass
 class Axis:
-    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ..."""
+    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ...; step: the
+    least between two ticks."""
 
     label: str = ""
     log: bool = False
     ends: tuple[float, float] | None = None
     words: Sequence[str] = ()
+    step: float = 0.0
 
 
 @dataclass
@@ -148,6 +150,7 @@ class _Scale:
     start: float
     end: float
     words: Sequence[str] = ()
+    step: float = 0.0
 
     @classmethod
     def of(cls, axis: Axis, values: list[float], start: float, end: float) -> _Scale:
@@ -162,7 +165,7 @@ class _Scale:
         elif axis.ends is None:
             room = 0.04 * (high - low) or abs(high) / 2 or 1.0
             low, high = low - room, high + room
-        return cls(low, high, axis.log, start, end, axis.words)
+        return cls(low, high, axis.log, start, end, axis.words, axis.step)
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""
@@ -176,7 +179,7 @@ class _Scale:
         """Return (place, text) of round values."""
         if self.words:
             return [(self.at(k), _shortened(word, LONGEST_WORD)) for k, word in enumerate(self.words)]
-        values = _decades(self.low, self.high) if self.log else _round(self.low, self.high)
+        values = _decades(self.low, self.high) if self.log else _round(self.low, self.high, self.step)
         return [(self.at(v), f"{v:.6g}") for v in values]
 
 
@@ -191,8 +194,8 @@ def _decades(low: float, high: float) -> list[float]:
     return _round(low, high)
 
 
-def _round(low: float, high: float) -> list[float]:
-    rough = (high - low) / 5
+def _round(low: float, high: float, least: float = 0.0) -> list[float]:
+    rough = max((high - low) / 5, least)
     power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
     step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -15,8 +15,10 @@ from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME
 from ..terminal.figures import (
     bar,
+    comparison_lines,
     count_text,
     ends_text,
+    facts_of,
     layers_of,
     members_of,
     number_text,
@@ -24,12 +26,12 @@ from ..terminal.figures import (
     setting_text,
     shape_text,
     small_bars,
-)  # fmt: skip
+)
 from ..test import figures_of, judged, without_remarks
-from ..test.columns import names_of, words_of
+from ..test.columns import names_of
 from ..test.importance import curves, importance
 from ..train.folds import unseen_parts
-from ..utils import DataError, counted, listed
+from ..utils import DataError, listed
 from . import tested
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
@@ -40,10 +42,6 @@ MOST_LINES, MOST_COLUMNS, MOST_OUTPUTS = 20, 100, 7
 OF_TASK = {
     "binary": tested.of_two_classes, "multiclass": tested.of_classes, "regression": tested.of_numbers,
 }  # fmt: skip
-TOLD = (
-    "effort", "folds", "validation", "holdout", "batch_number", "optimizer", "learning_rate", "weight_decay",
-    "schedule", "patience", "monitor", "calibrate", "class_weight", "dtype",
-)  # fmt: skip
 
 
 def of_model(net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None) -> Page:
@@ -175,10 +173,10 @@ def _values(rows: TableRows, k: int) -> list[str]:
     if not is_known.any():
         return ["", "", gaps]
     if column.reads == "text":
-        words, counts = np.unique([w for w in words_of(rows, k) if w], return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:3]
-        told = ", ".join(f"{words[i][:16]} {counts[i] / counts.sum():.0%}" for i in order)
-        return [told + (f", {len(words) - 3} more" if len(words) > 3 else ""), "", gaps]
+        counts = np.bincount(column.values[is_known], minlength=len(column.words))
+        order, more = np.argsort(-counts, kind="stable")[:3], np.count_nonzero(counts) - 3
+        told = ", ".join(f"{column.words[i][:16]} {counts[i] / counts.sum():.0%}" for i in order if counts[i])
+        return [told + (f", {more} more" if more > 0 else ""), "", gaps]
     known = np.asarray(column.values, np.float64)[is_known]
     low, high = known.min(), known.max()
     if column.reads == "date":
@@ -193,19 +191,8 @@ def _values(rows: TableRows, k: int) -> list[str]:
 
 def _training(net) -> list[Block]:
     """Return what was trained, and what it cost."""
-    epochs = {len(own.history["loss"]) for own in net.members} - {0}
-    facts = {
-        "networks": str(len(net.members)) if net.is_combined else "",
-        "layers": "; ".join(counted(member.spec for member in net.members)),
-        "parameters": f"{sum(member.parameter_count for member in net.members):,}",
-        "epochs": " to ".join(map(str, sorted({min(epochs), max(epochs)}))) if epochs else "",
-        "loss": net.loss,
-        "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
-        **{name: setting_text(value) for name in TOLD if (value := net.config.get(name)) not in (None, False)},
-        "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
-        "seed": str(net.seed),
-    }
-    tables = [Table("what was trained", ["", ""], [[name, value] for name, value in facts.items() if value], 2)]
+    told = {name: setting_text(value) for name, value in _settings(net).items() if name != "layers"} | facts_of(net)
+    tables = [Table("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
     architectures = layers_of(net)
     for _, layers in architectures if len(architectures) == 1 else ():
         lines = [
@@ -215,6 +202,14 @@ def _training(net) -> list[Block]:
         tables.append(Table("layers", ["layer", "activation", "output", "parameters"], lines, 2))
     headers, lines = members_of(net)
     return tables + ([Table("members", headers, lines[:MOST_LINES])] if lines else [])
+
+
+def _settings(net) -> dict:
+    """Return the flags of the training, by name; of a file for --validation without its folder."""
+    found = {name: value for name, value in net.config.items() if name in BY_NAME and value not in (None, False)}
+    if isinstance(found.get("validation"), str):
+        found["validation"] = basename(found["validation"])
+    return dict(sorted(found.items()))
 
 
 def _losses_by_epoch(net) -> list[Plot]:
@@ -249,7 +244,7 @@ def _by_epoch(name: str, title: str, axis: Axis, lines: dict[str, dict], best: i
     if best:
         values = [value for line in lines.values() for value in line.values()]
         drawn.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
-    return Plot(name, title, Axis("epoch"), axis, drawn)
+    return Plot(name, title, Axis("epoch", step=1), axis, drawn)
 
 
 # ---------------------------------------------------------------- again
@@ -269,12 +264,9 @@ def command_of(net, model: str, data: str) -> str:
     config = net.config
     words = ["nn", "--train", "--dataset", data, "--model", basename(model)]
     usual = {"loss": TASKS[net.task][1], "backend": "omp", "scaling": "standardization", "seed": 0}
-    for name, value in sorted({**config, **config.get("table", {})}.items()):
-        flag = BY_NAME.get(name)
-        if flag is None or name in config.get("chosen", ()) or value in (None, False, flag.default, usual.get(name)):
-            continue
-        value = basename(value) if name == "validation" and isinstance(value, str) else value
-        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    for name, value in {**_settings(net), **config.get("table", {})}.items():
+        if name not in config.get("chosen", ()) and value not in (BY_NAME[name].default, usual.get(name)):
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     if config.get("left_out"):
         words += ["--drop", ",".join(map(str, config["left_out"]))]
     if net.is_combined and not {"effort", "folds"} & {*config}:
@@ -291,12 +283,7 @@ def of_comparison(result: dict) -> Page:
     short = [basename(one), basename(other)]
     short = short if short[0] != short[1] else [f"{short[0]} (1)", f"{short[1]} (2)"]
     verdict = result["verdict"].replace(one, short[0]).replace(other, short[1])
-    lines = [
-        [METRICS[name].label, *(number_text(own[key]) for key in (one, other, "difference")),
-         ends_text(own["interval"], number_text)]
-        for name, own in result["metrics"].items()
-    ]  # fmt: skip
-    table = Table(f"{result['rows']} rows", ["", *short, "difference", "95 % interval"], lines)
+    table = Table(f"{result['rows']} rows", ["", *short, "difference", "95 % interval"], comparison_lines(result))
     apart = [
         [str(row["row"]), str(row["true"]), *("; ".join(f"{v:.3g}" for v in row[path]) for path in (one, other))]
         for row in result["disagree"]

@@ -26,8 +26,9 @@ CELL = 200  # characters of a cell
 PIXELS = 48  # of an image in either direction
 STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h1, p, figcaption { overflow-wrap: anywhere; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h1, p, figcaption { overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin-top: 2.5rem; break-after: avoid; }
 .answer { font-size: 1.15rem; max-width: 48rem; } figcaption, footer { opacity: .75; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 2rem;
            align-items: start; }
@@ -41,7 +42,7 @@ th { border-bottom-color: #888; vertical-align: bottom; } td:not(.word), .wide t
 .images img { width: 100%; image-rendering: pixelated; }
 @media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .8rem; }
                             th, td { padding: .25rem .3rem; } }
-@media print { :root { color-scheme: light; } body { font-size: 11px; margin: 0; max-width: none; }
+@media print { :root { color-scheme: light; font-size: 10px; } body { margin: 0; max-width: none; }
                .columns { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; } }
 """
 
@@ -142,9 +143,10 @@ def _html_block(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
-        each = (_html_cell(tag, field, k < table.words, shade) for k, (field, shade) in enumerate(
-            zip_longest(fields, [0.0] * table.words + list(shades), fillvalue=0.0)
-        ))
+        each = (
+            _html_cell(tag, field, k < table.words, shade)
+            for k, (field, shade) in enumerate(zip_longest(fields, [0.0] * table.words + list(shades), fillvalue=0.0))
+        )
         return f"<tr>{''.join(each)}</tr>"
 
     head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""

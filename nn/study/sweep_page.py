@@ -114,7 +114,6 @@ def _line(row: dict) -> list[str]:
     return ["" if row[name] is None else format(row[name], digits) for _, name, digits in FIGURES]
 
 
-
 # ---------------------------------------------------------------- pictures of a sweep
 
 
@@ -195,10 +194,7 @@ def _training_time(rows: list[dict]) -> list[Plot]:
 
 def _batch_sizes(rows: list[dict]) -> list[Plot]:
     chosen = _by_network(rows, lambda own: len({row["batch_number"] for row in own}) > 1)
-    panels = [
-        (f"Training {title}", _grouped(own, "engine", "batch_number", _row_us))
-        for title, own in chosen
-    ]
+    panels = [(f"Training {title}", _grouped(own, "engine", "batch_number", _row_us)) for title, own in chosen]
     axes = Axis("batch size (rows)", True), Axis("training time of a row (µs)", True)
     return _lines("batch-size", panels, *axes)
 
@@ -251,7 +247,8 @@ def _speed_ups(rows: list[dict]) -> list[Plot]:
             lines.append(Line(name, list(medians), [first * medians[first] / ms for ms in medians.values()]))
         if lines:
             lines.append(Line("ideal", [1, most], [1, most], "rule"))
-            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", Axis(title), Axis("speed-up (times)"), lines))
+            axes = Axis(title, step=1), Axis("speed-up (times)")
+            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", *axes, lines))
     return plots
 
 

@@ -183,7 +183,7 @@ def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     for k in shown:
         label = f"{names[k]}: mean {errors[:, k].mean():.3g}, deviation {errors[:, k].std():.3g}"
         lines.append(Line(label, edges, np.histogram(errors[:, k], edges)[0], "area"))
-    second = Plot("errors", "Errors", Axis("predicted - true (unit of the target)"), Axis("rows"), lines)
+    second = Plot("errors", "Errors", Axis("predicted - true (unit of the target)"), Axis("rows", step=1), lines)
     return [first, second, *(_residuals(predicted[:, k], errors[:, k], names[k]) for k in shown)]
 
 

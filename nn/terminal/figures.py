@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from ..nn_aux import METRICS
+from ..utils import counted, listed
+
 
 def number_text(value) -> str:
     """Return a figure with six digits; `undefined` for None."""
@@ -86,3 +89,49 @@ def confused_pairs(result: dict, most: int) -> list[list[str]]:
         [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
         for _, a, b in sorted(pairs)[:most]
     ]
+
+
+def comparison_lines(found: dict) -> list[list[str]]:
+    """Return (metric, both values, difference, interval) of each metric of two models."""
+    return [
+        [METRICS[name].label, *(number_text(own[key]) for key in (*found["models"], "difference")),
+         ends_text(own["interval"], number_text)]
+        for name, own in found["metrics"].items()
+    ]  # fmt: skip
+
+
+def facts_of(net) -> dict[str, str]:
+    """Return what people are told of a network, by its name; empty where there is nothing to tell."""
+    judged, weighted = "validation loss" if "val_metric" in net.history else "held-out loss", []
+    for own in net.members:
+        weighted += [layer for layer in own.layers if layer.weight_shape and not layer.columns]
+    losses = [("loss", net.history["loss"]), (judged, net.history["val_loss"])]
+    trained = [f"{len(net.history['loss'])} epochs"] + [f"{name} {each[-1]:.6g}" for name, each in losses if each]
+    return {
+        "task": net.task,
+        "loss": net.loss,
+        "dtype": net.dtype,
+        "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
+        "targets": listed(net.targets or []),
+        "target written": str(net.target_written or ""),
+        "classes": listed(net.classes or []),
+        "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
+        "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
+        "seed": str(net.seed),
+        "networks": _networks(net),
+        "layers": "; ".join(counted(member.spec for member in net.members)),
+        "parameters": f"{sum(member.parameter_count for member in net.members):,}",
+        "multiply-adds": f"{sum(layer.outputs * layer.fan_in for layer in weighted):,} a prediction",
+        "hold-out": f"{net.holdout:g}",
+        "trained": ", ".join(trained) if len(trained) > 1 else "",
+    }
+
+
+def _networks(net) -> str:
+    """Return how many networks a model has, their seeds and, unless they are all alike, their weights."""
+    if len(net.members) == 1:
+        return ""
+    text = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
+    if len(set(net.member_weights)) > 1:
+        text += f", weights {listed([f'{weight:g}' for weight in net.member_weights])}"
+    return text

@@ -9,9 +9,20 @@ from collections.abc import Callable, Sequence
 
 from ..layers import describe
 from ..nn_aux import METRICS
-from ..utils import counted, listed, printable, show
+from ..utils import listed, printable, show
 from .console import on_terminal
-from .figures import confused_pairs, count_text, ends_text, members_of, number_text, rate_text, setting_text, shape_text
+from .figures import (
+    comparison_lines,
+    confused_pairs,
+    count_text,
+    ends_text,
+    facts_of,
+    members_of,
+    number_text,
+    rate_text,
+    setting_text,
+    shape_text,
+)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
@@ -302,34 +313,10 @@ def _ms(value: float) -> str:
 
 def model_report(net, model: str) -> None:
     """Print what a model file holds beside its parameters."""
-    data, judged = net.dataset or {}, "validation loss" if "val_metric" in net.history else "held-out loss"
-    losses = [
-        f"{name} {values[-1]:.6g}"
-        for name, values in (("loss", net.history["loss"]), (judged, net.history["val_loss"]))
-        if values
-    ]
-    known = {
-        "model": model,
-        "task": net.task,
-        "loss": net.loss,
-        "dtype": net.dtype,
-        "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
-        "inputs": listed(net.columns or [], 8),
-        **_columns_of(net.encoding),
-        "targets": listed(net.targets or []),
-        "target written": str(net.target_written or ""),
-        "classes": listed(net.classes or []),
-        "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
-        "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
-        "seed": str(net.seed),
-        "networks": _networks(net),
-        "parameters": f"{sum(member.parameter_count for member in net.members):,}" if net.is_combined else "",
-        "hold-out": f"{net.holdout:g}",
-        "data": data.get("path") or "",
-        "sha256": data.get("sha256") or "",
-        "trained": ", ".join([f"{len(net.history['loss'])} epochs", *losses]) if losses else "",
-    }
-    facts({name: value for name, value in known.items() if value})
+    data = net.dataset or {}
+    columns = {"inputs": listed(net.columns or [], 8), **_columns_of(net.encoding)}
+    files = {"data": data.get("path") or "", "sha256": data.get("sha256") or ""}
+    facts({name: value for name, value in {"model": model, **facts_of(net), **columns, **files}.items() if value})
     headers, rows = members_of(net)
     if rows:
         table(headers, rows, "members")
@@ -347,16 +334,6 @@ def _columns_of(encoding) -> dict[str, str]:
     kinds = {kind: listed(columns, 12) for kind, columns in encoding.by_kind().items()}
     inputs = sum(column.outputs for column in encoding.columns)
     return {**kinds, "encoded": f"{encoding.features} columns become {inputs} inputs"}
-
-
-def _networks(net) -> str:
-    """Return how many networks a model has, their seeds and, unless they are all alike, their weights."""
-    if len(net.members) == 1:
-        return ""
-    text = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
-    if len(set(net.member_weights)) > 1:
-        text += f", weights {listed([f'{weight:g}' for weight in net.member_weights])}"
-    return text
 
 
 def network_table(layers, title: str = "") -> None:
@@ -405,14 +382,7 @@ def _point(value, scores: list[float]) -> str:
 def comparison_report(found: dict) -> None:
     """Print the metrics of two models side by side, the rows on which they differ most, and the verdict."""
     one, other = found["models"]
-    rows = [
-        [
-            METRICS[name].label,
-            *(number_text(own[key]) for key in (one, other, "difference")),
-            ends_text(own["interval"], number_text),
-        ]
-        for name, own in found["metrics"].items()
-    ]
+    rows = comparison_lines(found)
     table(["", one, other, "difference", INTERVAL], rows, f"{found['rows']} rows")
     for row in found["disagree"]:
         said = ", ".join(f"{name} {'; '.join(f'{value:.3g}' for value in row[name])}" for name in found["models"])

@@ -3,11 +3,11 @@
     reports.py     the metrics of a network on a data set
     columns.py     names and raw values of columns; background.py: rows to compare with
     values.py      the value of a prediction that is explained, and rows of which some columns are another row's
-    shapley.py     contributions of columns to each prediction
+    shapley.py     contributions of columns to each prediction; walks.py: rows on the way from one to another
     compare.py     two models on the same rows
     importance.py  how much a metric loses without a column, and partial dependence
 
-Imports: utils, nn_aux, core, settings, data, backends, nn. Imported by: train, study, commands.
+Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train, study, commands.
 """
 
 from .reports import (

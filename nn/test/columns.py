@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..data.table_rows import TableRows
+from ..matrix import matmul
 from ..utils import UsageError
 
 CORRELATED = 0.9  # from which two columns share what they say
@@ -56,8 +57,10 @@ def correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
     numbers = _numbers(x)
     if len(numbers) < 2:
         return []
+    each = np.array([values - values.mean() for values in numbers.values()])
     with np.errstate(invalid="ignore", divide="ignore"):
-        r = np.corrcoef(np.array([*numbers.values()]))
+        each /= np.sqrt((each**2).sum(axis=1, keepdims=True))
+    r = matmul(each, each.T)  # NumPy's library of matrices would end the process where a limit leaves it no memory
     places = [*numbers]
     pairs = [
         (names[places[a]], names[places[b]], float(r[a, b]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ..data.dataset import Dataset
 from ..data.table_rows import TableRows
 from ..nn_aux import METRICS
 from ..utils import DataError
-from .columns import correlated, groups_of, names_of, words_of
+from .columns import correlated, groups_of, names_of
 from .reports import judged
 from .values import Value, scores_of
 
@@ -75,58 +74,41 @@ def importance(
     return Importance(name, baseline, rows, called, *told, correlated(ds.x, names))
 
 
-class Part(NamedTuple):
-    """Rows of a data set, what values them, the rows as it reads them, and what tells their values apart."""
-
-    rows: np.ndarray
-    value: Value
-    read: list[np.ndarray]
-    keys: np.ndarray
-
-    @classmethod
-    def of(cls, net, x, rows: np.ndarray, members) -> Part:
-        """Return the part of these rows of x, predicted by these members."""
-        value = Value(net, members)
-        read = value.read(x[rows])
-        return cls(rows, value, read, value.keys(read))
-
-
 class _Judge:
     """The metric of rows as they are, and with some columns exchanged."""
 
     def __init__(self, net, ds: Dataset, name: str, parts):
         self.net, self.name = net, name
-        self.parts = [Part.of(net, ds.x, rows, members) for rows, members in parts if len(rows)]
-        self.all = [np.arange(len(part.rows)) for part in self.parts]
+        self.parts = []  # (rows, what values them, the rows as it reads them)
         self.scores = np.zeros((ds.rows, net.outputs))  # rows of no part, as folds by time leave some, are not judged
-        for part in self.parts:
-            self.scores[part.rows] = scores_of(net, part.value.of(part.read))
+        for rows, members in parts:
+            if len(rows):
+                value = Value(net, members)
+                self.parts.append((rows, value, value.read(ds.x[rows])))
+                self.scores[rows] = scores_of(net, value.of(self.parts[-1][2]))
+        self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
         self.truth, _, self.weights = judged(net, ds, self.scores.astype(net.dtype))
 
     def chosen(self, rng, repeats: int) -> list[np.ndarray]:
         """Return the rows of each part that a repeat takes."""
-        found = []
-        for part in self.parts:
-            count = max(len(part.rows) // repeats, min(len(part.rows), ALL_ROWS // len(self.parts)))
-            found.append(rng.choice(len(part.rows), count, replace=False))
-        return found
+        least = ALL_ROWS // len(self.parts)
+        counts = [max(len(rows) // repeats, min(len(rows), least)) for rows in self.all]
+        return [rng.choice(len(rows), count, replace=False) for rows, count in zip(self.all, counts, strict=True)]
 
     def exchanged(self, chosen, columns: list[int], rng) -> np.ndarray:
         """Return scores of all rows, where the chosen ones of each part have exchanged the values of columns."""
         scores = self.scores.copy()
-        for own, (rows, value, read, keys) in zip(chosen, self.parts, strict=True):
+        for own, (rows, value, read) in zip(chosen, self.parts, strict=True):
             kept = np.ones((1, value.columns), bool)
             kept[:, columns] = False
             donors = rng.permutation(own)
-            own_rows, given = [each[own] for each in read], [each[donors] for each in read]
-            changed = np.flatnonzero((keys[own][:, columns] != keys[donors][:, columns]).any(axis=(1, 2)))
-            mixed = value.mixed(kept, [each[changed] for each in own_rows], [each[changed] for each in given])
-            scores[rows[own[changed]]] = scores_of(self.net, value.of(mixed))
+            mixed = value.mixed(kept, [each[own] for each in read], [each[donors] for each in read])
+            scores[rows[own]] = scores_of(self.net, value.of(mixed))
         return scores
 
     def metric(self, chosen, scores: np.ndarray) -> float:
         """Return the metric of the chosen rows. Raises DataError where it is undefined."""
-        rows = np.concatenate([part.rows[own] for own, part in zip(chosen, self.parts, strict=True)])
+        rows = np.concatenate([rows[own] for own, (rows, *_) in zip(chosen, self.parts, strict=True)])
         weights = None if self.weights is None else self.weights[rows]
         found = metric(self.name, self.net.task, self.truth[rows], scores[rows], weights, threshold=self.net.threshold)
         if found is None:
@@ -157,8 +139,10 @@ def curves(net, x, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[
 def _points(x, column: int) -> list[tuple[object, int]]:
     """Return values of a column with a row that has each: quantiles of numbers, the most frequent words."""
     if isinstance(x, TableRows) and x.kinds[column] == "text":
-        words, first, counts = np.unique(words_of(x, column), return_index=True, return_counts=True)
-        return [(str(words[k]), int(first[k])) for k in np.argsort(-counts, kind="stable")[:WORDS]]
+        words = [*x.columns[column].words, ""]
+        codes, first, counts = np.unique(x.columns[column].values, return_index=True, return_counts=True)
+        found = sorted(zip(-counts, (words[code] for code in codes), first, strict=True))[:WORDS]
+        return [(word, int(row)) for _, word, row in found]
     values = TableRows.of(x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x).columns[column].values
     known = np.flatnonzero(values == values)
     if not known.size:

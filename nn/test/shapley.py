@@ -18,7 +18,8 @@ from ..nn.prediction import rows_of
 from ..utils import UsageError
 from .background import background_rows
 from .columns import names_of, raw_data
-from .values import Value, Walks
+from .values import Value
+from .walks import FirstLayer, Walks
 
 EXACT = 10**7  # rows computed, up to which all coalitions are
 MOST_COLUMNS = 20  # of all coalitions
@@ -81,7 +82,10 @@ class Explainer:
             raise UsageError(f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it")
         self._others = self._value.read(background)
         self._keys, self._base = self._value.keys(self._others), self._value.of(self._others)
-        self._first = [(place, own, own.added(self._others[place])) for place, own in self._value.first_layers()]
+        self._first = []
+        for member, place in self._value.placed:
+            first = FirstLayer(member, self._value.readings[place], self._value.engines)
+            self._first.append((place, first, first.added(self._others[place])))
         self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
         self._is_checked = self._is_exact
 
