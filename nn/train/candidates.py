@@ -150,6 +150,11 @@ SMALL = ImageCandidate("24-48-96", "relu", 0.3, None, 0.002, 0.05, MOST_EPOCHS, 
 LARGE = replace(SMALL, hidden="64-128-256", dropout=0.4)
 
 
+def image_share(rows: int) -> float:
+    """Return the share of images that choose and stop: a tenth, of few images more."""
+    return min(0.3, max(0.1, 20 / rows))
+
+
 def multiply_adds(net: Network) -> int:
     """Return the multiply-adds of one row's forward pass."""
     return sum(layer.outputs * layer.fan_in for layer in net.layers if layer.weight_shape)
@@ -160,5 +165,6 @@ def image_candidates(effort: str, rows: int, macs: Callable[[Candidate], int], t
     each = [SMALL, LARGE] if effort == "best" else [SMALL]
     budget, found = CONVOLVED * EFFORTS[effort] / len(each), []
     for one in each:
+        one = replace(one, validation=image_share(rows))
         found += one.within(budget, macs(one), rows, tries and not found)
     return found
