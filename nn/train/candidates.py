@@ -100,7 +100,7 @@ class ImageCandidate(Candidate):
 
     augment: str = "none"
     networks: int = NETWORKS
-    validation: float = 0.1
+    validation: float = 0.05
     is_trial: bool = False
 
     def layers(self, ds: Dataset) -> str:
@@ -151,8 +151,8 @@ LARGE = replace(SMALL, hidden="64-128-256", dropout=0.4)
 
 
 def image_share(rows: int) -> float:
-    """Return the share of images that choose and stop: a tenth, of few images more."""
-    return min(0.3, max(0.1, 20 / rows))
+    """Return the share of images that choose and stop: a twentieth, of few images more."""
+    return min(0.3, max(0.05, 20 / rows))
 
 
 def multiply_adds(net: Network) -> int:
