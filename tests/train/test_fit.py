@@ -148,3 +148,13 @@ def test_images_are_arrays_too(shape, folder):
     scores = [model.network.predict(channels_first) for model in models]
     assert np.array_equal(scores[0], scores[1]) and np.array_equal(scores[0], scores[2])
     assert set(models[0].predict(channels_first)) <= {"dark", "light"}
+
+
+def test_layers_for_images_begin_auto_too(folder):
+    """`auto` was a number of inputs before the data were known, and no pooling fits one."""
+    x = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
+    np.savez("images.npz", x=x, y=np.arange(40) % 2)
+    auto, told = (f"{shape},conv4k3same,maxpool2,8,1" for shape in ("auto", "3x8x8"))
+    succeed("--train", "--dataset", "images.npz", "--layers", auto, "--epochs", 1, "--model", "auto.bin")
+    nn.fit("images.npz", layers=told, epochs=1).save("told.bin")
+    assert (folder / "auto.bin").read_bytes() == (folder / "told.bin").read_bytes()
