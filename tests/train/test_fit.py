@@ -148,6 +148,7 @@ def test_images_are_arrays_too(shape, folder):
     scores = [model.network.predict(channels_first) for model in models]
     assert np.array_equal(scores[0], scores[1]) and np.array_equal(scores[0], scores[2])
     assert set(models[0].predict(channels_first)) <= {"dark", "light"}
+    assert np.array_equal(models[0].network.predict(x), scores[0])  # those of channels last were of other pixels
 
 
 def test_layers_for_images_begin_auto_too(folder):
