@@ -52,3 +52,4 @@
 #include "route.c"
 #include "test.c"
 #include "pack.c"
+#include "walk.c"

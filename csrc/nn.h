@@ -130,6 +130,14 @@ typedef struct {
     int32_t failed;                     /* is set: not 0 where memory ran out before the first batch */
 } nn_job;
 
+/* Walks from rows of a table to another row. Walk w begins at row w % count; each step takes the value of a column over
+ * from the other row, or gives it back. */
+typedef struct {
+    int64_t columns, width, count;      /* of the table; outputs of the first layer; rows */
+    int64_t walks, steps;
+    nn_activation activation;           /* of the first layer */
+} nn_walk;
+
 typedef struct nn_net nn_net;
 typedef struct nn_pack nn_pack;
 
@@ -170,6 +178,13 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
                int a_transposed, int b_transposed, int threads);
 /* a[n] = f(z[n]) in place, element by element; softmax over rows of the given width. */
 void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width);
+
+/* The first layer's outputs after each step that changes them: out[places[w]] and the rows behind it are walk w's.
+ * others (count, columns + 1, width): the layer's sums for a row, and what each column adds to them; own
+ * (columns + 1, width): the same of the row to which all walks lead; order, changes (walks, steps): the column of a step,
+ * and whether its value differs (walk.c). */
+void FN(walk)(real *out, const real *own, const real *others, const int32_t *order, const uint8_t *changes,
+              const int64_t *places, const nn_walk *walk, int threads);
 
 /* ---- networks (net.c, buffers.c, threads.c, train.c, test.c) ---------------------------------------------------- */
 

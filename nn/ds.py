@@ -48,9 +48,9 @@ def load(
     plain: all features are numbers without gaps, and inputs. labelled: False takes a file without targets too (y is
     None then). memory: bytes within which the program is to stay, here and in a training; None: the free memory. Rows
     that have no room there are in mapped files, and give the same numbers.
-    choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator, header, weight, group, time:
-    what a person says of a table's columns and layout, see Choices. Other columns are taken for what their fields are,
-    and Dataset.left_out names those that tell nothing.
+    choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator, header, weight, group, time,
+    positive: what a person says of a table's columns and layout, see Choices. Other columns are taken for what their
+    fields are, and Dataset.left_out names those that tell nothing.
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """

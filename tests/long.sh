@@ -7,11 +7,11 @@ cd "$(dirname "$0")/.."
 echo "== the tests marked long"
 python -m pytest -q -n 2 --timeout 3000 -m long
 
-echo "== ten times the examples that hypothesis draws, the kills, signals and rounds of threads"
+echo "== ten times the examples that hypothesis draws, the kills, signals, forks and rounds of threads"
 export NN_TEST_EFFORT=10
 python -m pytest -q -n 2 --dist worksteal --timeout 3000 -m hypothesis
 python -m pytest -q -n 2 --timeout 3000 -k "killed or moment" tests/files/test_checkpoint.py tests/utils/test_signals.py
-python -m pytest -q --timeout 3000 -k "threads_predict or threads_test" tests/backends/test_threads.py
+python -m pytest -q --timeout 3000 -k "threads_predict or threads_test or forked" tests/backends/test_threads.py
 unset NN_TEST_EFFORT
 
 echo "== the tests of the C core under the sanitizers, with every instruction set that this processor has"

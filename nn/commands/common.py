@@ -52,13 +52,13 @@ def check_apart(read: str, written: str) -> None:
 
 def check_report(path: str, *others: str | None) -> None:
     """Raise before any work if the page cannot be written, or would replace one of the other files."""
-    from ..study.plot import check_matplotlib
+    from ..study.page import check_suffix
 
     for other in filter(None, others):
         if os.path.realpath(other) == os.path.realpath(path):
             raise UsageError(f"--report {path} would replace {other}; choose another file")
         check_apart(other, path)
-    check_matplotlib()
+    check_suffix(path)
     check_writable(path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..settings.flags import keywords
 from ..terminal import console, tables
 from ..utils import UsageError
-from .common import print_json, unseen_rows
+from .common import check_report, print_json, unseen_rows
 
 
 def compare_command(flags) -> None:
@@ -17,6 +17,8 @@ def compare_command(flags) -> None:
     paths = split_names(flags.compare)
     if len(paths) != 2 or paths[0] == paths[1]:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
+    if flags.report:
+        check_report(flags.report, *paths, flags.dataset)
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     parts = [_rows(flags, net, path) for net, path in zip(nets, paths, strict=True)]
     datasets, scores, abouts = zip(*parts, strict=True)
@@ -25,6 +27,10 @@ def compare_command(flags) -> None:
         about = console.about(datasets[0], abouts[0])
         console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
     result = compared(nets, datasets, paths, scores, seed=flags.seed or 0)
+    if flags.report:
+        from ..study import model_page, page
+
+        page.write(flags.report, model_page.of_comparison(result))
     if flags.json:
         print_json(result)
     else:

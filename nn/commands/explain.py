@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..terminal import console, tables
 from ..utils import check_writable, say
-from .common import check_apart, load_network, print_json, unseen_rows
+from .common import check_apart, check_report, load_network, print_json, unseen_rows
 
 BLOCK = 256  # rows explained at a time
 
@@ -17,11 +17,14 @@ def explain_command(flags) -> None:
         for read in filter(None, (flags.dataset, flags.model, flags.background)):
             check_apart(read, flags.output)
         check_writable(flags.output, stream=True)
+    if flags.report:
+        check_report(flags.report, flags.dataset, flags.model, flags.background, flags.output)
     net = load_network(flags)
 
+    from ..study import model_page, page
     from ..test.background import background_rows
     from ..test.importance import curves, importance
-    from ..train.folds import unseen_parts
+    from ..train.folds import out_of_fold, unseen_parts
 
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
     ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
@@ -34,6 +37,10 @@ def explain_command(flags) -> None:
             net, ds, metric_name=flags.monitor, group_columns=flags.group_columns, seed=flags.seed or 0, parts=parts
         )
         result = {"importance": vars(found), "curves": curves(net, ds.x, found.names)}
+    if flags.report:
+        important = (found, result["curves"]) if result else None
+        known = out_of_fold(net, ds) if is_out_of_fold else None
+        page.write(flags.report, model_page.of_model(net, flags.model, ds, about, found=known, important=important))
     if flags.output:
         result |= {"contributions": flags.output, "error": _write(flags, net, ds.x, background)}
     if flags.json:

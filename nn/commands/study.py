@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..utils import UsageError, check_writable, say, show
-from .common import check_report, load_network, print_json
+from .common import check_report, load_network, print_json, unseen_rows
 
 
 def bench_command(flags) -> None:
@@ -27,9 +27,9 @@ def sweep_command(flags) -> None:
         check_report(flags.report, flags.sweep, flags.output)
     rows = sweep.sweep(flags.sweep, flags.output, flags.index, None if flags.quiet else say)
     if flags.report:
-        from ..study import plot_results, report
+        from ..study import page, sweep_page
 
-        report.write(flags.report, report.of_results(rows, plot_results.of_results(rows)))
+        page.write(flags.report, sweep_page.of_results(rows))
     if flags.json:
         failed = sum(row["status"] != sweep.OK for row in rows)
         print_json({"results": flags.output, "rows": len(rows), "failed": failed})
@@ -38,35 +38,27 @@ def sweep_command(flags) -> None:
 
 
 def plot_command(flags) -> None:
-    """Draw the results of --sweep, trials, or the losses and errors of a model, into the folder --output."""
+    """Draw the results of --sweep, trials, or what is known of a model, into the folder --output."""
     from ..files import model_file
-    from ..study import plot, plot_model, plot_results, report, results, trials
+    from ..study import chart, page, results, sweep_page, trials
 
-    plot.check_matplotlib()
     if flags.report:
         check_report(flags.report, flags.plot, flags.dataset)
     if model_file.is_model(flags.plot):
-        flags.model = flags.plot
-        net = load_network(flags)
-        pictures = plot_model.of_model(net, *_plotted_rows(flags, net))
-        page = report.of_model(net, flags.plot, pictures)
+        drawn, reason = _page_of_model(flags), "the model holds no history; give a data set with --dataset"
     elif trials.is_trials(flags.plot):
         tried = trials.read_trials(flags.plot)
-        pictures = plot_results.of_trials(tried)
-        if not pictures:
-            raise UsageError(f"nothing to draw in {flags.plot}: no setting differs among {len(tried)} trials")
-        page = report.of_trials(tried, pictures)
+        drawn, reason = sweep_page.of_trials(tried), f"no setting differs among {len(tried)} trials"
     else:
         rows = results.collect(flags.plot)
-        pictures = plot_results.of_results(rows)
-        if not pictures:
-            failed = sum(row["status"] != results.OK for row in rows)
-            found = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}"
-            raise UsageError(f"nothing to draw in {flags.plot}: {found}; run more of the plan")
-        page = report.of_results(rows, pictures)
-    files = plot.save(pictures, flags.output)
+        failed = sum(row["status"] != results.OK for row in rows)
+        drawn = sweep_page.of_results(rows)
+        reason = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}; run more of the plan"
+    if not drawn.pictures:
+        raise UsageError(f"nothing to draw in {flags.plot}: {reason}")
+    files = chart.save(drawn.pictures, flags.output)
     if flags.report:
-        report.write(flags.report, page)
+        page.write(flags.report, drawn)
         files.append(flags.report)
     if flags.json:
         print_json({"files": files})
@@ -75,20 +67,14 @@ def plot_command(flags) -> None:
             show(file)
 
 
-def _plotted_rows(flags, net):
-    """Return (data, predictions or None for the network's) on which to draw the errors of a regression: --dataset, or
-    the rows held out in training, or those of folds; () for none."""
-    from ..data.loading import holdout_dataset, load_for, training_dataset
+def _page_of_model(flags):
+    """Return the page of a model on --dataset, else on the rows that its training did not see where they are known."""
+    from ..study import model_page
     from ..train.folds import out_of_fold
 
-    if flags.dataset:
-        return load_for(net, flags.dataset, target=flags.target), None
-    if net.task != "regression" or not net.dataset:
-        return ()
-    if net.holdout:
-        return holdout_dataset(net, flags.model, force=flags.force), None
-    if "folds" not in net.config:
-        return ()
-    ds = training_dataset(net, flags.model, force=flags.force)
-    rows, _, scores = out_of_fold(net, ds)
-    return ds.of_rows(rows), scores
+    flags.model = flags.plot
+    net = load_network(flags)
+    if not flags.dataset and not (net.dataset and (net.holdout or "folds" in net.config)):
+        return model_page.of_model(net, flags.plot)
+    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.plot)
+    return model_page.of_model(net, flags.plot, ds, about, found=out_of_fold(net, ds) if is_out_of_fold else None)

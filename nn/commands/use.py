@@ -29,12 +29,13 @@ def test_command(flags) -> None:
     if not flags.dataset and "folds" in net.config and not net.holdout:
         _tell_test(flags, net, _tested_by_folds(flags, net))
         return
+    about = "rows" if flags.dataset or not net.holdout else "held-out rows"
     if flags.dataset:
         ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), memory=flags.memory)
     else:
         ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory)
     check_answers(net, ds)
-    _prepare(flags, net, ds, "rows" if flags.dataset or not net.holdout else "held-out rows")
+    _prepare(flags, net, ds, about)
     result = test(net, ds, threshold=flags.threshold, intervals=flags.intervals)
     if flags.verbose and len(net.members) > 1:
         result["members"] = [
@@ -42,9 +43,9 @@ def test_command(flags) -> None:
             for member, weight in zip(net.members, net.member_weights, strict=True)
         ]
     if flags.report:
-        from ..study import report
+        from ..study import model_page, page
 
-        report.write(flags.report, report.of_test(result, net, ds, flags.model))
+        page.write(flags.report, model_page.of_model(net, flags.model, ds, about, threshold=flags.threshold))
     _tell_test(flags, net, result)
 
 
@@ -60,10 +61,12 @@ def _tested_by_folds(flags, net) -> dict:
         net, ds, found, threshold=flags.threshold, intervals=flags.intervals, each=flags.verbose
     )
     if flags.report:
-        from ..study import report
+        from ..study import model_page, page
 
-        rows, _, scores = found
-        report.write(flags.report, report.of_test(result, net, ds.of_rows(rows), flags.model, scores))
+        drawn = model_page.of_model(
+            net, flags.model, ds, "rows, out of fold", found=found, threshold=flags.threshold
+        )
+        page.write(flags.report, drawn)
     return result
 
 
@@ -71,7 +74,7 @@ def _tell_test(flags, net, result: dict) -> None:
     if flags.json:
         print_json(result)
     else:
-        tables.test_report(result, net.classes, net.targets)
+        tables.test_report(result, net.classes, net.targets, flags.verbose)
 
 
 def predict_command(flags) -> None:
@@ -119,6 +122,8 @@ def export_command(flags) -> None:
 
 def info_command(flags) -> None:
     """Show the contents of --model, or the network that --layers describes."""
+    if flags.report:
+        check_report(flags.report, flags.model)
     if flags.model is not None:
         net = load_network(flags)
         layers, facts = net.layers, net.metadata()
@@ -128,6 +133,10 @@ def info_command(flags) -> None:
         facts = {"layers": to_spec(layers)}
     else:
         raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
+    if flags.report and net is not None:
+        from ..study import model_page, page
+
+        page.write(flags.report, model_page.of_model(net, flags.model))
     if not flags.json:
         for title, own in [("", layers)] if net is None else layers_of(net):
             tables.network_table(own, title)

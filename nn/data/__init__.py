@@ -17,13 +17,15 @@
     kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
                      numbers, dates and ordered words as people write them
     fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows
-    targets.py       the task, the classes and the values of the targets; which columns tell them alone
+    targets.py       the task, the classes and the values of the targets
+    remarks.py       columns that give the target away, numbers that may stand for gaps
     dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers, and the
                      digest of columns
     encoding.py      columns -> inputs of a network: encoders.py has an encoder for each kind of column, and what the
                      training rows tell it
     scaling.py       inputs that are plain numbers, scaled
-    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the budget of --memory
+    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget;
+                     kept_records.py: those that a checkpoint keeps
     splits.py        which rows are trained on
 
 To add a kind of column or a file format: docs/developing.md, «To add».

@@ -23,7 +23,7 @@ class Choices:
     """A person's choices for the columns of a table; the flags of these names say what each is (settings/flags.py).
 
     Columns are names or indices with commas between, quoted as in CSV where a name has a comma; dates may have a form
-    (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds.
+    (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds. positive is one of the target's two classes.
     """
 
     categories: str | None = None
@@ -39,6 +39,7 @@ class Choices:
     weight: str | None = None
     group: str | None = None
     time: str | None = None
+    positive: str | None = None
 
     def kept(self) -> dict[str, str]:
         """Return the choices that a model keeps: how its files are read later."""
@@ -153,6 +154,7 @@ class Dataset:
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap. ids: the text of each row of the --id columns, by
     their names.
+    is_part: these are some rows of those that sha256 stands for.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     """
 
@@ -180,6 +182,7 @@ class Dataset:
     ids: dict[str, list[str]] = field(default_factory=dict)
     given: str | None = None
     memory: int | None = None
+    is_part: bool = False
 
     def __post_init__(self):
         self._take_arrays()
@@ -259,7 +262,7 @@ class Dataset:
             x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
-        return replace(self, x=x, ids=ids, sha256=vars(self)["sha256"], **taken)
+        return replace(self, x=x, ids=ids, sha256=vars(self)["sha256"], is_part=True, **taken)
 
     def move_to_file(self) -> None:
         """Let the inputs lie in a mapped file, where they are many."""

@@ -8,10 +8,13 @@ inputs of them (InputColumn in layers.py): codes stay codes until a batch is com
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 
 import numpy as np
 
@@ -30,8 +33,8 @@ from .encoders import (
     odd_of,
     smallest_code,
 )
+from .kept_records import Kept, filled_records
 from .kinds import Kind
-from .records import new_rows
 from .table_rows import TableRows
 from .written import UnknownForm
 
@@ -118,20 +121,22 @@ class Encoding:
         ]
         return [(index, which) for _, index, which in sorted(places)]
 
-    def apply(self, x: TableRows, dtype: str) -> np.ndarray:
-        """Return rows as records for the engine. Raises DataError for rows of other columns."""
+    def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
+        """Return rows as records for the engine. digest: of the data, whose records a checkpoint's file may keep.
+
+        Raises DataError for rows of other columns.
+        """
         found, expected = x.kinds, tuple(encoder.reads for encoder in self.encoders)
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")
-        records = new_rows((len(x),), self.record_of(dtype))
         rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))  # words are looked up once a block
-        for first in range(0, len(x), rows):
-            self._fill(records[first : first + rows], x[first : first + rows])
-        return records
+        key = json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
+        kept = None if digest is None else Kept(key, self.columns)
+        return filled_records(len(x), self.record_of(dtype), rows, partial(self._fill, x), kept)
 
-    def _fill(self, records: np.ndarray, x: TableRows) -> None:
+    def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
         at = dict.fromkeys(_SIZES, 0)
-        for encoder, own in zip(self.encoders, x.columns, strict=True):
+        for encoder, own in zip(self.encoders, x[rows].columns, strict=True):
             for column, values in zip(encoder.inputs(), encoder.encode(own), strict=True):
                 size = _code_bytes(column)
                 group = f"codes{size}" if size else "numbers"

@@ -27,10 +27,11 @@ from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Decision, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places, named_columns
+from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
 from .splits import split_holdout
 from .table_rows import TableRows, columns_digest
-from .targets import dataset_of, giveaways, now_among, targets_of
+from .targets import dataset_of, now_among, targets_of
 
 _MOST_TOLD = 20  # columns in a message
 
@@ -143,7 +144,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if schema.of_model:
         _tell(schema, ds, remarks)
     else:
-        ds.remarks += [*remarks, *giveaways(ds)]
+        ds.remarks += [*remarks, *remarks_on(ds)]
     return ds
 
 

@@ -17,6 +17,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 
@@ -43,20 +44,21 @@ class _Room:
     """The memory that rows may take, and the folder of their files; of the whole process, its threads too."""
 
     limits: list[int] = []  # bytes, the last one counts; none: as the free memory allows
-    folders: list[str] = []  # of files, the last one counts; none: a temporary one
+    checkpoints: list[Path] = []  # files lie beside the last one; none: in a temporary folder
     taken = 0  # bytes of arrays in memory
     unasked = 0  # bytes since the free memory was asked for
 
 
 @contextlib.contextmanager
-def within(most: int | None = None, folder: str | None = None) -> Iterator[None]:
-    """Let arrays of rows take at most `most` bytes of memory in the block, and their files be in a folder.
+def within(most: int | None = None, beside: str | None = None) -> Iterator[None]:
+    """Let arrays of rows take at most `most` bytes of memory in the block, and their files lie beside a checkpoint.
 
     None: as it is. Threads may end their blocks in any order: each takes back what it brought.
     """
     if most is not None:
         give_back_memory()
-    brought = [(own, value) for own, value in ((_Room.limits, most), (_Room.folders, folder)) if value is not None]
+    asked = (_Room.limits, most), (_Room.checkpoints, None if beside is None else Path(beside))
+    brought = [(own, value) for own, value in asked if value is not None]
     for own, value in brought:
         own.append(value)
     try:
@@ -69,6 +71,11 @@ def within(most: int | None = None, folder: str | None = None) -> Iterator[None]
 def share_of(memory: int | None) -> int | None:
     """Return what rows may take of --memory while no network is known; None without a limit."""
     return None if memory is None else max(0, memory - PROGRAM_BYTES) // 2
+
+
+def checkpoint() -> Path | None:
+    """Return the checkpoint beside which files of rows lie."""
+    return _Room.checkpoints[-1] if _Room.checkpoints else None
 
 
 def taken() -> int:
@@ -161,8 +168,8 @@ class RowsFile:
 
 
 def folder_on_disk() -> str:
-    """Return the folder for files of rows: the one that was named, or a temporary one, on no file system in memory."""
-    asked = [*_Room.folders[-1:], tempfile.gettempdir(), "/var/tmp", os.curdir]
+    """Return the folder for files of rows: the checkpoint's, or a temporary one, on no file system in memory."""
+    asked = [*(str(path.parent) for path in _Room.checkpoints[-1:]), tempfile.gettempdir(), "/var/tmp", os.curdir]
     for folder in filter(None, asked):
         with contextlib.suppress(OSError):
             if os.access(folder, os.W_OK) and not _is_in_memory(folder):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 import numpy as np
 
 from ..utils import DataError, LayersMismatch, UsageError, log
 from .column import (
     AUTO_CLASSES,
+    TRUTHS,
     Column,
     Table,
     TableSource,
     Targets,
     as_text,
-    columns_of_numbers,
     date_in,
     is_coarse,
     is_not_finite,
@@ -25,7 +24,6 @@ from .column import (
 )
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
-from .kinds import RARE, in_a_list
 from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
 
 MAX_CLASSES = 10_000
@@ -158,6 +156,8 @@ def dataset_of(
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
+    if schema.classes is None and not schema.plain:
+        y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
     of_numbers = {"now": now, "written": found.written} if task == "regression" else {}
     ds = Dataset(x, y, task, classes, target=schema.target, **of_numbers, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
@@ -200,6 +200,31 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
     if schema.classes is None:
         _check_count(targets, task, len(names), outputs)
     return y, task, names
+
+
+def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str):
+    """Return (y, class names) with the positive of two classes last. asked: its name. Raises UsageError for another."""
+    if task == "binary" and len(classes) == 2:
+        return (y, classes) if _positive(y, classes, asked, place) == 1 else (1 - y, classes[::-1])
+    if asked is not None:
+        found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
+        raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
+    return y, classes
+
+
+def _positive(y: np.ndarray, classes: list[str], asked: str | None, place: str) -> int:
+    """Return which of two classes is the positive one: as asked; yes beside no; 1 above another number; the rarer."""
+    if asked is not None:
+        number = number_in(asked)
+        alike = [asked == name or (number is not None and number == number_in(name)) for name in classes]
+        if not any(alike):
+            raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
+        return alike.index(True)
+    says_yes = [TRUTHS.get(name.lower()) for name in classes]
+    if None not in says_yes and any(says_yes) and not all(says_yes):
+        return says_yes.index(True)
+    no, yes = np.bincount(y, minlength=2)
+    return int(number_in(classes[1]) == 1 or yes <= no)
 
 
 def _check_count(targets: Targets, task: str, classes: int, outputs: int | None) -> None:
@@ -366,47 +391,3 @@ def _without_full_stops(targets: Targets, labels: list[str], index: dict[str, in
 
 def _is_one_hot(values: np.ndarray) -> bool:
     return bool((((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all())
-
-
-# ---------------------------------------------------------------- columns that give the target away
-
-_LOOK_ROWS = 1000  # which rule out nearly all columns
-
-
-def giveaways(ds: Dataset) -> list[str]:
-    """Return a remark for each feature column that alone tells the classes of all rows: a copy of the target, or known
-    only after it. A network would learn nothing else."""
-    x, y, rows = ds.x, ds.y, len(ds.x)
-    if y is None or ds.classes is None or x.dtype == np.uint8 or x.ndim != 2 or rows < 4 * RARE:
-        return []
-    columns = columns_of_numbers(x) if isinstance(x, np.ndarray) else x.columns
-    found = range(len(columns))
-    for some in (slice(_LOOK_ROWS), slice(None)):
-        found = [index for index in found if _tells(columns[index], y, some)]
-    target = ds.targets[0] if ds.targets else "the target"
-    places = ds.places or range(x.shape[1])
-    names = [(ds.columns and ds.columns[i]) or str(places[i]) for i in found]
-    return [
-        f"column {name} alone tells {target} of all {rows} rows: leave it out "
-        f"(--drop {shlex.quote(in_a_list(name))}) unless it is known beforehand"
-        for name in names
-    ]
-
-
-def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
-    """Return whether the classes of these rows follow from one column; of rows of one class they may.
-
-    Numbers tell two classes if all of one lie above those of the other; texts if each stands for one class, and they
-    are as few as the classes, twice that at most.
-    """
-    values, y = column.values[rows], y[rows]
-    if column.reads == "text":
-        counts = np.zeros((len(column.words) + 1, int(y.max()) + 1), np.int64)
-        np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
-        used = np.count_nonzero(counts.any(axis=1))
-        return bool(((counts > 0).sum(axis=1) <= 1).all()) and used <= 2 * counts.shape[1]
-    classes = np.flatnonzero(np.bincount(y))
-    if len(classes) != 2:
-        return len(classes) < 2
-    no, yes = values[y == classes[0]], values[y == classes[1]]
-    return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan

@@ -388,9 +388,9 @@ class Network:
             return np.ascontiguousarray(np.arange(self.outputs) == y[:, None], self.dtype)
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    def engine_rows(self, x: np.ndarray | TableRows) -> np.ndarray:
-        """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
-        return prediction.engine_rows(self, x)
+    def engine_rows(self, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
+        """Return raw rows as the engine takes them, see prediction.engine_rows."""
+        return prediction.engine_rows(self, x, digest)
 
     def predict(self, x) -> np.ndarray:
         """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.

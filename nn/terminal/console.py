@@ -43,6 +43,8 @@ def about(ds, rows: str = "rows") -> str:
         kind = f"regression of {', '.join(ds.targets) if ds.targets else _values(ds.outputs)}"
     else:
         counts = [f"{name} ({count})" for name, count in zip(ds.classes, ds.class_counts(), strict=True)]
+        if ds.task == "binary" and ds.classes != ["0", "1"]:
+            counts[-1] = f"{counts[-1][:-1]}, positive)"
         kind = f"{ds.task}, classes {listed(counts)}"
     shape = "x".join(map(str, ds.row_shape))
     return printable(f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}")

@@ -38,3 +38,51 @@ def layers_of(net) -> list[tuple[str, Sequence]]:
     counts = Counter(tuple(member.layers) for member in net.members)
     titles = [f"{count} network{'s' * (count > 1)}" if net.is_combined else "" for count in counts.values()]
     return list(zip(titles, counts, strict=True))
+
+
+def setting_text(value) -> str:
+    """Return a setting as tables show it."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def members_of(net) -> tuple[list[str], list[list[str]]]:
+    """Return (headers, a line for each member) of the settings in which a network's members differ; no lines if none.
+
+    The seeds are told beside the others only.
+    """
+    configs = [member.config for member in net.members]
+    keys = dict.fromkeys([*net.config, *(name for own in configs for name in own)])
+    names = [name for name in keys if name not in _OF_ALL and len({str(own.get(name)) for own in configs}) > 1]
+    rows = [
+        [str(member.seed), f"{weight:g}", *(setting_text(member.config.get(name)) for name in names)]
+        for member, weight in zip(net.members, net.member_weights, strict=True)
+    ]
+    return ["seed", "weight", *names], rows if names else []
+
+
+_OF_ALL = ("seed", "split_seed")
+
+
+BLOCKS = frozenset(" ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉")
+
+
+def small_bars(counts: Sequence[int]) -> str:
+    """Return a histogram as a text."""
+    most = max([1, *counts])
+    return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * int(count) // int(most))] for count in counts)
+
+
+def bar(share: float, longest: int = 12) -> str:
+    """Return a bar of this share of the longest one, as a text."""
+    eighths = round(8 * longest * max(share, 0.0))
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def confused_pairs(result: dict, most: int) -> list[list[str]]:
+    """Return (true class, predicted class, rows, their share of the class) of the most frequent errors of a test."""
+    names, counts = [row["class"] for row in result["per_class"]], result["confusion"]
+    pairs = [(-n, a, b) for a, row in enumerate(counts) for b, n in enumerate(row) if n > 0 and a != b]
+    return [
+        [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
+        for _, a, b in sorted(pairs)[:most]
+    ]

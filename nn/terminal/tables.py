@@ -11,7 +11,7 @@ from ..layers import describe
 from ..nn_aux import METRICS
 from ..utils import counted, listed, printable, show
 from .console import on_terminal
-from .figures import count_text, ends_text, number_text, rate_text, shape_text
+from .figures import confused_pairs, count_text, ends_text, members_of, number_text, rate_text, setting_text, shape_text
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
@@ -72,6 +72,7 @@ RATES, NUMBERS = (
 )
 SERIES = {name: metric.label for name, metric in METRICS.items() if "series" in metric.of.values()}
 INTERVAL = "95 % interval"
+MOST_CLASSES = 6  # of a test, unless --verbose
 
 
 def training_report(result: dict, verbose: bool = False) -> None:
@@ -157,7 +158,7 @@ def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_T
         [
             f"{trial['weight']:g}" if trial["weight"] else trial["status"],
             str(trial["seed"]),
-            *(_setting(trial["settings"].get(setting)) for setting in settings),
+            *(setting_text(trial["settings"].get(setting)) for setting in settings),
             str(trial["epochs"]),
             number_text(trial["score"]),
         ]
@@ -167,18 +168,14 @@ def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_T
     table(["weight", "seed", *settings, "epochs", metric], rows, title)
 
 
-def _setting(value) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _pair(values: Sequence[float | None]) -> str:
     return " -> ".join(map(rate_text, values))
 
 
-def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None) -> None:
-    """Print the figures of `test` as tables."""
+def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None, verbose=False) -> None:
+    """Print the figures of `test` as tables. verbose: of many classes all, not only the errors that matter most."""
     if "confusion" in result:
-        _multiclass_report(result)
+        _multiclass_report(result, verbose)
     elif "tp" in result:
         _binary_report(result, classes or ["0", "1"])
     else:
@@ -239,34 +236,21 @@ def _binary_report(result, classes):
     _figures(result, RATES, rate_text)
 
 
-def _multiclass_report(result):
-    per_class, confusion = result["per_class"], result["confusion"]
+def _multiclass_report(result, verbose: bool):
+    per_class = result["per_class"]
     names = [row["class"] for row in per_class]
-    table(
-        ["true \\ predicted", *names],
-        [[name, *map(count_text, counts)] for name, counts in zip(names, confusion, strict=True)],
-        title=_rows(result),
-    )
-    table(
-        ["class", "precision", "recall", "F1", "rows"],
-        [
-            [
-                row["class"],
-                rate_text(row["precision"]),
-                rate_text(row["recall"]),
-                rate_text(row["f1"]),
-                count_text(row["support"]),
-            ]
-            for row in per_class
-        ]
-        + [
-            [
-                "macro",
-                *(rate_text(result["macro"][name]) for name in ("precision", "recall", "f1")),
-                str(result["rows"]),
-            ]
-        ],
-    )
+    if verbose or len(names) <= MOST_CLASSES:
+        lines = [[name, *map(count_text, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
+        table(["true \\ predicted", *names], lines, title=_rows(result))
+    else:
+        lines = confused_pairs(result, MOST_CLASSES)
+        table(["true", "predicted", "rows", "of the class"], lines, f"{_rows(result)}; the most frequent errors", 2)
+        per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_CLASSES]
+    told = [*per_class, {"class": "macro", "support": result["rows"], **result["macro"]}]
+    lines = [[row["class"], *map(rate_text, (row["precision"], row["recall"], row["f1"])), count_text(row["support"])]
+             for row in told]  # fmt: skip
+    title = "" if len(per_class) == len(names) else f"the weakest of {len(names)} classes (all with --verbose)"
+    table(["class", "precision", "recall", "F1", "rows"], lines, title)
     _figures(result, {name: label for name, label in RATES.items() if name in result}, rate_text)
     if "intervals" in result:
         names, intervals = ("precision", "recall", "f1"), result["intervals"]
@@ -346,28 +330,14 @@ def model_report(net, model: str) -> None:
         "trained": ", ".join([f"{len(net.history['loss'])} epochs", *losses]) if losses else "",
     }
     facts({name: value for name, value in known.items() if value})
-    _members_table(net)
+    headers, rows = members_of(net)
+    if rows:
+        table(headers, rows, "members")
     if net.config:
         facts(
             {name: "" if value is None else str(value) for name, value in sorted(net.config.items())},
             "config",
         )
-
-
-_OF_ALL = ("seed", "split_seed")  # the table has the seeds anyway
-
-
-def _members_table(net) -> None:
-    """Print in what the settings of a network's members differ."""
-    configs = [member.config for member in net.members]
-    keys = dict.fromkeys([*net.config, *(name for own in configs for name in own)])
-    names = [name for name in keys if name not in _OF_ALL and len({str(own.get(name)) for own in configs}) > 1]
-    rows = [
-        [str(member.seed), f"{weight:g}", *(_setting(member.config.get(name)) for name in names)]
-        for member, weight in zip(net.members, net.member_weights, strict=True)
-    ]
-    if names:
-        table(["seed", "weight", *names], rows, "members")
 
 
 def _columns_of(encoding) -> dict[str, str]:

@@ -76,17 +76,19 @@ def importance(
 
 
 class Part(NamedTuple):
-    """Rows of a data set, what values them, and the rows as it reads them."""
+    """Rows of a data set, what values them, the rows as it reads them, and what tells their values apart."""
 
     rows: np.ndarray
     value: Value
     read: list[np.ndarray]
+    keys: np.ndarray
 
     @classmethod
     def of(cls, net, x, rows: np.ndarray, members) -> Part:
         """Return the part of these rows of x, predicted by these members."""
         value = Value(net, members)
-        return cls(rows, value, value.read(x[rows]))
+        read = value.read(x[rows])
+        return cls(rows, value, read, value.keys(read))
 
 
 class _Judge:
@@ -112,12 +114,12 @@ class _Judge:
     def exchanged(self, chosen, columns: list[int], rng) -> np.ndarray:
         """Return scores of all rows, where the chosen ones of each part have exchanged the values of columns."""
         scores = self.scores.copy()
-        for own, (rows, value, read) in zip(chosen, self.parts, strict=True):
+        for own, (rows, value, read, keys) in zip(chosen, self.parts, strict=True):
             kept = np.ones((1, value.columns), bool)
             kept[:, columns] = False
             donors = rng.permutation(own)
             own_rows, given = [each[own] for each in read], [each[donors] for each in read]
-            changed = np.flatnonzero(value.differ(own_rows, given)[:, columns].any(axis=1))
+            changed = np.flatnonzero((keys[own][:, columns] != keys[donors][:, columns]).any(axis=(1, 2)))
             mixed = value.mixed(kept, [each[changed] for each in own_rows], [each[changed] for each in given])
             scores[rows[own[changed]]] = scores_of(self.net, value.of(mixed))
         return scores

@@ -18,12 +18,12 @@ from ..nn.prediction import rows_of
 from ..utils import UsageError
 from .background import background_rows
 from .columns import names_of, raw_data
-from .values import Value
+from .values import Value, Walks
 
 EXACT = 10**7  # rows computed, up to which all coalitions are
-MOST_COLUMNS = 24  # of all coalitions
-CHECKED = 20  # rows whose values are computed twice, by other permutations, to tell the error
-ROOM = 1 << 25  # bytes of mixed rows at a time
+MOST_COLUMNS = 20  # of all coalitions
+CHECKED = 20  # rows of which a quarter is computed twice, by other permutations, to tell the error
+ROOM = 1 << 14  # rows computed at a time
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class Explainer:
         if exact and columns > MOST_COLUMNS:
             raise UsageError(f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it")
         self._others = self._value.read(background)
-        self._base = self._value.of(self._others)
+        self._keys, self._base = self._value.keys(self._others), self._value.of(self._others)
+        self._first = [(place, own, own.added(self._others[place])) for place, own in self._value.first_layers()]
         self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
         self._is_checked = self._is_exact
 
@@ -88,13 +89,10 @@ class Explainer:
         """Return the explanation of some rows, as `Dataset.x` has them."""
         value, net, rows = self._value, self._value.net, self._value.read(x)
         whole = value.of(rows)
-        if self._is_exact:
-            values = _by_coalitions(value, rows, self._others)
-        else:
-            values = _by_permutations(value, rows, self._others, self._base, whole, self._seed)
+        values = self._by_coalitions(rows, whole) if self._is_exact else self._by_permutations(rows, whole, self._seed)
         if not self._is_checked:
-            again = _by_permutations(value, rows, self._others, self._base, whole[:CHECKED], self._seed + 1)
-            self.error, self._is_checked = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2)), True
+            again = self._by_permutations(rows, whole[: -(-min(CHECKED, len(whole)) // 4)], self._seed + 1)
+            self.error, self._is_checked = float(np.sqrt(np.mean((again - values[: len(again)]) ** 2) / 2)), True
         means = np.broadcast_to(self._base.mean(axis=0), whole.shape)
         outputs = list(net.classes or []) if net.task == "multiclass" else list(net.targets or [])
         if net.outputs == 1:
@@ -102,85 +100,85 @@ class Explainer:
         return Explanation(values, means, raw_data(x), names_of(net), self.error, outputs)
 
 
-# ---------------------------------------------------------------- all coalitions
+    def _walked(self, rows: list[np.ndarray], walks: list[Walks], others: slice = slice(None)) -> np.ndarray:
+        """Return the values of all steps that change a row: walks to each of the rows, from some background rows."""
+        return self._value.combined([
+            first.outputs(first.added(rows[place]), added[others], walks) for place, first, added in self._first
+        ])  # fmt: skip
+
+    # ---- all coalitions
+
+    def _by_coalitions(self, rows: list[np.ndarray], whole: np.ndarray) -> np.ndarray:
+        """Return Shapley values (rows, columns, outputs) by all coalitions of columns. whole: the rows' values."""
+        columns, count = self._value.columns, len(rows[0])
+        numbers = np.arange(1 << columns)
+        sizes = sum(numbers >> column & 1 for column in range(columns))
+        weights = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
+        found = np.empty((count, columns, self._value.net.outputs))
+        for row in range(count):
+            worth = self._worth([each[row : row + 1] for each in rows], numbers)
+            worth[-1] = whole[row]
+            for column in range(columns):
+                without = numbers[(numbers >> column & 1) == 0]
+                gains = worth[without | 1 << column] - worth[without]
+                found[row, column] = (weights[sizes[without], None] * gains).sum(axis=0)
+        return found
+
+    def _worth(self, own: list[np.ndarray], numbers: np.ndarray) -> np.ndarray:
+        """Return the value of each coalition for the row `own`: (coalitions, outputs).
+
+        From each background row a walk in the order of a Gray code passes all coalitions of the columns in which the
+        two rows are unlike; the others make no difference.
+        """
+        total = np.zeros((len(numbers), self._value.net.outputs))
+        differ = (self._value.keys(own) != self._keys).any(axis=2)
+        some = max(1, ROOM // len(numbers))
+        for first in range(0, len(differ), some):
+            unlike = differ[first : first + some]
+            steps = np.arange(1, 1 << unlike.sum(axis=1).max())
+            flipped = np.log2(steps & -steps).astype(int)  # the lowest bit of a step's number is the one that changes
+            order, changes = (np.zeros((len(unlike), len(steps)), kind) for kind in (np.int32, np.uint8))
+            for k, each in enumerate(unlike):
+                length = (1 << each.sum()) - 1
+                order[k, :length], changes[k, :length] = np.flatnonzero(each)[flipped[:length]], 1
+            walks, some_others = Walks(order, changes), slice(first, first + some)
+            along = walks.filled(self._base[some_others], self._walked(own, [walks], some_others))
+            for k, each in enumerate(unlike):
+                total += along[k, _gray_places(numbers, np.flatnonzero(each))]
+        return total / len(differ)
+
+    # ---- permutations
+
+    def _by_permutations(self, rows: list[np.ndarray], whole: np.ndarray, seed: int) -> np.ndarray:
+        """Return Shapley values (rows, columns, outputs) by a permutation, and its reverse, for each background row.
+
+        whole: the values of the first rows, which are explained.
+        """
+        count, columns = len(self._base), self._value.columns
+        forwards = np.random.default_rng(seed).permuted(np.tile(np.arange(columns), (count, 1)), axis=1)
+        order = np.concatenate([forwards, forwards[:, ::-1]])  # (walks, columns)
+        base = np.concatenate([self._base, self._base])
+        taken = np.ascontiguousarray(order[:, :-1], np.int32)  # the last step leads to the row itself
+        places = taken + columns * np.tile(np.arange(count), 2)[:, None]
+        found, some = np.empty((len(whole), columns, whole.shape[1])), max(1, ROOM // taken.size)
+        for first in range(0, len(whole), some):
+            own = [each[first : first + some][: len(whole) - first] for each in rows]
+            differ = (self._value.keys(own)[:, None] != self._keys).any(axis=3)
+            walks = [Walks(taken, each.reshape(-1)[places].view(np.uint8)) for each in differ]
+            values, at = self._walked(own, walks), 0
+            for row, each in enumerate(walks, start=first):
+                along = each.filled(base, values[at : at + each.rows])
+                gains, at = np.diff(along, axis=1, append=np.tile(whole[row], (len(base), 1, 1))), at + each.rows
+                for k in range(whole.shape[1]):
+                    found[row, :, k] = np.bincount(order.reshape(-1), gains[:, :, k].reshape(-1), columns) / len(base)
+        return found
 
 
-def _by_coalitions(value: Value, rows: list[np.ndarray], others: list[np.ndarray]) -> np.ndarray:
-    """Return Shapley values (rows, columns, outputs) by all coalitions of columns."""
-    columns, count, outputs = value.columns, len(rows[0]), value.net.outputs
-    numbers = np.arange(1 << columns)
-    inside = (numbers[:, None] >> np.arange(columns) & 1).astype(bool)
-    sizes = inside.sum(axis=1)
-    weights = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
-    found = np.empty((count, columns, outputs))
-    for row in range(count):
-        worth = _worth(value, [each[row : row + 1] for each in rows], others, numbers, inside)
-        for column in range(columns):
-            without = numbers[~inside[:, column]]
-            gains = worth[without | 1 << column] - worth[without]
-            found[row, column] = (weights[sizes[without], None] * gains).sum(axis=0)
-    return found
-
-
-def _worth(value: Value, own: list[np.ndarray], others, numbers: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the value of each coalition for the row `own`: (coalitions, outputs). Columns in which the row and a
-    background row are alike make no difference to a coalition, so that fewer are computed."""
-    total = np.zeros((len(numbers), value.net.outputs))
-    differ = value.differ(own, others)
-    for k, unlike in enumerate(differ @ (1 << np.arange(value.columns))):
-        asked, place = np.unique(numbers & unlike, return_inverse=True)
-        total += value.of(value.mixed(inside[asked], own, [rows[k : k + 1] for rows in others]))[place]
-    return total / len(differ)
-
-
-# ---------------------------------------------------------------- permutations
-
-
-def _by_permutations(value: Value, rows, others, base: np.ndarray, whole: np.ndarray, seed: int) -> np.ndarray:
-    """Return Shapley values (rows, columns, outputs) by a permutation, and its reverse, for each background row.
-
-    base, whole: the values of the background rows, and of the first rows, which are explained.
-    """
-    count, columns = len(others[0]), value.columns
-    forwards = np.random.default_rng(seed).permuted(np.tile(np.arange(columns), (count, 1)), axis=1)
-    order = np.concatenate([forwards, forwards[:, ::-1]])  # (walks, columns)
-    when = np.argsort(order, axis=1)  # at which step a column is taken over
-    inside = when[:, None, :] < np.arange(1, columns)[:, None]  # (walks, steps, columns)
-    walked, base = [np.concatenate([rows, rows]) for rows in others], np.concatenate([base, base])
-    each = sum(rows.shape[1] for rows in others) * inside.shape[0] * inside.shape[1]
-    found, some = np.empty((len(whole), columns, value.net.outputs)), max(1, ROOM // each)
-    for first in range(0, len(whole), some):
-        own, ends = [each[first : first + some] for each in rows], whole[first : first + some]
-        found[first : first + some] = _walk(value, own, order, inside, walked, base, ends)
-    return found
-
-
-def _walk(value: Value, rows: list[np.ndarray], order, inside, walked, base, whole) -> np.ndarray:
-    """Return the mean change of the value at each column's step, over all walks, of some rows."""
-    walks, steps, columns = inside.shape
-    asked, parts = [], []
-    for row in range(len(whole)):
-        own = [each[row : row + 1] for each in rows]
-        changes = np.take_along_axis(value.differ(own, walked), order, axis=1)
-        walk, step = np.nonzero(changes[:, :-1])  # the last step leads to the row itself
-        asked.append((walk, step))
-        parts.append(value.mixed(inside[walk, step], own, [each[walk] for each in walked]))
-    values = value.of([np.concatenate(each) for each in zip(*parts, strict=True)])
-    found, at = np.empty((len(whole), columns, values.shape[1])), 0
-    for k, (walk, step) in enumerate(asked):
-        along = np.empty((walks, columns + 1, values.shape[1]))  # before each step, and behind the last
-        along[:, 0], along[:, -1] = base, whole[k]
-        last = np.zeros((walks, steps), np.intp)
-        last[walk, step] = step + 1
-        along[walk, step + 1] = values[at : at + len(walk)]
-        last = np.maximum.accumulate(last, axis=1)
-        along[:, 1:-1] = np.take_along_axis(along, last[:, :, None], axis=1)
-        gains, at = np.diff(along, axis=1), at + len(walk)
-        found[k] = _by_column(gains, order) / walks
-    return found
-
-
-def _by_column(gains: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return the sums of the walks' gains (walks, steps, outputs) of each column."""
-    in_order = np.take_along_axis(gains, np.argsort(order, axis=1)[:, :, None], axis=1)
-    return in_order.sum(axis=0)
+def _gray_places(numbers: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return where a Gray code of some columns has the coalitions of all columns with these numbers."""
+    code = np.zeros_like(numbers)
+    for bit, column in enumerate(columns):
+        code |= (numbers >> column & 1) << bit
+    for shift in (1, 2, 4, 8, 16):
+        code ^= code >> shift
+    return code

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
-from ..data import records
+from ..data.kept_records import beside_checkpoint
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
@@ -77,7 +75,7 @@ def train(
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     plan = plan_for(net, ds, options, given, several)
     beside = Beside(callbacks, stop or StopRequest(), saving, given_rows)
-    with records.within(folder=saving.path and (os.path.dirname(saving.path) or os.curdir)):
+    with beside_checkpoint(saving.path):
         if plan is None:
             result = train_one(net, ds, options, beside, rows)
         elif rows is not None:

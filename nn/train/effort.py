@@ -18,6 +18,7 @@ import numpy as np
 from ..backends import Place
 from ..core import random
 from ..data.encoding import TableStatistics
+from ..data.kept_records import beside_checkpoint
 from ..data.records import program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
@@ -226,17 +227,15 @@ class Effort:
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
         try:
-            for candidate, net, _ in candidates:
-                self.net, candidate = net, candidate.settled(losses)
-                settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
-                with without_remarks():
-                    told = train(net, self._ds, **settings)
-                self._callback.ended(net.spec, _loss_of(told))
-                if candidate.is_trial:
-                    losses[candidate.augment] = min(told["val_loss"])
-                else:
-                    figures.append(told)
-                    self.tried.append((candidate, net))
+            with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
+                for candidate, net, _ in candidates:
+                    self.net, candidate = net, candidate.settled(losses)
+                    told = self._trained(candidate, net, train)
+                    if candidate.is_trial:
+                        losses[candidate.augment] = min(told["val_loss"])
+                    else:
+                        figures.append(told)
+                        self.tried.append((candidate, net))
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
@@ -246,6 +245,14 @@ class Effort:
         net, result = self._combined(self._choose(), figures)
         tell(result)
         return net, result
+
+    def _trained(self, candidate: Candidate, net: Network, train: Callable[..., dict]) -> dict:
+        """Train the networks of a candidate; return its figures."""
+        settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
+        with without_remarks():
+            figures = train(net, self._ds, **settings)
+        self._callback.ended(net.spec, _loss_of(figures))
+        return figures
 
     def timed(self, batches: int) -> Network:
         """Return a network of the candidate that was chosen first, trained anew and alone for some batches, which its

@@ -54,7 +54,7 @@ _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.dat
 # Settings of files and of the command line, and those that have another name here.
 _NONE = {
     "target", "task", "id", "weight", "group", "time", "separator", "header", "memory", "seed", "reference",
-    "distribute", "tf32", "holdout", "folds", "batch_number",
+    "distribute", "tf32", "holdout", "folds", "batch_number", "positive",
 }  # fmt: skip
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"

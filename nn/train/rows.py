@@ -294,7 +294,7 @@ def _inputs_and_targets(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
         y = net.target_rows(np.array([float(name) for name in ds.classes])[ds.y])
     else:
         y = net.target_rows(ds.y) if net.outputs == 1 else ds.y.astype(np.int32)
-    return net.engine_rows(ds.x), y
+    return net.engine_rows(ds.x, None if ds.is_part else ds.sha256), y
 
 
 def target_scaling(activation: str, y: Moments) -> Scaling:

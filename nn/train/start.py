@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data import records
+from ..data.kept_records import beside_checkpoint
 from ..data.records import make_room, training_bytes
 from ..data.splits import Split, split_given
 from ..ds import Dataset
@@ -143,7 +144,7 @@ def train_many(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     beside = Beside(Callbacks([callback or Callback()]), stop or StopRequest(), saving, given)
     first, each = members[0].reader, [training_bytes(one.net, one.options.batch_number) for one in members]
-    with first.apart() as apart, records.within(make_room(first, ds, each)):
+    with beside_checkpoint(saving.path), first.apart() as apart, records.within(make_room(first, ds, each)):
         for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
             member.net.compute_at(apart[1][0])
         run = Run(first, members, ds, apart=apart, **beside._asdict())

@@ -36,13 +36,13 @@ from .limits import (
     give_back_memory,
     has_address_limit,
     is_for_want_of_memory,
-    make_room_for_matrices,
     spare_addresses,
 )
 from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, own_bytes, processor_name, resident_bytes
 from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
+    alone_in,
     append_whole,
     atomic_file,
     atomic_write,
@@ -75,6 +75,7 @@ __all__ = [
     "Stopped",
     "UsageError",
     "append_whole",
+    "alone_in",
     "atomic_file",
     "atomic_write",
     "available_memory",
@@ -93,7 +94,6 @@ __all__ = [
     "is_stream",
     "listed",
     "log",
-    "make_room_for_matrices",
     "memory_left",
     "needs_package",
     "open_file",

@@ -18,7 +18,6 @@ MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v
 NO_ROOM_TO_LOAD = "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of glibc's malloc.h
 LARGE_BYTES = 1 << 20  # of an array that goes back to the system when it is freed, where memory is limited
-ROOM_FOR_MATRICES = 36 << 20  # bytes of addresses: the buffer of OpenBLAS, and a little
 
 
 def is_for_want_of_memory(text: str) -> bool:
@@ -59,17 +58,6 @@ def check_room_to_load(size: int) -> None:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ).close()
     except OSError as error:
         raise NnError(NO_ROOM_TO_LOAD) from error
-
-
-@cache
-def make_room_for_matrices() -> None:
-    """Where addresses are limited, let NumPy's library of matrices take its buffer now. It takes one at the first
-    product or inverse, matplotlib's too, and ends the process if there is no room. Raises NnError."""
-    if has_address_limit():
-        check_room_to_load(ROOM_FOR_MATRICES)
-        import numpy as np
-
-        np.linalg.inv(np.eye(2))
 
 
 @cache

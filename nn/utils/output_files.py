@@ -38,15 +38,17 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[BinaryIO]:
     """Yield a binary file that replaces `path` if the block ends well; see atomic_write.
 
-    Where `path` is a link, what it points to is replaced. A device or a pipe is refused.
+    Where `path` is a link, what it points to is replaced. A device or a pipe is refused. mode: None for that of the
+    file that it replaces, else as usual.
     """
     target = target_of(path)
     _check_replaceable(path)
     temporary = target.parent / f"{prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before the file exists
-    mode = os.stat(target).st_mode & 0o777 if os.path.isfile(target) else None  # that of the old file stays
+    if mode is None and os.path.isfile(target):
+        mode = os.stat(target).st_mode & 0o777
     try:
         with open(temporary, "xb", opener=lambda *how: os.open(*how, 0o666 if mode is None else mode)) as file:
             locked(file.fileno())  # in use, see _remove_forsaken
@@ -206,6 +208,18 @@ def locked(handle: int) -> bool | None:
     except (OSError, AttributeError):  # of a file system or, without fcntl, of the machine
         return None
     return True
+
+
+@contextlib.contextmanager
+def alone_in(folder: str | os.PathLike) -> Iterator[None]:
+    """Let one process of this host at a time be in the block for a folder, where its file system has locks."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError, AttributeError):  # see locked
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _remove_forsaken(target: Path) -> None:

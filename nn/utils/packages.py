@@ -14,7 +14,6 @@ EXTRAS = {  # those of pyproject.toml
         "cupy-cuda13x>=13.6", "nvidia-cublas", "nvidia-cuda-nvrtc", "nvidia-cudnn-cu13>=9", "nvidia-nccl-cu13",
     ],
     "mpi": ["mpi4py>=4"],
-    "report": ["matplotlib>=3.7"],
     "tensorboard": ["tensorboardX>=2.6"],
 }  # fmt: skip
 

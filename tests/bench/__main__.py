@@ -46,7 +46,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
     wait: Annotated[float, typer.Option(help="Seconds a case may wait for other programs to be quiet.")] = 0,
     isa: Annotated[str, typer.Option(help="Most that all sides may use: avx2 (all that there is).")] = "",
-    output: Annotated[str, typer.Option("--output", "-o", help="Where `growth` draws its plot.")] = "growth.png",
+    output: Annotated[str, typer.Option("--output", "-o", help="Folder in which `growth` draws.")] = "growth",
     against: Annotated[
         str, typer.Option(metavar="CHECKOUT", help="Compare with the build of nn in another checkout instead.")
     ] = "",

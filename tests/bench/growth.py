@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from nn.study.bench import CC_RELU, Model, TrainStepCase, duration
-from nn.study.plot import drawing, styles_of
+from nn.study.chart import Axis, Line, Plot, save
 from nn.terminal.tables import table
 from nn.utils import processor_name, say
 
@@ -82,26 +80,24 @@ def report(result: dict) -> None:
         table([title, *(f"{LABELS[name]}, a row" for name in names), "nn holds", "of needed"], rows)
 
 
-def draw(result: dict, path: str) -> None:
-    """Three panels side by side: time a row against width, against rows, memory against width."""
-    widths, styles = result["width"], styles_of(LABELS)
-    panels = {
-        f"50-N-1, Adam, batch {WIDTH_BATCH}": ("neurons in the hidden layer, N", "microseconds a row", widths),
-        f"30-60-10-1, Adam, batch {ROWS_BATCH}": ("rows of the training data", "microseconds a row", result["rows"]),
-        "Memory beside the data": ("neurons in the hidden layer, N", "megabytes", widths),
-    }
-    with drawing("growth", "", len(panels), share=False, xscale="log", yscale="log") as picture:
-        for axes, (title, (across, up, points)) in zip(picture.axes, panels.items(), strict=True):
-            axes.set(title=title, xlabel=across, ylabel=up)
-            for name in result["versions"] if up != "megabytes" else []:
-                known = [(point["at"], point["us_per_row"][name]) for point in points if name in point["us_per_row"]]
-                axes.plot(*zip(*known, strict=True), label=LABELS[name], **styles[name])
-        at = [point["at"] for point in widths]
-        held, needed = ([point[name] / 1e6 for point in widths] for name in ("bytes", "needed_bytes"))
-        limit = [MEMORY_TARGET * value for value in needed]
-        label = f"1 to {MEMORY_TARGET:g} times parameters, optimiser's state\nand one batch's activations"
-        picture.axes[-1].fill_between(at, needed, limit, color="#E8E8E8", label=label)
-        picture.axes[-1].plot(at, held, label="nn holds", **styles["nn"])
-        versions = ", ".join(f"{LABELS[name]} {number}" for name, number in result["versions"].items())
-        picture.axes[0].figure.supxlabel(f"{result['processor']}, {result['threads']} threads, float32; {versions}")
-    Path(path).write_bytes(picture.svg if path.endswith(".svg") else picture.png)
+def draw(result: dict, folder: str) -> None:
+    """Write three pictures: time a row against width, against rows, memory against width."""
+    versions = ", ".join(f"{LABELS[name]} {number}" for name, number in result["versions"].items())
+    told = f"{result['processor']}, {result['threads']} threads, float32; {versions}"
+    neurons, time = Axis("neurons in the hidden layer, N", True), Axis("microseconds a row", True)
+    pictures = []
+    for key, title, across in (
+        ("width", f"50-N-1, Adam, batch {WIDTH_BATCH}", neurons),
+        ("rows", f"30-60-10-1, Adam, batch {ROWS_BATCH}", Axis("rows of the training data", True)),
+    ):
+        lines = []
+        for name in result["versions"]:
+            known = [(one["at"], one["us_per_row"][name]) for one in result[key] if name in one["us_per_row"]]
+            lines.append(Line(LABELS[name], *zip(*known, strict=True)))
+        pictures.append(Plot(f"growth-{key}", title, told, across, time, lines))
+    at = [point["at"] for point in result["width"]]
+    held, needed = ([point[name] / 1e6 for point in result["width"]] for name in ("bytes", "needed_bytes"))
+    limit = [MEMORY_TARGET * value for value in needed]
+    lines = [Line("nn holds", at, held), Line("needed", at, needed), Line(f"{MEMORY_TARGET:g} times that", at, limit)]
+    pictures.append(Plot("growth-memory", "Memory beside the data", told, neurons, Axis("megabytes", True), lines))
+    save(pictures, folder)

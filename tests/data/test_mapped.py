@@ -54,7 +54,7 @@ def is_mapped(array: np.ndarray) -> bool:
 
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
-    with records.within(before + (3 << 20), str(tmp_path)):
+    with records.within(before + (3 << 20), str(tmp_path / "c.ck")):
         there, beyond = records.new_rows((1 << 19,), np.float32), records.new_rows((1 << 19,), np.float32, "F")
         assert not is_mapped(there) and is_mapped(beyond) and not beyond.any()
         assert records.taken() == before + (2 << 20) and os.listdir(tmp_path) == []
@@ -83,12 +83,12 @@ def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, 
 
 
 def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypatch):
-    with records.within(0, str(tmp_path)):
+    with records.within(0, str(tmp_path / "c.ck")):
         file = records.RowsFile()
         assert stat.S_IMODE(os.fstat(file._file.fileno()).st_mode) == 0o600
         assert os.fstat(file._file.fileno()).st_dev == os.stat(tmp_path).st_dev
     if os.path.isdir("/dev/shm") and records._is_in_memory("/dev/shm"):
-        with records.within(0, "/dev/shm"):
+        with records.within(0, "/dev/shm/c.ck"):
             assert records.folder_on_disk() != "/dev/shm"
     monkeypatch.setattr(records, "_is_in_memory", lambda folder: True)
     with pytest.raises(

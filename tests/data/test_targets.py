@@ -64,6 +64,46 @@ def test_labels_count_from_zero_or_one(tmp_path, values, task):
     assert bool(ds.remarks) == (len(values) > 2)
 
 
+# ---------------------------------------------------------------- the positive class
+
+
+@pytest.mark.parametrize(
+    "common, rare, positive",
+    [
+        ("negative", "Sick", "Sick"), ("Sick", "negative", "negative"), ("a", "b", "b"), ("b", "a", "a"),
+        ("yes", "no", "yes"), ("n", "Y", "Y"), ("TRUE", "FALSE", "TRUE"),
+        ("1", "0", "1"), ("1", "-1", "1"), ("2", "1", "1"), ("1", "2", "2"), ("4", "2", "2"),
+    ],
+)  # fmt: skip
+def test_the_positive_class_is_yes_or_one_or_the_rarer(tmp_path, monkeypatch, common, rare, positive):
+    monkeypatch.chdir(tmp_path)
+    path = table(tmp_path / "t.csv", [rare, common, common] * 10)
+    ds = nn.load(path)
+    assert ds.classes[1] == positive and ds.y.sum() == (10 if positive == rare else 20)
+    other = common if positive == rare else rare
+    assert nn.load(path, positive=other).classes == [positive, other]
+    line = succeed("--train", "--dataset", path, "--model", "m.bin", "--networks", 1, "--epochs", 1).err.splitlines()[1]
+    assert (f"{positive} (" in line and "positive)" in line) == (ds.classes != ["0", "1"])
+    assert nn.Network.load("m.bin").classes == ds.classes
+
+
+def test_the_original_program_takes_the_larger(tmp_path):
+    assert nn.load(table(tmp_path / "t.csv", repeated("2", "2", "1")), plain=True).classes == ["1", "2"]
+
+
+def test_equally_many_rows_leave_the_class_that_sorts_last(tmp_path):
+    assert nn.load(table(tmp_path / "t.csv", repeated("b", "a"))).classes == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "words, told", [("ab", "has the classes a and b; name one of them"), ("abc", "has 3 classes, expected two classes")]
+)
+def test_a_positive_class_that_is_none_is_refused(tmp_path, words, told):
+    path = table(tmp_path / "t.csv", repeated(*words))
+    result = run("--train", "--dataset", path, "--model", tmp_path / "m.bin", "--positive", "c")
+    assert result.code == 2 and "--positive c: " in result.err and told in result.err
+
+
 def test_numbers_that_hardly_repeat_are_no_doubt(tmp_path):
     assert nn.load(table(tmp_path / "a.csv", range(100, 180))).remarks == []
 

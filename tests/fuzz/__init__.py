@@ -9,3 +9,8 @@ c_reader.py    libFuzzer on csv_reader.c, the C reader of CSV with sanitizers, w
 __main__.py    the command, which starts a worker for each target
 findings/      inputs that were findings once, TARGET-what; tests/house/test_fuzz.py replays them
 """
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # of support/, for `python -m tests.fuzz` too

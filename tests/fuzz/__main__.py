@@ -48,7 +48,7 @@ def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tests.fuzz")
     options.add_argument("--target", action="append", choices=[*TARGETS, c_reader.NAME], help="all without it")
     options.add_argument("--minutes", type=float, help="of all targets together (1)")
-    options.add_argument("--runs", type=int, help="inputs of each target")
+    options.add_argument("--runs", type=int, help="inputs of each target; fewer of one whose inputs take long")
     options.add_argument("--seed", type=int, help="of the changes at random; printed where it is not given")
     options.add_argument("--random", action="store_true", help="changes at random, though Atheris is installed")
     options.add_argument("--corpus", type=Path, help="folder that keeps what coverage chose, for the next run")

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ class Campaign:
         """Run one target. until: when it ends at the latest, of time.monotonic; an input is read in any case."""
         if name == c_reader.NAME:
             return self._run_c_reader(until)
-        missing = [package for package in TARGETS[name].needs if importlib.util.find_spec(package) is None]
+        missing = [name for name in TARGETS[name].needs if not (importlib.util.find_spec(name) or shutil.which(name))]
         if missing:
             return Result(skipped=f"{missing[0]} is not installed")
         with folder_of_inputs() as folder:
@@ -71,7 +72,7 @@ class Campaign:
         """Let one worker after another read until the end: of some inputs a worker dies."""
         whole = Result()
         for deaths in range(MOST_DEATHS):
-            runs = self.runs and self.runs - whole.inputs
+            runs = self.runs and -(-self.runs // TARGETS[name].cost) - whole.inputs
             result, why = self._watch_worker(name, folder, self._command(name, folder, until, runs, self.seed + deaths))
             whole.inputs, whole.seconds = whole.inputs + result.inputs, whole.seconds + result.seconds
             whole.coverage = whole.coverage or result.coverage

@@ -102,4 +102,5 @@ def _finding(error: BaseException, what: str = "") -> Finding:
 def limit_addresses() -> None:
     """Limit this process's memory, so that no input harms the machine."""
     if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, hard))

@@ -133,6 +133,15 @@ def words() -> list[bytes]:
     return [b"$1,234.50\n$7\n-$0.5", b"12 %\n1 234,5 %\n7", *dates]
 
 
+def names() -> list[bytes]:
+    return [b"\x1b]0;evil\x07\xc2\x9b2J\r[red]\nx", "Z\u00fcrich \u202e".encode(), b"\x1b[31m"]
+
+
+def c_rows() -> list[bytes]:
+    """Return rows of mixed_network as support/c_driver.c takes them: id, colour, size, day, ok."""
+    return [b"d3\0wred\0d2.5\0d1706659200\0wyes\0", b"d4\0w\0dnan\0dnan\0wno\0d1e999\0wpink\0d-0\0d0\0w\0"]
+
+
 def json_lines() -> list[bytes]:
     rows = [{"a": n / 2, "b": "xy"[n % 2], "day": f"2024-01-{n + 1:02}", "Class": n % 3 == 0} for n in range(8)]
     text = "\n".join(map(json.dumps, [*rows, {"b": "x", "a": None, "Class": True}])).encode()

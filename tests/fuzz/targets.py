@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import csv
 import hashlib
 import io
 import json
+import resource
+import shutil
+import subprocess
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -15,13 +20,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from support.c_models import SANITIZED, program
+from support.command_line import controls, on_terminal
 
 import nn
 from nn.data import kinds, loading
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
-from nn.study import plan, report, results, solar, sweep, trials
+from nn.study import plan, results, solar, sweep, sweep_page, trials
+from nn.study.page import html_of
 from nn.terminal import config, tables
 from nn.utils import DataError, UsageError
 
@@ -39,6 +47,10 @@ SQL_WORDS = (b"CREATE", b"VIEW", b"SELECT", b"rowid", b"UNION ALL", b"WITH", b"s
 TOML_WORDS = (b"=", b"'''", b'"""', b"[data]", b"[[parts]]", b"1979-05-27", b"#", b"inf")
 LAYER_WORDS = (b"conv", b"k3", b"s2", b"p1", b"same", b"maxpool", b"avgpool", b"pad", b"dropout", b"flatten", b"0.5")
 LAYER_WORDS += (b":relu", b":softmax", b"x", b",", b"9" * 10, b"2147483647")
+NAME_WORDS = (b"\x1b]0;x\x07", b"\x1b[2J", b"\xc2\x9b2J", b"\r", b"\x08", b"\xe2\x80\xae", b"[red]", b"{", b"%s")
+C_WORDS = (b"\0", b"w", b"d", b"dnan", b"dinf", b"d-inf", b"d1e308", b"d2147483648", b"wred", b"w\xff", b"a" * 400)
+LONG = 50_000  # characters of a text: where time grows as the square, it is more than the judge's
+INTERNAL = 70  # the exit code of an error of nn's own
 MOST_ENTRIES = 100  # of a plan that are looked at
 MOST_VALUES = 1 << 16  # of the networks that predict
 
@@ -47,7 +59,8 @@ MOST_VALUES = 1 << 16  # of the networks that predict
 class Target:
     """A format: `read` gets the path of a file that holds an input, and returns or raises an NnError.
 
-    file: the name of that file; words: that its texts are made of; needs: packages that must be installed.
+    file: the name of that file; words: that its texts are made of; needs: packages that must be installed, and
+    programs; cost: how many inputs of another target take the time of one, which is the part that it gets of --runs.
     """
 
     seeds: Callable[[], list[bytes]]
@@ -55,6 +68,7 @@ class Target:
     file: str = "input"
     words: tuple[bytes, ...] = BINARY_WORDS
     needs: tuple[str, ...] = ()
+    cost: int = 1
 
 
 # -- data ----------------------------------------------------------------------------------------------------
@@ -146,7 +160,7 @@ def _read_model(path: Path) -> None:
     if sum(layer.parameters for layer in net.layers) < MOST_VALUES:
         for suffix in (".onnx", ".c"):
             with contextlib.suppress(nn.NnError):
-                net.export(path.with_suffix(suffix))
+                nn.export(net, path.with_suffix(suffix))
     json.dumps(net.metadata(), allow_nan=False)
     if net.encoding is None and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES:
         net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
@@ -193,6 +207,49 @@ def _guess(path: Path) -> None:
     assert kinds.split_names(",".join(map(kinds.in_a_list, words))) == words
 
 
+def _guess_long(path: Path) -> None:
+    """Tell what texts are that repeat the input: where time grows as the square of a length, the judge sees it."""
+    data = path.read_bytes().replace(b"\n", b" ")[:100] or b"1"
+    long = data * (LONG // len(data))
+    path.write_bytes(b"\n".join([long, long + b"1", long + b"a", data]))
+    _guess(path)
+
+
+def _show_names(path: Path) -> None:
+    """Show on a terminal what is trained on a table whose columns, categories, classes and files have hostile names."""
+    name = path.read_bytes().decode("utf-8", "surrogateescape")
+    file = path.with_name(name.replace("/", "").replace("\0", "")[:60] + ".csv")
+    with contextlib.suppress(OSError), open(file, "w", newline="", encoding="utf-8", errors="surrogateescape") as table:
+        rows = ([row % 7, f"{row % 3}{name}", f"{row % 2}{name}"] for row in range(30))
+        csv.writer(table, quoting=csv.QUOTE_ALL).writerows([["a", f"b{name}", f"c{name}"], *rows])
+    model = file.with_suffix(".bin")
+    few = ("--networks", 1, "--epochs", 1, "--target", -1)
+    for command in (("--train", *few, "--dataset", file, "--verbose"), ("--info",), ("--test",), ("--explain",)):
+        ended = on_terminal(*command, "--model", model)
+        assert ended.code != INTERNAL and not controls(ended.out + ended.err), (command[0], ended)
+
+
+@cache
+def _exported() -> Path:
+    """Return the program around the mixed network in C, under sanitizers."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    nn.export(_mixed_network(), folder / "m.c")
+    return program(folder / "m.c", *SANITIZED)
+
+
+def _free_addresses() -> None:
+    """Take back the judge's limit: the shadow of the address sanitizer has terabytes."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _predict_in_c(path: Path) -> None:
+    """Let an exported model predict the rows of support/c_driver.c."""
+    ended = subprocess.run([_exported()], input=path.read_bytes(), capture_output=True, preexec_fn=_free_addresses)
+    assert ended.returncode == 0, ended.stderr[-2000:].decode(errors="replace")
+
+
 def _parse_layers(path: Path) -> None:
     layers = parse(path.read_bytes().decode("latin-1"))
     if all(layer.item for layer in layers if layer.kind == "flatten"):  # an implied one is not written again
@@ -215,14 +272,14 @@ def _read_plan(path: Path) -> None:
 def _read_results(path: Path) -> None:
     """Read results, and show them on a page and as --sweep does."""
     rows = results.collect(str(path))
-    report.of_results(rows, [])
+    html_of(sweep_page.of_results(rows))
     with contextlib.redirect_stdout(io.StringIO()):
         sweep.report(rows)
 
 
 def _read_trials(path: Path) -> None:
     trials.is_trials(str(path))
-    report.of_trials(trials.read_trials(str(path)), [])
+    html_of(sweep_page.of_trials(trials.read_trials(str(path))))
     trials.append_trials(str(path), [])
 
 
@@ -257,6 +314,9 @@ TARGETS = {
     "checkpoint": Target(seeds.checkpoint, _resume, words=JSON_WORDS),
     "checkpoint-facts": Target(seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS),
     "words": Target(seeds.words, _guess, words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
+    "words-long": Target(seeds.words, _guess_long, words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
+    "names": Target(seeds.names, _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
+    "c-rows": Target(seeds.c_rows, _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
     "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
     "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
     "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),

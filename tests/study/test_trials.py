@@ -120,7 +120,6 @@ def test_the_table_shows_the_best_first_and_verbose_all(data):
 
 
 def test_pictures_of_the_score_against_each_setting(data):
-    pytest.importorskip("matplotlib")
     succeed(*call(data, 6, 0, "-q"))
     files = succeed("--plot", "trials.csv", "-o", "pictures", "--report", "page.html", "--json").json["files"]
     names = {file for file in files if file.endswith(".svg")}

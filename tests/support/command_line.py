@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ import nn.cli
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = Path(nn.cli.__file__).parents[1]  # of the package under test, be it installed or built in the checkout
+
+RICH = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r(?=\x1b)")  # what moves the cursor for tables and bars
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 
 ONE = ("--train", "--networks", 1)  # trains one network of the usual layers: nothing is chosen for the table
 
@@ -39,6 +43,26 @@ def run(*arguments) -> Result:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = nn.cli.main([str(argument) for argument in arguments])
     return Result(code, out.getvalue(), err.getvalue())
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(*arguments) -> Result:
+    """`nn ARGUMENTS` inside this process, which writes to terminals."""
+    out, err = Terminal(), Terminal()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = nn.cli.main([str(argument) for argument in arguments])
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def controls(text: str) -> re.Match | None:
+    """The first control character on a terminal that is not of a table's or bar's colours and lines."""
+    return CONTROL.search(RICH.sub("", text))
 
 
 def succeed(*arguments) -> Result:

@@ -1,37 +1,16 @@
 """Names from data, models and the command line never move a terminal's cursor: control characters are written out."""
 
 import contextlib
-import io
 import random
 import re
 import sqlite3
 
 import pytest
-from support.command_line import ROOT, Result, run
-
-import nn
-import nn.cli
+from support.command_line import CONTROL, RICH, ROOT, on_terminal, run
 
 EVIL = "\x1b]0;evil\x07\x9b2J\u202e\r[red]\nx"  # a window's title, a screen, an order of letters, a line, markup
 WRITTEN_OUT = EVIL.encode("unicode_escape").decode()
-RICH = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r(?=\x1b)")  # what moves the cursor for tables and bars
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 BROKEN = re.compile(r"\\r(?!\[red\]\\nx)")  # a name that was taken for markup, or has a line's end
-
-
-class Terminal(io.StringIO):
-    """A stream that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def on_terminal(*arguments) -> Result:
-    """`nn ARGUMENTS` inside this process, which writes to terminals."""
-    out, err = Terminal(), Terminal()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = nn.cli.main([str(argument) for argument in arguments])
-    return Result(code, out.getvalue(), err.getvalue())
 
 
 def write_table(path, target: str, kind) -> None:

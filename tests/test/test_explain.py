@@ -144,6 +144,28 @@ def test_threads_and_blocks_change_no_bit(monkeypatch):
     assert np.array_equal(*found)
 
 
+def test_the_plain_core_judges_the_fast_one(monkeypatch):
+    """1e-5: float32, sums in another order."""
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    net, ds = trained(layers="auto,6:silu,dropout0.2,5,1")
+    found = []
+    for backend in ("seq", "omp"):
+        net.compute_on(backend)
+        found.append(explain(net, ds.x[:10], ds.x[100:150]))
+    assert np.allclose(found[0].values, found[1].values, atol=1e-5) and np.abs(found[0].values).max() > 0.1
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_the_mean(exact, monkeypatch):
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    net = package.Network("5,1", "regression", dtype="float64", seed=3)
+    x = np.random.default_rng(0).normal(size=(30, 5))
+    x[:, 4] = 1.0  # alike in all rows
+    found = explain(net, x[:4], x[10:], exact=exact)
+    expected = net.parameters()["layer0.weight"] * (x[:4] - x[10:].mean(axis=0))
+    assert np.allclose(found.values, expected, atol=1e-12) and np.abs(found.values[:, 4]).max() < 1e-15
+
+
 def test_a_score_that_rounds_to_1_has_a_finite_value():
     net = package.Network("2,1", "binary", seed=0)
     net.set_parameters({"layer0.weight": [[300.0, 1.0]], "layer0.bias": [0.0]})
@@ -184,7 +206,8 @@ def test_curves_go_as_the_prediction_does():
     net, ds = trained(2)
     found = curves(net, ds.x, ["a", "word"])
     values, scores = zip(*found["a"], strict=True)
-    assert list(values) == sorted(values) and scores[0][0] < scores[-1][0]
+    assert list(values) == sorted(values)
+    assert (scores[0][0] < scores[-1][0]) == (net.classes[-1] == "class1")  # the rarer class is positive
     assert {word for word, _ in found["word"]} == set(WORDS)
 
 
@@ -196,7 +219,7 @@ def test_images_and_one_class_are_refused():
     ones = ds.of_rows(np.flatnonzero(ds.y == 1))
     with pytest.raises(DataError, match="roc_auc is undefined"):
         importance(net, ones)
-    with pytest.raises(UsageError, match="at most 24 have few enough coalitions"):
+    with pytest.raises(UsageError, match="at most 20 have few enough coalitions"):
         explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
 
 

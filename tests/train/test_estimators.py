@@ -450,7 +450,7 @@ def test_targets_beside_a_frame_are_as_those_in_it(frame, labels):
 def test_arrays_are_tables_without_names():
     rows = np.array([["a", 1.5, "u"], ["b", None, "v"], ["a", 2.5, "v"]] * 10, object)
     ds = nn.load(rows)
-    assert (ds.x.kinds, ds.classes, ds.columns) == (("text", "number"), ["u", "v"], None)
+    assert (ds.x.kinds, ds.classes, ds.columns) == (("text", "number"), ["v", "u"], None)
     assert nn.load(rows[:, :2], y=rows[:, 2]).x.kinds == ds.x.kinds
     values = np.arange(12.0).reshape(4, 3) ** 2
     assert np.array_equal(nn.load(values, y=values[:, :2], task="regression").y, values[:, :2])

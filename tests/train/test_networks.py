@@ -20,7 +20,7 @@ from nn.train import plan
 from nn.train import run as runs
 from nn.train.member import Member, NotFinite
 from nn.train.run import mean_of
-from nn.utils import DataError, NnError, Stopped, UsageError
+from nn.utils import DataError, NnError, Stopped, UsageError, counted
 from nn.watch.callbacks import Callback
 
 COUNT = 3
@@ -377,7 +377,6 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
 
 def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     """They were those of the first one."""
-    pytest.importorskip("matplotlib")
     path, few, many = write_two_classes(folder / "data.csv"), "2,3:relu,1:sigmoid", "2,4:relu,1:sigmoid"
     net = Network("2,4,1", "binary")
     members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="2,3,1")]
@@ -394,22 +393,18 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert layers in repr(net) and layers in succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c").err
     assert f"\n *   2 x {many}\n *   1 x {few}\n" in (folder / "m.c").read_text()
     succeed("--test", "--model", folder / "m.bin", "--dataset", path, "--report", folder / "test.html")
-    page = re.sub("<[^>]*>", "|", (folder / "test.html").read_text())
-    assert f"|layers||{layers}|" in page and "|parameters||47|" in page
-    assert "|scaling||2 x normalization; 1 x none|" in page
+    page = re.sub("(<[^>]*>)+", "||", (folder / "test.html").read_text())
+    assert f"||layers||{layers}||" in page and "||parameters||47||" in page
+    assert "||scaling||2 x normalization; 1 x none||" in page
 
 
 def test_the_page_of_a_model_has_the_layers_of_all_networks(folder):
-    pytest.importorskip("matplotlib")
     write_numbers(folder / "data.csv")
     train = ["--train", "--dataset", folder / "data.csv", "--model", folder / "m.bin", "--epochs", 1, "-q"]
     succeed(*train, "--networks", 4, "--vary", "hidden=4|6")
-    specs = [member.spec for member in Network.of_file(folder / "m.bin").members]
+    specs = counted(member.spec for member in Network.of_file(folder / "m.bin").members)
     succeed("--plot", folder / "m.bin", "-o", folder, "--report", folder / "model.html")
-    page = (folder / "model.html").read_text()
-    for spec in {*specs}:
-        count = specs.count(spec)
-        assert f"<caption>{count} network{'s' * (count > 1)}: {spec}</caption>" in page
+    assert f">{'; '.join(specs)}<" in (folder / "model.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from support.command_line import ONE, environment, read_until, run, start, succe
 import nn.__main__
 import nn.cli
 import nn.commands.use
-from nn.study.plot import drawing
 from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 from nn.utils.machine import _group_files
 
@@ -65,17 +64,7 @@ def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, me
 
 @pytest.mark.parametrize("megabytes", every_other([140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205]))
 def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, megabytes):
-    pytest.importorskip("matplotlib.font_manager")
     end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
-
-
-@pytest.mark.parametrize("kilobytes", every_other(range(182 << 10, 186 << 10, 512)))
-def test_a_small_limit_on_memory_is_one_line_where_matplotlib_looks_for_fonts(
-    trained, kilobytes, tmp_path, monkeypatch
-):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "empty"))
-    end_with_limit(kilobytes / 1024, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
 @pytest.mark.parametrize(
@@ -94,32 +83,6 @@ def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     monkeypatch.setattr(nn.commands.use, "load_network", failing)
     result = run("--info", "--model", "m.bin")
     assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
-
-
-def of_pillow(*_, **__):
-    raise OSError("codec configuration error when writing image file")
-
-
-def of_a_font(*_, **__):
-    class Read:
-        def __del__(self):
-            raise MemoryError
-
-    Read()  # tells of an exception that cannot be raised
-
-
-@pytest.mark.parametrize("failing", [of_pillow, of_a_font])
-def test_want_of_memory_of_a_picture_is_told_as_such(failing, monkeypatch):
-    figure = pytest.importorskip("matplotlib.figure")
-    monkeypatch.setattr(figure.Figure, "savefig", failing)
-    with pytest.raises(MemoryError), drawing("name", "caption"):
-        pass
-
-
-def test_want_of_memory_before_a_picture_is_drawn_is_told_as_such():
-    pytest.importorskip("matplotlib")
-    with pytest.raises(MemoryError), drawing("name", "caption"):
-        of_a_font()
 
 
 NETWORKS = ["--train", "--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]

@@ -1,0 +1,214 @@
+"""--report: a page of sentences, tables and pictures, written as HTML that needs no other file, as Markdown or as JSON.
+
+One structure, Page, has the content; the suffix of the file chooses the writer.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import numpy as np
+
+from ..terminal.figures import BLOCKS
+from ..utils import UsageError, atomic_write, printable
+from . import chart
+from .chart import Plot
+
+CELL = 200  # characters of a cell
+PIXELS = 48  # of an image in either direction
+STYLE = """
+:root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h1, p, figcaption { overflow-wrap: anywhere; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+.answer { font-size: 1.15rem; max-width: 48rem; } figcaption, footer { opacity: .75; }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 2rem;
+           align-items: start; }
+.columns > * { min-width: 0; margin: 0 0 1.5rem; break-inside: avoid; } .columns > p, .wide { grid-column: 1 / -1; }
+.scroll { overflow-x: auto; } figure svg { width: 100%; max-width: 38rem; height: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #8884; text-align: right; }
+th { border-bottom-color: #888; vertical-align: bottom; } td:not(.word), .wide td { white-space: nowrap; }
+.word { text-align: left; } .bar { color: #2a7fc0; font-size: .75rem; }
+.images { display: flex; flex-wrap: wrap; gap: 1rem; } .images figure { margin: 0; width: 7.5rem; font-size: .85rem; }
+.images img { width: 100%; image-rendering: pixelated; }
+@media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .8rem; }
+                            th, td { padding: .25rem .3rem; } }
+@media print { :root { color-scheme: light; } body { font-size: 11px; margin: 0; max-width: none; }
+               .columns { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; } }
+"""
+
+
+@dataclass
+class Table:
+    """Lines of texts; the first `words` columns are words, the others numbers.
+
+    shades: of the numbers, from 0 to 1; they make it a heat map.
+    """
+
+    caption: str
+    headers: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    words: int = 1
+    is_wide: bool = False
+    shades: Sequence[Sequence[float]] = ()
+
+
+@dataclass
+class Images:
+    """Small images, (a text, the URI of `png_uri`) each."""
+
+    caption: str
+    each: Sequence[tuple[str, str]]
+
+
+Block = str | Table | Images | Plot
+
+
+@dataclass
+class Page:
+    """A title, the answer in a sentence or a few, and sections of blocks by their headings."""
+
+    title: str
+    answer: Sequence[str]
+    sections: dict[str, Sequence[Block]] = field(default_factory=dict)
+
+    @property
+    def pictures(self) -> list[Plot]:
+        """Return the pictures of all sections."""
+        return [block for blocks in self.sections.values() for block in blocks if isinstance(block, Plot)]
+
+
+def check_suffix(path: str) -> None:
+    """Raise UsageError for a file of no known kind."""
+    if os.path.splitext(path)[1].lower() not in WRITERS:
+        raise UsageError(f"--report {path}: expected a name that ends in {', '.join(WRITERS)}")
+
+
+def write(path: str, page: Page) -> None:
+    """Write a page as the suffix says. Raises OutputError."""
+    text = WRITERS[os.path.splitext(path)[1].lower()](page)
+    atomic_write(path, text.encode(errors="backslashreplace"))  # a file's name may hold what is no character
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return f"nn {__version__}"
+
+
+def _cell(text) -> str:
+    text = printable(str(text))
+    return text if len(text) <= CELL else text[: CELL - 1] + "…"
+
+
+# ---------------------------------------------------------------- HTML
+
+
+def html_of(page: Page) -> str:
+    """Return the page as HTML: two columns on a wide screen, one on a phone."""
+    title = html.escape(printable(page.title))
+    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{view}<title>{title}</title><style>{STYLE}{chart.STYLE}</style>'
+    body = [f"<h1>{title}</h1>", *(f'<p class="answer">{html.escape(printable(text))}</p>' for text in page.answer)]
+    for heading, blocks in page.sections.items():
+        inside = "\n".join(map(_html_block, blocks))
+        body.append(f'<section><h2>{html.escape(heading)}</h2><div class="columns">{inside}</div></section>')
+    body.append(f"<footer><p>{_version()}</p></footer>")
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+
+
+def _html_block(block: Block) -> str:
+    if isinstance(block, str):
+        text = html.escape(printable(block))
+        return f"<p><code>{text}</code></p>" if block.startswith("nn ") else f"<p>{text}</p>"
+    if isinstance(block, Table):
+        return _html_table(block)
+    if isinstance(block, Images):
+        each = "".join(
+            f'<figure><img alt="" src="{uri}"><figcaption>{html.escape(_cell(text))}</figcaption></figure>'
+            for text, uri in block.each
+        )
+        return f'<div class="wide"><p>{html.escape(block.caption)}</p><div class="images">{each}</div></div>'
+    return f"<figure>{block.svg()}</figure>"
+
+
+def _html_table(table: Table) -> str:
+    def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
+        each = (_html_cell(tag, field, k < table.words, shade) for k, (field, shade) in enumerate(
+            zip_longest(fields, [0.0] * table.words + list(shades), fillvalue=0.0)
+        ))
+        return f"<tr>{''.join(each)}</tr>"
+
+    head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""
+    body = "".join(row("td", *each) for each in zip_longest(table.lines, table.shades, fillvalue=()))
+    title = f"<figcaption>{html.escape(_cell(table.caption))}</figcaption>" if table.caption else ""
+    wide = ' class="wide"' if table.is_wide else ""
+    return f'<figure{wide}>{title}<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div></figure>'
+
+
+def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
+    kind = "bar word" if text and {*text} <= BLOCKS else "word" if is_word else ""
+    more = f' class="{kind}"' * bool(kind) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
+    return f"<{tag}{more}>{html.escape(_cell(text))}</{tag}>"
+
+
+def png_uri(image: np.ndarray) -> str:
+    """Return an image of bytes as a data URI; of a large one every second pixel, every third one, ..."""
+    step = -(-max(image.shape[:2]) // PIXELS)
+    image = np.ascontiguousarray(image[::step, ::step])
+    colour = 2 if image.ndim == 3 else 0
+    rows = b"".join(b"\0" + row.tobytes() for row in image)
+    header = struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, colour, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    data = b"\x89PNG\r\n\x1a\n"
+    for name, part in parts:
+        data += struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+# ---------------------------------------------------------------- Markdown and JSON
+
+
+def markdown_of(page: Page) -> str:
+    """Return the page as Markdown; pictures are tables of their points."""
+    parts = [f"# {_plain(page.title)}", *map(_plain, page.answer)]
+    for heading, blocks in page.sections.items():
+        parts += [f"## {heading}", *map(_markdown_block, blocks)]
+    return "\n\n".join([*parts, _version()]) + "\n"
+
+
+def _markdown_block(block: Block) -> str:
+    if isinstance(block, str):
+        return f"    {printable(block)}" if block.startswith("nn ") else _plain(block)
+    if isinstance(block, Table):
+        return _markdown_table(block.caption, block.headers, block.lines)
+    if isinstance(block, Images):
+        return "\n".join([_plain(block.caption), "", *(f"- ![]({uri}) {_plain(text)}" for text, uri in block.each)])
+    return _markdown_table(block.title, *block.table())
+
+
+def _markdown_table(caption: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [[_plain(_cell(field)) for field in line] for line in (headers, *lines)]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(headers), *rows[1:]])
+    return f"{_plain(caption)}\n\n{text}" if caption else text
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown takes for a text."""
+    return "".join(f"\\{c}" if c in "\\`*_[]<>|#&" else c for c in printable(str(text)))
+
+
+def json_of(page: Page) -> str:
+    """Return the page as JSON."""
+    return json.dumps({**vars(page), "made_by": _version()}, indent=1, default=vars) + "\n"
+
+
+WRITERS: dict[str, Callable[[Page], str]] = {".html": html_of, ".md": markdown_of, ".json": json_of}

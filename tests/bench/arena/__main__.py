@@ -1,0 +1,137 @@
+"""The command of the arena: train what is not known yet, keep it, and tell."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from nn.terminal.tables import table as printed
+
+from . import judge
+from .methods import METHODS, is_there
+from .tables import SMALL, read, tables_of
+
+
+def known(path: Path) -> dict[tuple, dict]:
+    """Return the results in a file of JSON lines by (method, version, table's digest, split)."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    results = [json.loads(line) for line in lines if line.endswith("}")]
+    return {(one["method"], one["version"], one["digest"], one["split"]): one for one in results}
+
+
+def trained(table, rows, method) -> dict:
+    """Return {"error", "train", "predict"} of a method on one split: seconds; error None, `failure` where it fails."""
+    (training, tested), began = rows, time.perf_counter()
+    try:
+        predict = method.fit(table.x.iloc[training], table.y[training], table.classes)
+        ended = time.perf_counter()
+        out = np.asarray(predict(table.x.iloc[tested]))
+        seconds = {"train": ended - began, "predict": time.perf_counter() - ended}
+        return {"error": judge.error_of(table.y[tested], out, table.classes), **seconds}
+    except Exception as failure:  # of any program: it has the worst place
+        return {"error": None, "train": time.perf_counter() - began, "predict": 0.0, "failure": repr(failure)[:300]}
+
+
+def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[dict]:
+    """Return the results of all methods on all tables, trained where the file does not have them."""
+    old, results = known(path), []
+    for spec in specs:
+        table = read(spec)
+        splits = table.splits(lite)
+        for name in methods:
+            method = METHODS[name]
+            if method.slow and len(table.y) > SMALL:
+                continue
+            for split, rows in enumerate(splits):
+                key = (name, method.version, table.digest, split)
+                if key not in old:
+                    about = dict(zip(("method", "version", "digest", "split"), key, strict=True))
+                    about |= {"table": table.name, "rows": len(rows[0]), "tested": len(rows[1])}
+                    old[key] = {**about, **trained(table, rows, method)}
+                    with path.open("a") as file:
+                        file.write(json.dumps(old[key]) + "\n")
+                    took = f"{old[key]['error']}, {old[key]['train']:.1f} s"
+                    print(f"{table.name} {split} {name}: {took}", file=sys.stderr)
+                results.append(old[key])
+    return results
+
+
+def tell(results: list[dict], methods: list[str]) -> list[dict]:
+    """Print a line for each method, best first, and each table's errors; returns the lines."""
+    slow = {one["method"] for one in results if one["train"] > judge.MOST_SECONDS}
+    methods = [name for name in methods if name not in slow]
+    names, found = judge.errors(results, methods)
+    rating, (low, high) = judge.ratings(found, methods.index(judge.REFERENCE))
+    ranks = judge.mean_ranks(found)
+    lines = []
+    for place, name in enumerate(methods):
+        own = [one for one in results if one["method"] == name]
+        each = (("train", "rows"), ("predict", "tested"))
+        seconds = [np.median([1000 * one[took] / one[rows] for one in own]) for took, rows in each]
+        lines.append({
+            "method": name, "version": own[0]["version"],
+            "elo": round(rating[place]), "low": round(low[place]), "high": round(high[place]),
+            "rank": round(ranks[place], 2), "train": float(f"{seconds[0]:.3g}"), "predict": float(f"{seconds[1]:.2g}"),
+            "total": round(sum(one["train"] for one in own)), "failed": sum(one["error"] is None for one in own),
+        })  # fmt: skip
+    lines.sort(key=lambda line: -line["elo"])
+    heads = ["method", "version", "Elo", "from", "to", "mean rank", "s/1000 rows", "to predict", "s in all", "failures"]
+    printed(heads, [list(map(str, line.values())) for line in lines], title=f"{len(names)} tables")
+    each = [[name, *(f"{value:.4g}" for value in np.nanmean(found[at], axis=0))] for at, name in enumerate(names)]
+    printed(["table", *methods], each, title="errors: 1 - ROC-AUC, log loss or RMSE")
+    if slow:
+        print(f"over {judge.MOST_SECONDS} s a fit, left out: {', '.join(sorted(slow))}")
+    return lines
+
+
+def draw(lines: list[dict], path: Path) -> None:
+    """Draw Elo over seconds to train 1,000 rows, with the front of methods that none beats in both."""
+    from matplotlib import pyplot as plt
+
+    seconds, rating = (np.array([line[name] for line in lines], float) for name in ("train", "elo"))
+    of_front = judge.front(seconds, rating)
+    plt.figure(figsize=(8, 5), layout="constrained")
+    plt.step(seconds[of_front], rating[of_front], where="post", color="silver", zorder=0)
+    for place, (line, x, y) in enumerate(zip(lines, seconds, rating, strict=True)):
+        color = "crimson" if line["method"].startswith("nn") else "steelblue"
+        plt.errorbar(x, y, yerr=[[y - line["low"]], [line["high"] - y]], fmt="o", color=color, elinewidth=0.7)
+        beside = 5, -12 if place % 2 else 5
+        plt.annotate(line["method"], (x, y), xytext=beside, textcoords="offset points", fontsize=9)
+    plt.xscale("log")
+    plt.margins(x=0.15)
+    plt.xlabel("seconds to train, per 1,000 rows")
+    plt.ylabel(f"Elo ({judge.REFERENCE} = 1000)")
+    plt.savefig(path, dpi=120)
+
+
+def main(
+    specs: Annotated[list[str], typer.Argument(metavar="TABLE...")],
+    methods: Annotated[str, typer.Option(help=f"With commas between: {'; '.join(METHODS)}.")] = "",
+    folder: Annotated[Path, typer.Option(help="Where the tables lie.")] = Path(),
+    lite: Annotated[bool, typer.Option("--lite", help="The first split of each table alone.")] = False,
+    results: Annotated[Path, typer.Option(help="The file of results.")] = Path("arena.jsonl"),
+    plot: Annotated[Path | None, typer.Option(help="Picture of Elo over time.")] = None,
+    log: Annotated[Path | None, typer.Option(help="CSV file to which a line is added for each method.")] = None,
+) -> None:
+    """Compare the defaults of programs on tables."""
+    warnings.simplefilter("ignore")
+    asked = [name.strip() for name in methods.split(";")] if methods else list(METHODS)
+    there = [name for name in asked if is_there(METHODS[name])]
+    lines = tell(run(tables_of(specs, folder), there, lite, results), there)
+    if plot:
+        draw(lines, plot)
+    if log:
+        with log.open("a") as file:
+            date, kind = time.strftime("%Y-%m-%d"), "lite" if lite else "full"
+            file.writelines(f"{date},{kind},{','.join(map(str, line.values()))}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    typer.run(main)

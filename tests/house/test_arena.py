@@ -1,0 +1,71 @@
+"""What the arena of tests/bench tells of results: Elo, ranks, failures, the front; nothing is trained here."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+
+from bench.arena import judge
+from bench.arena.__main__ import known
+from bench.arena.tables import read, tables_of
+
+
+def errors_of(wins: int, losses: int) -> np.ndarray:
+    """Errors (tables, one split, 2 methods), the first of which is better in `wins` tables."""
+    return np.array([[[0.1, 0.2]]] * wins + [[[0.2, 0.1]]] * losses)
+
+
+def test_elo_is_what_the_share_of_wins_says():
+    found = errors_of(750, 250)
+    rating = judge.elo(judge.wins(found), reference=1)
+    assert rating[1] == 1000 and rating[0] == pytest.approx(1000 + 400 * np.log10(3), abs=0.1)
+
+
+def test_who_always_wins_has_a_rating_and_an_interval_around_it():
+    rating, (low, high) = judge.ratings(errors_of(9, 1), reference=1)
+    assert 1000 < low[0] <= rating[0] <= high[0] < 3000
+    assert np.isfinite(judge.elo(judge.wins(errors_of(5, 0)), reference=1)).all()
+
+
+def test_a_failure_has_the_worst_place_and_a_tie_counts_half():
+    found = np.array([[[0.1, np.inf, 0.1]], [[0.3, 0.2, 0.1]]])
+    assert judge.mean_ranks(found).tolist() == [(1.5 + 3) / 2, (3 + 2) / 2, (1.5 + 1) / 2]
+
+
+def test_a_method_that_took_no_part_in_a_table_is_ranked_by_the_others():
+    found = np.array([[[0.1, 0.2, np.nan]], [[0.3, 0.2, 0.1]]])
+    assert judge.mean_ranks(found).tolist() == [2, 1.5 + 0.5, 1]
+
+
+def test_the_change_of_an_error_is_geometric_and_small_ones_are_not_compared():
+    found = np.array([[[0.1, 0.2]], [[0.2, 0.1]], [[0.001, 0.002]]])
+    change, share = judge.compared(found, 0, 1)
+    assert change == pytest.approx(0) and share == pytest.approx(2 / 3)
+
+
+def test_the_front_is_what_no_other_beats_in_time_and_rating():
+    assert judge.front(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1000.0, 1200, 1100, 1300])) == [0, 1, 3]
+
+
+@pytest.mark.parametrize("out", [np.zeros(3), np.array([[0.1, np.nan]] * 4), np.zeros((4, 3))])
+def test_what_is_no_prediction_is_a_failure(out):
+    with pytest.raises(ValueError):
+        judge.error_of(np.array([0, 1, 0, 1]), out, classes=2)
+
+
+def test_a_result_that_was_half_written_is_trained_again(tmp_path):
+    one = {"method": "nn", "version": "1", "digest": "ab", "split": 0, "error": 0.1}
+    (tmp_path / "r.jsonl").write_text(json.dumps(one) + '\n{"method": "nn", "vers')
+    assert known(tmp_path / "r.jsonl") == {("nn", "1", "ab", 0): one}
+
+
+def test_tables_are_files_lists_and_those_of_packages(tmp_path):
+    (tmp_path / "a.csv").write_text("word,y,no\n" + "u,1,5\nv,2,6\n" * 6 + "v,9,6\n")
+    (tmp_path / "list.txt").write_text("# a comment\na.csv:y:-no:classes\n")
+    assert tables_of(["scikit-learn:wine", str(tmp_path / "list.txt")], tmp_path)[0] == "scikit-learn:wine"
+    table = read(tables_of([str(tmp_path / "list.txt")], tmp_path)[0])
+    assert table.x.columns.tolist() == ["cword"] and table.classes == 2 and len(table.y) == 12  # one row of class 9
+    assert len(table.splits(lite=False)) == 30 and len(table.splits(lite=True)) == 1
+    assert not set(table.splits(lite=True)[0][0]) & set(table.splits(lite=True)[0][1])
