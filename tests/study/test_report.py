@@ -378,9 +378,9 @@ def test_the_page_of_two_models_says_which_is_better(folder):
 def test_the_command_of_a_page_makes_the_same_model(folder, flags):
     write_two_classes(folder / "two.csv", rows=200)
     succeed(*flags, "--dataset", folder / "two.csv", "--model", "m.bin", "-q")
-    made = nn.Network.load("m.bin")
+    made = nn.Model.load("m.bin").network
     succeed(*shlex.split(model_page.command_of(made, "again.bin", "two.csv"))[1:], "-q")
-    again = nn.Network.load("again.bin")
+    again = nn.Model.load("again.bin").network
     for one, other in zip(made.members, again.members, strict=True):
         assert one.vector.tobytes() == other.vector.tobytes()
     assert {**made.metadata(), "dataset": None} == {**again.metadata(), "dataset": None}
