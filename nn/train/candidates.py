@@ -85,7 +85,7 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
 
 CONVOLVED = 22  # multiply-adds of a convolution in the time of one of a table's small network
 LEAST_SIDE, MOST_SIDE = 8, 64  # of images that are halved by pooling, and of those that are not made smaller before
-ENOUGH_IMAGES, ENOUGH_EPOCHS = 100_000, 8  # that a network should see; what is left is better spent on another one
+ENOUGH_IMAGES, ENOUGH_EPOCHS = 150_000, 8  # that a network should see; what is left is better spent on another one
 LEAST_EPOCHS, MOST_EPOCHS, MOST_NETWORKS = 4, 100, 4
 SHIFTED_EPOCHS = 20  # from which on images are seen so often that they should be seen shifted
 TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1  # that a short training sees, and of all that are seen at most
@@ -100,7 +100,7 @@ class ImageCandidate(Candidate):
 
     augment: str = "none"
     networks: int = NETWORKS
-    validation: float = 0.05
+    validation: float = 0.1
     is_trial: bool = False
 
     def layers(self, ds: Dataset) -> str:
@@ -151,8 +151,8 @@ LARGE = replace(SMALL, hidden="64-128-256", dropout=0.4)
 
 
 def image_share(rows: int) -> float:
-    """Return the share of images that choose and stop: a twentieth, of few images more."""
-    return min(0.3, max(0.05, 20 / rows))
+    """Return the share of images that choose and stop: a tenth, of few images more."""
+    return min(0.3, max(0.1, 20 / rows))
 
 
 def multiply_adds(net: Network) -> int:
