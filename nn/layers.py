@@ -211,7 +211,7 @@ def _parsed(spec: str, activation: str, output_activation: str, columns: tuple[I
         last = number == len(items)
         word, named = _split_activation(item, last)
         for layer in _build(word, item, shape):
-            if columns and layer.kind in _IMAGE_KINDS:
+            if columns and layer.kind in IMAGE_KINDS:
                 raise UsageError(f"--layers: {item} is for images; a table with more than numbers has no images")
             layers.append(layer)
             shape = layer.out_shape
@@ -434,7 +434,7 @@ LAYER_KINDS = {  # kind -> how its item is written
     "activation": ":activation",  # of an item, where its derivative needs z
     "embedding": "",  # no item: what comes before the first one on a table with more than numbers
 }
-_IMAGE_KINDS = ("conv", "maxpool", "avgpool", "pad")
+IMAGE_KINDS = ("conv", "maxpool", "avgpool", "pad")
 _N = r"([0-9]{1,10})"
 _GRAMMAR = {  # pattern of a whole item -> what makes its layers (one, or flatten and dense)
     _N: _dense,

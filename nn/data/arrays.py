@@ -25,14 +25,14 @@ _BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
 
 @dataclass
 class Arrays:
-    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files.
+    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files, if any.
 
     now: as in Dataset.
     """
 
     x: np.ndarray
     targets: Targets | None
-    sha256: str
+    sha256: str | None
     now: list[int] | None = None
 
 
@@ -162,6 +162,16 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     with readable(path):
         digest = sha256_file(path)
     return Arrays(kept_numbers(path, x, dtype), targets, digest, now)
+
+
+def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
+    """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
+    place = "the array"
+    x, y = _channels_first(place, x), None if y is None else np.asarray(y)
+    if y is not None and y.dtype.kind == "O":
+        y = np.array(y.tolist())
+    targets = None if y is None else _npz_targets(place, y, len(x))
+    return Arrays(kept_numbers(place, x, dtype), targets, None)
 
 
 def _npz_now(path: str, now: np.ndarray, outputs: int, inputs: int) -> list[int]:

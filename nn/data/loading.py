@@ -17,7 +17,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
-from .arrays import Arrays
+from .arrays import Arrays, images_of
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
 from .csv_head import ReadOptions
 from .dataset import Dataset, Places, Schema, name_of
@@ -51,10 +51,15 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
         schema, recorded = schema if y is None else _beside(schema, source, path), source.path
+    elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
+        return _of_arrays(images_of(path, y, schema.dtype), None, schema)
     elif y is not None:
-        raise UsageError("y: goes with a data frame or an array (rows, columns) of features; leave it out")
+        raise UsageError("y: goes with a data frame or an array of features; leave it out")
     elif isinstance(path, np.ndarray):
-        raise UsageError(f"an array of shape {path.shape}, expected (rows, columns); nn.Dataset(x, y, task) has images")
+        raise UsageError(f"an array of shape {path.shape}, expected (rows, columns), or images and y beside them")
+    elif not isinstance(path, (str, os.PathLike)):
+        wanted = "a path, a data frame, an array, a dictionary of columns or a list of dictionaries"
+        raise UsageError(f"data: found {type(path).__name__}, expected {wanted}")
     else:
         path = os.fspath(path)
         known, files = recognise(path)
@@ -256,12 +261,14 @@ def _plain_name(source: TableSource, place: int) -> str:
 # ---------------------------------------------------------------- images and arrays
 
 
-def _of_arrays(found: Arrays, path: str, schema: Schema) -> Dataset:
+def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
+    """Return the data set of a file's arrays; path: None for those that are beside the call."""
     if schema.target is not None:
         tables = ", ".join(known.name for known in FORMATS if known.table)
-        raise UsageError(f"{path}: --target names a column of a table ({tables}); leave it out")
-    x = _shaped(path, found.x, schema)
-    return dataset_of(x, found.targets, schema, now=found.now, path=absolute(path), given=path, sha256=found.sha256)
+        raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
+    x = _shaped(path or "the array", found.x, schema)
+    facts = {} if path is None else {"path": absolute(path), "given": path, "sha256": found.sha256}
+    return dataset_of(x, found.targets, schema, now=found.now, **facts)
 
 
 def _shaped(path: str, x, schema: Schema):

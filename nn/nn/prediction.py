@@ -90,7 +90,8 @@ def rows_of(net, x) -> np.ndarray | TableRows:
     if isinstance(x, np.ndarray) and x.dtype.names and not _are_records(x, net):
         raise _no_table(x)
     if (isinstance(x, np.ndarray) and not _is_table(x, net)) or isinstance(x, TableRows):
-        return x
+        shape = net.layers[0].in_shape  # of images, which data sets have with their channels first
+        return x.transpose(0, 3, 1, 2) if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape else x
     from ..data.frames import open_frame  # the readers of files load the C core
     from ..data.loading import load
 

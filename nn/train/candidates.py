@@ -85,7 +85,7 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
 
 CONVOLVED = 22  # multiply-adds of a convolution in the time of one of a table's small network
 LEAST_SIDE, MOST_SIDE = 8, 64  # of images that are halved by pooling, and of those that are not made smaller before
-ENOUGH_IMAGES, ENOUGH_EPOCHS = 100_000, 8  # that a network should see; what is left is better spent on another one
+ENOUGH_IMAGES, ENOUGH_EPOCHS = 150_000, 8  # that a network should see; what is left is better spent on another one
 LEAST_EPOCHS, MOST_EPOCHS, MOST_NETWORKS = 4, 100, 4
 SHIFTED_EPOCHS = 20  # from which on images are seen so often that they should be seen shifted
 TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1  # that a short training sees, and of all that are seen at most
@@ -150,6 +150,11 @@ SMALL = ImageCandidate("24-48-96", "relu", 0.3, None, 0.002, 0.05, MOST_EPOCHS, 
 LARGE = replace(SMALL, hidden="64-128-256", dropout=0.4)
 
 
+def image_share(rows: int) -> float:
+    """Return the share of images that choose and stop: a tenth, of few images more."""
+    return min(0.3, max(0.1, 20 / rows))
+
+
 def multiply_adds(net: Network) -> int:
     """Return the multiply-adds of one row's forward pass."""
     return sum(layer.outputs * layer.fan_in for layer in net.layers if layer.weight_shape)
@@ -160,5 +165,6 @@ def image_candidates(effort: str, rows: int, macs: Callable[[Candidate], int], t
     each = [SMALL, LARGE] if effort == "best" else [SMALL]
     budget, found = CONVOLVED * EFFORTS[effort] / len(each), []
     for one in each:
+        one = replace(one, validation=image_share(rows))
         found += one.within(budget, macs(one), rows, tries and not found)
     return found

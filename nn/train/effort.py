@@ -36,10 +36,10 @@ from .candidates import (
     MANY_FOLDS,
     MANY_ROWS_BATCH,
     PLAIN,
-    SMALL,
     Candidate,
     candidates_for,
     image_candidates,
+    image_share,
     multiply_adds,
 )
 from .decision import check_decision, decide_by, judged, rules_in
@@ -75,7 +75,7 @@ def why_not(ds: Dataset) -> str | None:
 def _why_no_images(ds: Dataset) -> str | None:
     if len(ds.row_shape) < 3:
         return "the data are bytes without height and width"
-    if not len(split_rows(ds, 0.0, SMALL.validation, 0).validation):
+    if not len(split_rows(ds, 0.0, image_share(ds.rows), 0).validation):
         return f"{ds.rows} images are too few to set some apart"
     return None
 

@@ -12,7 +12,7 @@ from ..data.loading import load_for
 from ..ds import load
 from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
-from ..layers import Layer, begins_auto, input_shape, parse
+from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, checked_settings
 from ..settings.reference import REFERENCE, check_reference_layers
@@ -74,7 +74,8 @@ def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | No
     """Return --layers, as text and parsed before the task is known; None without them. of_network: its settings."""
     if layers is None:
         return None
-    spec = layers.replace("auto", "1", 1) if begins_auto(layers) else layers
+    any_inputs = "1x512x512" if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS) else "1"
+    spec = layers.replace("auto", any_inputs, 1) if begins_auto(layers) else layers
     if not of_network.get("reference"):
         return layers, parse(spec, of_network.get("activation") or "relu")
     found = parse(spec, REFERENCE["activation"], "sigmoid")

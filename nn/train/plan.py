@@ -47,15 +47,13 @@ class Plan:
     folds: Sequence[Fold] = ()
     is_search: bool = False
 
-    def check(self, ranks: int) -> None:
-        """Raise UsageError for what several networks cannot do. ranks: that share them out."""
+    def check(self) -> None:
+        """Raise UsageError for what several networks cannot do."""
         flag, net, count = self.flag, self.net, len(self.each)
         if net.reference:
             raise UsageError(f"{flag}: --reference trains one network; leave one out")
         if net.seed + count > 2**32:
             raise UsageError(f"{flag}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed")
-        if ranks > count:
-            raise UsageError(f"{flag}: {count} networks are too few for {ranks} ranks; start at most {count}")
 
     def read(self) -> None:
         """Make what reads the data, `readers`: for each network one with its inputs, the same for those that read

@@ -89,7 +89,7 @@ def train_several(net: Network, ds: Dataset, options: Options, beside: Beside, p
     with net.apart() as apart:
         prepare(net, ds, options)
         plan = plan_of()
-        plan.check(apart[0].size)
+        plan.check()
         plan.read()
         with records.within(make_room(net, ds, plan.training_bytes())):
             return Ensemble(net, plan, apart, **beside._asdict()).train()

@@ -28,7 +28,7 @@ def test_blocks_give_what_the_whole_file_gives(folder, small_blocks):
     write_numbers(folder / "numbers.csv", rows=700)
     succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 2, "-q")
     succeed("--predict", "--dataset", "numbers.csv", "--model", "m.bin", "-o", "p.csv")
-    net, ds = nn.Network.of_file("m.bin"), nn.load("numbers.csv")
+    net, ds = nn.Model.load("m.bin").network, nn.load("numbers.csv")
     table = lines("p.csv")
     assert [int(line["row"]) for line in table] == list(range(700))
     np.testing.assert_array_equal([np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0])
@@ -76,7 +76,7 @@ def test_arrays_are_predicted_too(folder, small_blocks):
     layers = "1x4x4,conv2k3,4,1"
     succeed("--train", "--dataset", "x.npz", "--model", "m.bin", "--epochs", 1, "--layers", layers, "-q")
     succeed("--predict", "--dataset", "x.npz", "--model", "m.bin", "-o", "p.csv")
-    predicted = nn.Network.of_file("m.bin").predict(x)
+    predicted = nn.Model.load("m.bin").network.predict(x)
     np.testing.assert_array_equal([np.float32(line["predicted"]) for line in lines("p.csv")], predicted[:, 0])
 
 
@@ -186,7 +186,7 @@ def test_a_test_names_such_a_row_too(narrow, folder, small_blocks):
 def test_python_refuses_such_a_row_by_name_and_value(narrow, folder):
     header, good = narrow
     written(folder, header, good, good.replace("0.001", HUGE), 2)
-    net = nn.Network.of_file("m.bin")
+    net = nn.Model.load("m.bin").network
     frame = pandas.read_csv("new.csv")
     for x in [frame] if net.encoding else [frame, frame.to_numpy(np.float32)]:
         for compute in (net.predict, net.deviation) if len(net.members) > 1 else (net.predict,):

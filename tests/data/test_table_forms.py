@@ -101,7 +101,7 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_i
     for form, threads, more in runs:
         given = ("--dataset", sources[form], "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)
         succeed("--train", "--model", "m.bin", "--threads", threads, "--backend", "omp", "--seed", 3, *given)
-        net = nn.Network.load("m.bin")
+        net = nn.Model.load("m.bin").network
         for one in {net, *net.members}:
             one.describe(dataset={**one.dataset, "path": "t"})
         net.export("m.bin")
@@ -140,7 +140,7 @@ def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
 
 def test_a_frame_is_predicted_by_the_names_of_its_columns(trained, folder):
     frame = frame_of(people(30, seed=2))
-    net = nn.Network.load("m.bin")
+    net = nn.Model.load("m.bin").network
     moved = frame[["town", "rich", "age", "day", "member", "land"]]
     np.testing.assert_array_equal(net.predict(frame), net.predict(moved))
     with pytest.raises(nn.DataError, match="no column town"):
@@ -170,7 +170,7 @@ def test_a_gap_that_a_network_cannot_take_is_named():
 @pytest.mark.parametrize("rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], "new.csv", None, ["3", "x"]])
 def test_rows_that_are_no_table_are_refused(trained, rows):
     with pytest.raises(nn.DataError, match=r"expected an array \(rows, columns\) or a data frame"):
-        nn.Network.load("m.bin").predict(rows)
+        nn.Model.load("m.bin").network.predict(rows)
 
 
 YES = np.array([True, False, False, True] * 5)
@@ -183,7 +183,7 @@ TRUTHS = {
 @pytest.mark.parametrize("form", TRUTHS)
 def test_yes_and_no_are_read_in_every_form(trained, form):
     pandas = pytest.importorskip("pandas")
-    frame, net = frame_of(people(len(YES))), nn.Network.load("m.bin")
+    frame, net = frame_of(people(len(YES))), nn.Model.load("m.bin").network
     assert "member" in net.encoding.by_kind()["yes/no"]
     own = net.predict(frame.assign(member=np.where(YES, "Yes", "no")))
     np.testing.assert_array_equal(net.predict(frame.assign(member=TRUTHS[form])), own)
@@ -192,7 +192,7 @@ def test_yes_and_no_are_read_in_every_form(trained, form):
 
 
 def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
-    frame, net = frame_of(people(20)), nn.Network.load("m.bin")
+    frame, net = frame_of(people(20)), nn.Model.load("m.bin").network
     words = 'data row 2, column member: found "ja", expected yes or no, true or false, 1 or 0'
     with pytest.raises(nn.DataError, match=words):
         net.predict(frame.assign(member=[None, "ja"] + ["nein", "ja"] * 9))
@@ -201,7 +201,7 @@ def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
 
 
 def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplog):
-    frame, net = frame_of(people(100)), nn.Network.load("m.bin")
+    frame, net = frame_of(people(100)), nn.Model.load("m.bin").network
     net.predict(frame)
     net.predict(frame.assign(land="Mars")[:99])
     assert not caplog.messages
@@ -211,7 +211,7 @@ def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplo
 
 
 def test_an_array_of_fields_with_names_is_refused(trained):
-    frame, net = frame_of(people(20)), nn.Network.load("m.bin")
+    frame, net = frame_of(people(20)), nn.Model.load("m.bin").network
     with pytest.raises(
         nn.DataError, match=r"rows of type recarray, expected an array \(rows, columns\) or a data frame"
     ):
@@ -229,7 +229,7 @@ def test_a_frame_that_arrow_cannot_read_is_refused():
 
 def test_dictionaries_are_frames(trained):
     pandas = pytest.importorskip("pandas")
-    frame, net = frame_of(people(30, seed=2)), nn.Network.load("m.bin")
+    frame, net = frame_of(people(30, seed=2)), nn.Model.load("m.bin").network
     own, columns, rows = net.predict(frame), frame.to_dict("list"), frame.to_dict("records")
     arrays = {name: frame[name].to_numpy() for name in frame}
     for form in (columns, rows, arrays, dict(reversed(columns.items())), {name: frame[name] for name in frame}):
@@ -253,4 +253,4 @@ def test_dictionaries_are_frames(trained):
 )
 def test_dictionaries_that_are_no_table_are_refused(trained, columns, told):
     with pytest.raises(nn.DataError, match=f"the data frame: {told}"):
-        nn.Network.load("m.bin").predict(columns)
+        nn.Model.load("m.bin").network.predict(columns)

@@ -146,7 +146,7 @@ def test_a_test_without_the_target_is_refused(learned, suffix):
 
 @pytest.mark.parametrize("form", FRAMES)
 def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
-    net, new, target = nn.Network.load("m.bin"), house_table(learned, seed=1), TARGETS[learned]
+    net, new, target = nn.Model.load("m.bin").network, house_table(learned, seed=1), TARGETS[learned]
     scores = net.predict(as_frame(new, form))
     judged = nn.test(net, as_frame(new, form))
     assert nn.test(net, as_frame(shuffled(new), form)) == judged
@@ -287,7 +287,7 @@ def test_the_whole_way_from_a_training_to_predictions(folder, task, flags):
     target = TARGETS[task]
     columns, new = house_table(task), house_table(task, seed=1)
     trained(saved(columns, "train.csv"), *flags)
-    net = nn.Network.load("m.bin")
+    net = nn.Model.load("m.bin").network
     header, rows = predicted(saved(new, "known.csv"))
     expected = header[:-1], [row[:-1] for row in rows]
     moved = shuffled(without(new, target))
@@ -376,7 +376,7 @@ def test_a_validation_file_is_read_as_the_file_of_the_training(layout):
     losses = []
     for own in "yf":
         trained(f"{own}.csv", *flags, f"{own}_new.csv")
-        losses.append(nn.Network.load("m.bin").history)
+        losses.append(nn.Model.load("m.bin").network.history)
     assert losses[0] == losses[1]
 
 
@@ -455,7 +455,7 @@ def test_a_name_that_only_the_new_file_has_twice_is_refused(folder):
         refused = run(mode, "--model", "m.bin", "--dataset", "other.csv")
         assert refused.code == 65 and "columns 0, 3 (from 0) are called y" in refused.err
     frame = pd.DataFrame(np.array([columns[0], *columns]).T, columns=["y", *names])
-    net = nn.Network.load("m.bin")
+    net = nn.Model.load("m.bin").network
     np.testing.assert_array_equal(net.predict(frame), net.predict(frame.iloc[:, 1:]))
     assert figures("--dataset", "other.csv", "--target", -1) == figures("--dataset", "f_new.csv")
 

@@ -99,7 +99,7 @@ def test_tables_with_every_kind_of_column(target, flags, tables, folder):
 
 def test_these_tables_have_every_kind_of_column_that_is_exported(tables, folder):
     trained(folder, tables("two")[0])
-    assert {encoder.kind for encoder in nn.Network.load(folder / "m.bin").encoding.encoders} == set(EXPORTED)
+    assert {encoder.kind for encoder in nn.Model.load(folder / "m.bin").network.encoding.encoders} == set(EXPORTED)
 
 
 @pytest.mark.parametrize("flags", [[], ["--number_embedding", "waves4"], ["--networks", "2"]])
@@ -128,9 +128,9 @@ def test_yes_and_no_that_are_categories_to_some_members(folder):
         rows = [f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}" for k in range(120)]
         (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
         trained(folder, folder / "old.csv", "--networks", "2")
-        members += nn.Network.load(folder / "m.bin").members
+        members += nn.Model.load(folder / "m.bin").network.members
     assert {type(member.encoding.encoders[0]).__name__ for member in members} == {"TruthEncoder", "CategoryEncoder"}
-    net = nn.Network.load(folder / "m.bin")
+    net = nn.Model.load(folder / "m.bin").network
     net.combine(members, [1.0] * len(members))
     net.export(folder / "m.bin")
     nn.export(net, folder / "m.c")
@@ -212,7 +212,7 @@ def test_a_text_model_of_the_original(folder):
     net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
     nn.train(net, ds, epochs=2)
     net.export(folder / "m.m")
-    again = nn.Network.load(folder / "m.m", backend="seq")
+    again = nn.Model.load(folder / "m.m", backend="seq").network
     succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
     x = ds.x.astype(np.float64)
     assert Library.of(again, folder / "m.c").predict(x).tobytes() == again.predict(x).tobytes()
@@ -258,7 +258,7 @@ def test_predictions_that_are_clipped(folder):
 def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
     old, _ = tables("two")
     source = trained(folder, old, "--drop", "when", "--backend", "seq")
-    net = nn.Network.load(folder / "m.bin", backend="seq")
+    net = nn.Model.load(folder / "m.bin", backend="seq").network
     library = Library.of(net, source)
     names = net.encoding.names
     raw = {name: values[:50] for name, values in read_raw(old).items()}

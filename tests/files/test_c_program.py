@@ -130,7 +130,7 @@ def check_hostile(folder, net, rows: list[list]) -> dict:
 def test_hostile_rows_of_tables(target, flags, tables, folder):
     old, _ = tables(target)
     trained(folder, old, *flags)
-    net = nn.Network.load(folder / "m.bin")
+    net = nn.Model.load(folder / "m.bin").network
     kinds = [encoder.reads for encoder in net.encoding.encoders]
     raw = [read_raw(old)[name][:3] for name in net.encoding.names]
     rows = [[column[k].encode() if kind == "text" else float(k) for kind, column in zip(kinds, raw)] for k in range(3)]

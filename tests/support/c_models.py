@@ -194,7 +194,7 @@ def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
 
 def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", runner: tuple = (), **options) -> None:
     """The C file gives for the rows of the file `new` what --predict gives."""
-    net = nn.Network.load(folder / "m.bin")
+    net = nn.Model.load(folder / "m.bin").network
     codes, found = answers([*runner, program(folder / "m.c", **options)], net, rows_of(net, new))
     assert not any(codes)
     check_agreement(found, predicted(folder, new, "--backend", backend), tolerance)

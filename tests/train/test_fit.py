@@ -104,8 +104,58 @@ def test_targets_stand_beside_the_data_or_in_it():
         ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
         ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
         ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epoch": 3}, UsageError, "did you mean epochs"),
+        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
+        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"augment": "shift"}, UsageError, "the data are a table"),
+        (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
+        (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
+        (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
     ],
 )
 def test_mistakes_are_one_line(data, settings, error, told):
     with pytest.raises(error, match=told):
         nn.fit(data, **settings)
+
+
+RARE = {  # what is rare or small about a table: its features and targets
+    "rows": lambda rng: (rng.normal(size=(30, 4)), lambda x: x[:, 0] > 0),
+    "eight rows": lambda rng: (rng.normal(size=(8, 2)), lambda x: np.arange(8) % 2),
+    "a class": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.array(["a", "b"] * 29 + ["a", "c"])),
+    "the other class": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.arange(60) == 7),
+    "columns": lambda rng: (rng.normal(size=(60, 1)), lambda x: x[:, 0] > 0),
+    "rows of many columns": lambda rng: (rng.normal(size=(40, 5000)), lambda x: x[:, 0] > 0),
+    "large values": lambda rng: (rng.normal(size=(80, 3)), lambda x: np.exp(5 * rng.standard_cauchy(80)).clip(0, 1e30)),
+    "differences": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.full(60, 1.5)),
+}
+
+
+@pytest.mark.parametrize("what", RARE)
+def test_the_default_ends_in_a_model_where_something_is_rare(what):
+    x, targets = RARE[what](np.random.default_rng(0))
+    effort = "quick" if x.shape[1] > 1000 else "standard"  # in a quarter of the time
+    model = nn.fit(x, targets(x), effort=effort)
+    told = model.metrics["out_of_fold"]
+    assert model.metrics["effort"] == effort and np.isfinite(model.network.predict(x)).all()
+    assert len(x) - 2 <= told["rows"] <= len(x)  # one row of a class trains all networks
+    assert isinstance(model.metrics["learned"], bool) and len(model.predict(x)) == len(x)
+
+
+@pytest.mark.parametrize("shape", [(40, 1, 6, 5), (40, 6, 5), (40, 6, 5, 3)])
+def test_images_are_arrays_too(shape, folder):
+    x, y = np.random.default_rng(0).integers(0, 256, shape, np.uint8), np.array(["dark", "light"] * 20)
+    np.savez("images.npz", x=x, y=y)
+    models = [nn.fit(*given, effort="quick", epochs=2) for given in ((x, y), (x, y.tolist()), ("images.npz",))]
+    channels_first = nn.load("images.npz").x
+    scores = [model.network.predict(channels_first) for model in models]
+    assert np.array_equal(scores[0], scores[1]) and np.array_equal(scores[0], scores[2])
+    assert set(models[0].predict(channels_first)) <= {"dark", "light"}
+    assert np.array_equal(models[0].network.predict(x), scores[0])  # those of channels last were of other pixels
+
+
+def test_layers_for_images_begin_auto_too(folder):
+    """`auto` was a number of inputs before the data were known, and no pooling fits one."""
+    x = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
+    np.savez("images.npz", x=x, y=np.arange(40) % 2)
+    auto, told = (f"{shape},conv4k3same,maxpool2,8,1" for shape in ("auto", "3x8x8"))
+    succeed("--train", "--dataset", "images.npz", "--layers", auto, "--epochs", 1, "--model", "auto.bin")
+    nn.fit("images.npz", layers=told, epochs=1).save("told.bin")
+    assert (folder / "auto.bin").read_bytes() == (folder / "told.bin").read_bytes()
