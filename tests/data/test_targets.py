@@ -84,7 +84,7 @@ def test_the_positive_class_is_yes_or_one_or_the_rarer(tmp_path, monkeypatch, co
     assert nn.load(path, positive=other).classes == [positive, other]
     line = succeed("--train", "--dataset", path, "--model", "m.bin", "--networks", 1, "--epochs", 1).err.splitlines()[1]
     assert (f"{positive} (" in line and "positive)" in line) == (ds.classes != ["0", "1"])
-    assert nn.Network.load("m.bin").classes == ds.classes
+    assert nn.Model.load("m.bin").network.classes == ds.classes
 
 
 def test_the_original_program_takes_the_larger(tmp_path):
@@ -278,7 +278,7 @@ ONE = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
 def trained(path, targets) -> nn.Network:
     """Train on these targets, write the model beside the table, return what the file holds."""
     succeed("--train", "--dataset", table(path, targets), "--model", path.with_suffix(".bin"), *ONE)
-    return nn.Network.load(path.with_suffix(".bin"))
+    return nn.Model.load(path.with_suffix(".bin")).network
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_several_networks_keep_how_their_target_is_written(tmp_path):
     path = table(tmp_path / "a.csv", thousands())
     flags = ("--layers", "auto,4,1", "--epochs", 1, "--networks", 2)
     succeed("--train", "--dataset", path, "--model", tmp_path / "a.bin", *flags)
-    net = nn.Network.load(tmp_path / "a.bin")
+    net = nn.Model.load(tmp_path / "a.bin").network
     assert str(net.target_written) == "$1,234.5K" == str(net.members[1].target_written)
     assert succeed("--test", "--model", tmp_path / "a.bin", "--json").json["rows"] == 12
 
