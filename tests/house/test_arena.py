@@ -1,15 +1,18 @@
 """What the arena of tests/bench tells of results: Elo, ranks, failures, the front; nothing is trained here."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("pandas")
 
-from bench.arena import judge
-from bench.arena.__main__ import known
-from bench.arena.tables import read, tables_of
+sys.path.append(str(Path(__file__).parents[1] / "bench"))
+from arena import judge
+from arena.__main__ import known
+from arena.tables import read, tables_of
 
 
 def errors_of(wins: int, losses: int) -> np.ndarray:

@@ -40,11 +40,13 @@ class Case:
 
 CASES = {
     "train": Case(
-        "--train --dataset two.csv --model m.bin --epochs 2 --checkpoint c.ck --history h.csv --trace t.json",
+        "--train --dataset two.csv --model m.bin --networks 1 --epochs 2 --checkpoint c.ck --history h.csv "
+        "--trace t.json",
         whole=("m.bin",), timed=("t.json", "c.ck"), lines=("h.csv",),
     ),
     "train --logdir": Case(
-        "--train --dataset two.csv --model m.bin --epochs 2 --logdir log", whole=("m.bin",), beside=("log/",)
+        "--train --dataset two.csv --model m.bin --networks 1 --epochs 2 --logdir log",
+        whole=("m.bin",), beside=("log/",),
     ),
     "train, .m": Case(
         "--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",

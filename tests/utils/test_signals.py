@@ -244,7 +244,7 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(prepared, mo
         raise AssertionError("the signal was lost")
 
     monkeypatch.setattr(import_module("nn.train.fit"), "load", interrupted)
-    monkeypatch.setattr(nn.Network, "load", interrupted)
+    monkeypatch.setattr(nn.Network, "of_file", interrupted)
     flags = ["--dataset", "two.csv", "--model", "new.bin"] if mode == "train" else ["--model", "old.bin"]
     result = run(f"--{mode}", *flags)
     assert result.code == 143 and result.err.startswith(f"nn: stopped by SIGTERM{told}")
