@@ -103,7 +103,7 @@ def _has_image(folder: str) -> bool:
 
 def _by_number(path: str) -> list:
     """Return the key that sorts day2 before day10."""
-    return [int(word) if word.isdecimal() else word for word in re.split("([0-9]+)", path)]
+    return [int(word) if place % 2 else word for place, word in enumerate(re.split("([0-9]+)", path))]
 
 
 def are_there(path: str) -> bool:

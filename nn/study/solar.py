@@ -8,7 +8,6 @@ the wanted station some seconds later.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -161,9 +160,10 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
     return places
 
 
-def _number(station: str) -> int | str:
-    match = re.search(r"\d+$", station)
-    return int(match[0]) if match else station
+def _number(station: str) -> str:
+    """Return the digits at the end of a name without zeros before them, by which files call a station alike."""
+    digits = station[len(station.rstrip("0123456789")) :]
+    return (digits.lstrip("0") or "0") if digits else station
 
 
 # ---------------------------------------------------------------- data to learn from

@@ -568,3 +568,9 @@ def test_no_beginning_of_a_file_takes_long_to_tell(text):
             formats.format_of(formats.Start("a", beginning))
         times.append(time.perf_counter() - began)
     assert min(times) < 8e-3
+
+
+def test_digits_of_another_script_are_letters_of_a_files_name(tmp_path):
+    for name in ("day1a2.csv", "day1\u06632.csv"):
+        (tmp_path / name).write_text("1,2\n")
+    assert len(data_files(str(tmp_path))) == 2

@@ -260,3 +260,9 @@ def test_the_measured_field_becomes_tables_and_maps(shared):
     losses = nn.train(net, training, epochs=5, holdout=0)["loss"]
     assert losses[-1] < losses[0] / 2
     assert nn.test(net, testing)["skill"] is not None
+
+
+def test_stations_are_the_same_by_the_number_at_their_end():
+    places = solar._number("DH07"), solar._number("AP7"), solar._number("AP" + "0" * 5000 + "7")
+    assert len(set(places)) == 1 and solar._number("AP70") not in places and solar._number("DH7x") == "DH7x"
+    assert solar._number("9" * 5000) == solar._number("AP" + "9" * 5000)
