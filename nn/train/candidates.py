@@ -20,6 +20,7 @@ MANY_FOLDS = 8
 NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION = "relu"
 
+
 @dataclass(frozen=True)
 class Candidate:
     """Settings of a training, by the names of the flags; hidden: sizes, with - between them."""
@@ -49,7 +50,9 @@ class Candidate:
         of_layers = ("hidden", "activation", "dropout")
         own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
         by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
-        return {**own, **by, **own, "holdout": 0.0}
+        for name, value in by.items():
+            own.setdefault(name, value)  # candidates for images have their own
+        return {**own, "holdout": 0.0}
 
     def operations(self, net: Network, rows: int) -> float:
         """Return the multiply-adds of the forward passes of its epochs, which may end early."""
