@@ -213,7 +213,7 @@ def _run(flags: SimpleNamespace) -> None:
 
 def _check_config(flags: SimpleNamespace) -> None:
     """Raise UsageError if a file that is written would replace that of --config."""
-    written = ("checkpoint", "trace", "history", "trials", "output", "report", *(["model"] if flags.train else []))
+    written = ("checkpoint", "trace", "history", "output", "report", *(["model"] if flags.train else []))
     for path in given_values(flags, written if flags.config else ()).values():
         if os.path.exists(path) and os.path.exists(flags.config) and os.path.samefile(path, flags.config):
             raise UsageError(f"{path} is both --config and output; choose another output file")
@@ -248,4 +248,4 @@ def _join_ranks(flags) -> None:
     rank_group.agree(dict(sorted(given.items())), "give all ranks the same flags", "--{}")
     if rank_group.rank:
         flags.quiet, flags.verbose, flags.json, flags.profile = True, False, False, False
-        flags.trace = flags.history = flags.logdir = flags.output = flags.trials = None
+        flags.trace = flags.history = flags.logdir = flags.output = None

@@ -58,9 +58,6 @@ def train_command(flags) -> None:
         if flags.output:
             _write_folds(flags.output, net, ds)
     with _kept_in(lost):
-        if flags.trials:
-            _write_trials(flags.trials, result, net)
-    with _kept_in(lost):
         finish(batch_size=net.config["batch_number"])
     _print(flags, result)
     if lost:
@@ -90,7 +87,7 @@ def _print(flags, result: dict) -> None:
         print_json(result)
     elif not flags.quiet:
         if "trials" in result:
-            _tell_trials(result, None if flags.verbose else tables.MOST_TRIALS)
+            tables.trials_report(result, flags.verbose)
         if flags.profile:
             tables.profile_report(result["profile"])
         tables.training_report(result, flags.verbose)
@@ -131,22 +128,10 @@ def _write_folds(path: str, net, ds) -> None:
     write_table(path, fold_table(net, ds))
 
 
-def _write_trials(path: str, result: dict, net) -> None:
-    from ..study.trials import append_trials, rows_of
-
-    append_trials(path, rows_of(result, net))
-
-
-def _tell_trials(result: dict, most: int | None) -> None:
-    from ..study.trials import best_first
-
-    tables.trials_report(best_first(result), result["monitor"], most)
-
-
 def _check_written(flags) -> None:
     """Raise UsageError if a file that is read would be replaced, or one be written twice."""
     written: dict[str, str] = {}
-    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "trials", "output")).items():
+    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output")).items():
         resumed = None if flags.resume == "auto" or name == "checkpoint" else flags.resume
         for read in filter(None, (flags.dataset, _validation_file(flags), resumed)):
             check_apart(read, path)
@@ -184,12 +169,6 @@ def _check_networks(flags) -> None:
     """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
 
-    if flags.trials and not flags.vary:
-        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary; add it")
-    if flags.trials:
-        from ..study.trials import check_trials
-
-        check_trials(flags.trials)
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"

@@ -133,8 +133,9 @@ _GROUPS = {
         Flag("info", "Show the contents of --model, or the network that --layers describes."),
         Flag("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
         Flag("bench", "Time training, prediction and matrix products on every backend of this machine."),
-        Flag("sweep", "Train and time the networks of a plan, one line each to --output.", TEXT, "PLAN"),
-        Flag("plot", "Draw the results of --sweep, --trials, or a model's losses, to --output.", TEXT, "PATH"),
+        Flag("sweep", "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.", TEXT,
+             "PLAN"),
+        Flag("plot", "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH"),
     ],
     "Data and model": [
         Flag("dataset",
@@ -247,9 +248,7 @@ _GROUPS = {
     "Watching a training": [
         Flag("profile", "Report the time of each layer, forward and backward, in a batch."),
         Flag("trace", "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
-        Flag("trace_batches", "Batches that --trace shows layer by layer ({}).", whole(1, 100_000), "N", default=20),
         Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
-        Flag("trials", "Add a line to this CSV file for each network of --vary.", TEXT, "FILE"),
         Flag("logdir", "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     ],
     "Long trainings": [
@@ -260,8 +259,6 @@ _GROUPS = {
              of="checkpoint"),
     ],
     "Running": [
-        Flag("index", "Run only this entry of --sweep, counted from 0 (job arrays).", whole(0), "N",
-             modes=_OF_MODE["sweep"]),
         Flag("case", "Cases of --bench: names or beginnings of names, separated by commas (all).", TEXT, "NAME",
              modes=_OF_MODE["bench"]),
         _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
@@ -291,7 +288,9 @@ FLAGS = [
     for group, flags in _GROUPS.items()
     for flag in flags
 ]
-GONE = {"window": "memory", "keep": "vary"}  # a former flag -> the one that takes its place
+GONE = {  # a former flag -> what takes its place
+    "window": "memory", "keep": "vary", "trials": "json", "trace_batches": "trace", "index": "sweep PLAN:N",
+}  # fmt: skip
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
     "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",

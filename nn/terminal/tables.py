@@ -162,8 +162,16 @@ FAR_APART = 3.0  # times the training loss, from which a network knows its train
 MOST_TRIALS = 8  # in the table, unless --verbose
 
 
-def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_TRIALS) -> None:
-    """Print what was tried and what became of it. trials: those of the figures of `train`, the best first."""
+def trials_report(result: dict, verbose: bool = False) -> None:
+    """Print what --vary tried and what became of it: the members before the others, then by score; the best ones only,
+    unless verbose. result: the figures of `train`."""
+    sign = -1 if METRICS[result["monitor"]].higher_is_better else 1
+
+    def key(trial: dict) -> tuple:
+        score = trial["score"]
+        return not trial["weight"], trial["status"] == "given up", score is None, sign * (score or 0.0)
+
+    trials = sorted(result["trials"], key=key)
     settings = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
     rows = [
         [
@@ -173,10 +181,10 @@ def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_T
             str(trial["epochs"]),
             number_text(trial["score"]),
         ]
-        for trial in trials[:most]
+        for trial in trials[: None if verbose else MOST_TRIALS]
     ]
     title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
-    table(["weight", "seed", *settings, "epochs", metric], rows, title)
+    table(["weight", "seed", *settings, "epochs", result["monitor"]], rows, title)
 
 
 def _pair(values: Sequence[float | None]) -> str:

@@ -45,8 +45,7 @@ class Observers:
             self._callbacks.append(TensorBoard(flags.logdir, net))
         if flags.history is not None:
             self._callbacks.append(CsvHistory(flags.history))
-        self._traced_batches = flags.trace_batches or trace.BATCHES
-        self.batches = max(self._traced_batches if self._trace else 0, profile.BATCHES if flags.profile else 0)
+        self.batches = max(trace.BATCHES if self._trace else 0, profile.BATCHES if flags.profile else 0)
         if self.batches and records:
             self._callbacks.append(Recording(net, self.batches))
 
@@ -62,7 +61,7 @@ class Observers:
         net = timed()
         batches = net.engine.recorded()
         if self._trace:
-            self._trace.batches(net.layers, batches[: self._traced_batches])
+            self._trace.batches(net.layers, batches[: trace.BATCHES])
             self._trace.write(self._flags.trace)
         if self._flags.profile:
             result["profile"] = profile.layer_times(net.layers, batch_size, batches)

@@ -40,7 +40,7 @@ COMMANDS = [  # and their exit codes
     (0, ["--train", "--effort", "quick", *ON_TABLE[:2], "--model", OTHER, "--verbose"]),
     (
         0,
-        ["--train", "--networks", 2, *ON_TABLE, *SMALL, "--vary", "learning_rate=0.1|0.01", "--trials", f"t{EVIL}.csv"],
+        ["--train", "--networks", 2, *ON_TABLE, *SMALL, "--vary", "learning_rate=0.1|0.01"],
     ),
     (0, ["--train", "--folds", 2, *ON_TABLE, *SMALL, "-o", "/dev/null"]),
     (0, ["--info", *ON_MODEL]),

@@ -312,3 +312,21 @@ def test_varied_networks_on_the_command_line(folder):
     assert "deviation" in succeed("--predict", "--model", model, "--dataset", path).out
     result = run(*call[:-2], "--vary", "dropout=2..3")
     assert result.code == 2 and "dropout 2: expected" in result.err
+
+
+def test_the_table_shows_the_best_first_and_verbose_all(folder):
+    data = write_two_classes(folder / "data.csv", 120)
+    vary = "learning_rate=1e-3..1e-1,hidden=4|6-3,optimizer=adam|sgd"
+    call = ["--train", "--dataset", data, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--networks", 24]
+    call += ["--split_seed", 0, "--vary", vary, "--monitor", "roc_auc"]
+    told = succeed(*call, "--verbose").out
+    lines = told[told.index("24 networks tried\n") :].splitlines()
+    assert lines[1].split() == ["weight", "seed", "learning_rate", "hidden", "optimizer", "epochs", "roc_auc"]
+    shown = [line.split() for line in lines[2:26]]
+    weighted = [line for line in shown if line[0].isdigit()]
+    assert shown[: len(weighted)] == weighted and 1 <= len(weighted) <= 10
+    others = [float(line[-1]) for line in shown if line[:2] == ["not", "chosen"]]
+    assert others == sorted(others, reverse=True) and shown[-1][:2] == ["given", "up"]
+    told = succeed(*call).out
+    best = told[told.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
+    assert [line.split() for line in best] == shown[:8]
