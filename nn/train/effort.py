@@ -45,12 +45,11 @@ from .candidates import (
 from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
-from .options import OF_VALIDATION, Options, options_of
+from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
 from .rows import encode, row_bytes
 from .run import lasting, mean_losses
 from .search import choose
 from .start import Beside, train_one
-from .validation import LOSS, Monitor
 
 ROWS_A_FOLD = 4
 MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what candidates need memory for

@@ -15,8 +15,7 @@ from ..nn import Network
 from ..nn_aux import TASKS
 from ..utils import NnError, UsageError
 from .decision import blocks_of
-from .options import Options
-from .validation import Monitor
+from .options import Monitor, Options
 
 PICKS = 10  # of greedy selection; networks are not given up where fewer would be left
 SHARE = 0.2  # of validation rows, where folds cannot choose

@@ -228,7 +228,7 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_p
 
 
 def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["nn.train.rows"], "VALIDATION_ROWS", 8)
+    monkeypatch.setattr(sys.modules["nn.train.member"], "VALIDATION_ROWS", 8)
     ds = dense_data()
     peace = nn.Network("5,8,1", task="binary")
     expected = nn.train(peace, ds, epochs=3)

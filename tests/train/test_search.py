@@ -17,9 +17,9 @@ from nn.nn import Network
 from nn.nn_aux import METRICS
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
-from nn.train.judging import Judge
+from nn.train.member import parts_of_all
+from nn.train.options import Monitor
 from nn.train.search import PICKS, SHARE, SuccessiveHalving, greedy_selection, survivors
-from nn.train.validation import Monitor
 from nn.utils import NnError, Stopped, UsageError
 
 COUNT = 20
@@ -380,6 +380,5 @@ def test_the_ranks_judge_by_numbers_of_the_networks_type():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, 50)
     part = truth, softmax_rows(1.0, truth, rng), None
-    judge = Judge(network("multiclass"), Monitor("brier"), 0.5, Two(), lambda: None)
-    everyone = judge._of_all_ranks([part])
+    everyone = parts_of_all(Two(), [part], "float32")
     assert len(everyone) == 2 and all(scores.dtype == np.float32 for _, scores, _ in everyone)

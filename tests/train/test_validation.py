@@ -12,7 +12,7 @@ import nn
 from nn.core.metrics import metric, metrics_of
 from nn.data.splits import split_rows
 from nn.nn_aux import METRICS
-from nn.train.validation import Monitor
+from nn.train.options import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
