@@ -31,6 +31,7 @@ from ..test import figures_of, without_remarks
 from ..utils import Stopped, StopRequest, UsageError, log, told_once
 from ..watch.callbacks import Callback, Callbacks
 from ..watch.observe import Recording
+from .call import train_one
 from .candidates import (
     JAGGED,
     MANY_FOLDS,
@@ -49,7 +50,6 @@ from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
 from .rows import encode, row_bytes
 from .run import lasting, mean_losses
 from .search import choose
-from .start import Beside, train_one
 
 ROWS_A_FOLD = 4
 MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what candidates need memory for
@@ -264,7 +264,7 @@ class Effort:
         options = options_of(net, self._ds, {**given, "epochs": 1, "holdout": 0.0})
         rows = self._rows()[: batches * options.batch_number]
         recording = Callbacks([Recording(lambda: net, batches)])
-        train_one(net, self._ds, options, Beside(recording, StopRequest(), Checkpoint()), rows)
+        train_one(net, self._ds, options, rows, callback=recording, stop=StopRequest(), checkpoint=Checkpoint())
         return net
 
     def _decision(self, net: Network) -> Options:

@@ -96,7 +96,7 @@ class TrainingRows:
         self.loaded = self.judged_loaded = None
 
     def decisive(self) -> tuple[Dataset, np.ndarray, bool]:
-        """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_on."""
+        """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_by."""
         if self.is_validated:
             return self.judging, self.judged, True
         return self.data, self._training, False

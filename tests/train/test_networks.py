@@ -16,7 +16,7 @@ from nn.backends.turns import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model
-from nn.train import plan
+from nn.train import ensemble
 from nn.train import run as runs
 from nn.train.member import Member, NotFinite
 from nn.train.run import mean_of
@@ -334,7 +334,7 @@ def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
 )
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
-    monkeypatch.setattr(plan, "available_memory", lambda: free)
+    monkeypatch.setattr(ensemble, "available_memory", lambda: free)
     with pytest.raises(NnError, match="--networks 8: 8 networks need .* --networks 7 fits"):
         together(networks=8, **flags)
     assert together(networks=7, **flags)[1]["networks"] == 7
