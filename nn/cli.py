@@ -21,8 +21,7 @@ from types import SimpleNamespace
 from . import cluster
 from .backends import TRAITS
 from .commands import COMMANDS
-from .settings.flags import given_values, keywords, read_by
-from .settings.reference import check_reference
+from .settings.flags import check_reference, given_values, keywords, read_by
 from .terminal import console
 from .terminal.parser import parse
 from .utils import (

@@ -18,8 +18,11 @@ FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
 def predict(net, x) -> np.ndarray:
-    """Return outputs (rows, outputs) for rows as Network.predict takes them. Raises RowError for a row with a gap, or
-    with values for which an output is not finite."""
+    """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
+
+    Features are scaled inside; outputs of a regression are in the targets' own units. Raises DataError for a row
+    with a gap where the network was trained without any, or with values for which an output is not finite.
+    """
     x = rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
         out = _outputs(net, x)
@@ -32,7 +35,10 @@ def predict(net, x) -> np.ndarray:
 
 
 def deviation(net, x) -> np.ndarray:
-    """Return the standard deviation of the members' outputs, weighted as the mean is: (rows, outputs)."""
+    """Return the standard deviation of the members' outputs for rows as predict takes them: (rows, outputs).
+
+    It is weighted as the mean is; of a single network 0.
+    """
     x = rows_of(net, x)
     out, step = np.zeros((len(x), net.outputs), net.dtype), max(1, PREDICT_BLOCK // len(net.members))
     for at in range(0, len(x) if net.is_combined else 0, step):

@@ -14,8 +14,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import BY_NAME, checked_settings
-from ..settings.reference import REFERENCE, check_reference_layers
+from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers, checked_settings
 from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance

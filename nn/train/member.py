@@ -211,7 +211,7 @@ class Member:
         for name, vector in vectors.items():
             engine.set(name, vector)
         if not is_resumed:
-            self.at = self.at.before_refit(self.order.state())
+            self.at = Position(order=self.order.state(), first=self.at.lists())
 
     def _run_epoch(self) -> Iterator[Ask | None]:
         """Train on the rest of the epoch at hand."""

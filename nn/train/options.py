@@ -11,8 +11,7 @@ from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES
-from ..settings.flags import BY_NAME, DEFAULTS, settings_of
-from ..settings.reference import REFERENCE, check_reference
+from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, settings_of
 from ..utils import UsageError
 
 _SETTINGS = settings_of("train")

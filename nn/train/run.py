@@ -334,8 +334,8 @@ class Run:
             with self.ranks.telling():
                 left = self.left()
                 states = [left[n].state() if n in left else None for n in range(len(self.members))]
-        except MemoryError:
-            self.checkpoint.lose_for_memory()
+        except MemoryError as error:
+            self.checkpoint.lose(error)
             return
         if self.group.rank == 0:
             self.checkpoint.save(states)
