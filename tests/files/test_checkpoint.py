@@ -115,7 +115,7 @@ def test_a_signal_while_the_data_is_read_loses_nothing(folder, monkeypatch, sign
         os.kill(os.getpid(), signum)
         time.sleep(60)
 
-    monkeypatch.setattr(nn.commands.train, "_load_training_data", endless_reading)
+    monkeypatch.setattr("nn.train.fit.training_data", endless_reading)
     (folder / "c.ck").write_bytes(b"as it was")
     result = run(*SMALL, "--model", "m.bin", *(["--checkpoint", "c.ck"] if saving else []))
     assert result.code == code

@@ -260,7 +260,7 @@ def _apply_config(path: Path) -> None:
     """Read a configuration as `nn --train --config FILE` does."""
     given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in flags.FLAGS})
     given.config, given.train = str(path), True
-    config.apply_config(given, flags.FLAGS, flags.MODES, flags.GONE)
+    config.apply_config(given)
 
 
 def _read_plan(path: Path) -> None:
