@@ -63,7 +63,6 @@ class Position:
         return self.lists() | scalars | behind | {_FIRST + name: array for name, array in self.first.items()}
 
     def lists(self) -> dict[str, np.ndarray]:
-        """Return what is kept of each epoch."""
         return {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
 
     @classmethod
@@ -146,7 +145,6 @@ class Checkpoint:
 
     @property
     def is_used(self) -> bool:
-        """Return whether there is a file to write or to go on from."""
         return self.path is not None or self.source is not None
 
     def begin(self, run: RunFacts, count: int) -> list[State | None]:
@@ -227,7 +225,6 @@ class Checkpoint:
     # ---- reading
 
     def damaged(self, reason: str) -> DataError:
-        """Return the error for a file whose content cannot be."""
         return _FILE.damaged(self.source, reason)
 
     def _read(self) -> list[tuple[RunFacts, list[State | None]]]:

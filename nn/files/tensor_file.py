@@ -97,7 +97,6 @@ class TensorFile:
         return DataError(f"{path}: not a {self.noun} of nn; expected {self.expected}")
 
     def damaged(self, path, reason: str) -> DataError:
-        """Return the error for a damaged file."""
         return DataError(f"{path}: damaged {self.noun}: {reason}; {self.remedy}")
 
     def header(self, path, data: bytes) -> tuple[dict, dict]:
@@ -205,12 +204,10 @@ def _header_of(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> tupl
 
 
 def is_digest(value) -> bool:
-    """Return True for the text of a SHA-256."""
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def one_line(error) -> str:
-    """Return an error's or value's text without line breaks."""
     return " ".join(str(error).split())
 
 

@@ -40,7 +40,6 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 
 
 def _own_metadata(net) -> dict:
-    """Return the metadata of a single network."""
     encoding = {} if net.encoding is None else {"encoding": net.encoding.to_dict()}
     return {
         "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
@@ -82,12 +81,10 @@ def export(net, path) -> None:
 
 
 def packed(net) -> bytes:
-    """Return the bytes of the model file."""
     return model_file.packed(tensors(net), metadata(net))
 
 
 def tensors(net) -> dict[str, np.ndarray]:
-    """Return the parameters as a model file names them."""
     if not net.is_combined:
         return net.parameters()
     return {
@@ -163,7 +160,6 @@ def _single(cls, path, tensors: dict, meta: dict, dtype: str | None, engine: dic
 
 
 def _describe_by(net, meta: dict) -> None:
-    """Take the facts of a file's metadata."""
     facts = {name: meta[name] for name in FACTS if name in meta}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])

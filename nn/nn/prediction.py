@@ -93,9 +93,14 @@ def _converted_rows(net, x: np.ndarray | TableRows, digest: str | None) -> np.nd
 
 def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
-    if isinstance(x, np.ndarray) and x.dtype.names and not _are_records(x, net):
-        raise _no_table(x)
-    if (isinstance(x, np.ndarray) and not _is_table(x, net)) or isinstance(x, TableRows):
+    columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
+    is_table = not isinstance(x, (np.ndarray, TableRows))  # whose columns are read as those of a file
+    if isinstance(x, np.ndarray) and x.dtype.names:
+        if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
+            raise _no_table(x)  # no encoded rows
+    elif isinstance(x, np.ndarray) and x.ndim == 2:  # text, or more than the features
+        is_table = x.dtype.kind in "OUSM" or net.inputs != x.shape[1] == columns
+    if not is_table:
         shape = net.layers[0].in_shape  # of images, which data sets have with their channels first
         return x.transpose(0, 3, 1, 2) if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape else x
     from ..data.frames import open_frame  # the readers of files load the C core
@@ -110,7 +115,7 @@ def rows_of(net, x) -> np.ndarray | TableRows:
             raise _no_table(x)
         return rows_of(net, array)
     if isinstance(x, np.ndarray):
-        known = x.shape[1] <= net.inputs + _left_out(net)
+        known = x.shape[1] <= columns
     else:  # a feature of the target's name is found with the target only
         known = net.columns is not None and set(net.targets or ()).isdisjoint(net.columns)
     rows = load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
@@ -121,23 +126,6 @@ def rows_of(net, x) -> np.ndarray | TableRows:
 
 def _no_table(x) -> DataError:
     return DataError(f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame")
-
-
-def _are_records(x: np.ndarray, net) -> bool:
-    """Return whether rows are encoded already."""
-    return net.encoding is not None and x.dtype == net.encoding.record_of(net.dtype)
-
-
-def _is_table(x: np.ndarray, net) -> bool:
-    """Return whether the columns of an array are to be read as those of a file: text, or more than the features."""
-    if x.ndim != 2:
-        return False
-    return x.dtype.kind in "OUSM" or (x.shape[1] != net.inputs and x.shape[1] == net.inputs + _left_out(net))
-
-
-def _left_out(net) -> int:
-    """Return how many columns of the data are no inputs."""
-    return len(net.config.get("left_out", ()))
 
 
 # ---- outputs

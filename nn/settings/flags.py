@@ -96,7 +96,6 @@ class Flag:
 
     @property
     def type(self) -> str:
-        """The type of its values in Python."""
         return self.value.type if self.value else "bool"
 
     def check(self, given):
@@ -306,7 +305,6 @@ DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not Non
 
 
 def read_by(mode: str) -> set[str]:
-    """Return the names of the flags that a mode reads."""
     return {flag.name for flag in FLAGS if mode in flag.modes}
 
 

@@ -38,12 +38,10 @@ class Value:
 
 
 def whole(low: int, high: int = LARGEST) -> Value:
-    """Return the whole numbers from low to high."""
     return Value(int, f"a whole number from {low} to {high}", "int", lambda value: low <= value <= high)
 
 
 def one_of(names: Iterable[str]) -> Value:
-    """Return the values that are one of the names."""
     names = tuple(names)
     read, expected = lambda text: SCALING_ALIASES.get(text, text), listed(names, "or")
     return Value(read, expected, "str", lambda name: name in names, names)

@@ -55,18 +55,15 @@ class Lines(Callback):
         self._about, self._remark, self._verbose, self._most = about, remark, verbose, MOST_LINES
 
     def start(self, info: dict) -> None:
-        """See Callback.start."""
         self.say_beginning(info)
         self.say_training(info)
 
     def say_beginning(self, info: dict) -> None:
-        """Print the engine and the data."""
         say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"], self._remark)
         if info["encoding"] is not None:
             say_encoding(info["encoding"])
 
     def say_training(self, info: dict) -> None:
-        """Print the network and how it is trained."""
         say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
         self._judged, self._chosen_by = "", info["monitor"]
         held_out = ", {validation} validating by {monitor}".format(**info) if info["monitor"] else ""
@@ -89,7 +86,6 @@ class Lines(Callback):
         seconds: float,
         us_per_batch: float,
     ) -> None:
-        """See Callback.epoch."""
         if not (self._verbose or is_told(epoch, epochs, self._most)):
             return
         word = "validation" if self._chosen_by else "held-out"
@@ -100,12 +96,10 @@ class Lines(Callback):
         )
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
-        """See Callback.judged."""
         own = "" if metric == "loss" else f"  {metric} {value:<9.6g}"
         self._judged = own + ("  best" if is_best else "      ")
 
     def refit(self, epochs: int, rows: int) -> None:
-        """See Callback.refit."""
         self._judged, self._most = "", 1
         say(f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs")
 

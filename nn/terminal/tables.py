@@ -217,7 +217,6 @@ def _folds_report(result: dict) -> None:
 
 
 def _members_report(members: Sequence[dict]) -> None:
-    """Print the figures of each network of several."""
     labels = {name: label for name, label in (RATES | NUMBERS).items() if name in members[0]}
     weighted = len({own.get("weight") for own in members}) > 1
     rows = [
@@ -295,7 +294,6 @@ STEPS_OF_NO_LAYER = {
 
 
 def profile_report(result: dict) -> None:
-    """Print what profile.layer_times returned as a table."""
     rows = [
         [
             str(number),
@@ -320,7 +318,6 @@ def _ms(value: float) -> str:
 
 
 def model_report(net, model: str) -> None:
-    """Print what a model file holds beside its parameters."""
     data = net.dataset or {}
     columns = {"inputs": listed(net.columns or [], 8), **_columns_of(net.encoding)}
     files = {"data": data.get("path") or "", "sha256": data.get("sha256") or ""}

@@ -6,7 +6,7 @@ cross-validation as the network of its fold predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -91,14 +91,14 @@ def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> 
     return {name: [metric(name, task, truth, scores, weights) for scores in (before, after)] for name in names}
 
 
-def judged(net: Network, ds: Dataset, rows: np.ndarray) -> tuple:
-    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_by takes them."""
-    parts = [(y, net.predict(x), weights) for x, y, weights in blocks_of(ds, rows)]
-    return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
+def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None) -> tuple:
+    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_by takes them.
 
-
-def blocks_of(ds: Dataset, rows: np.ndarray) -> Iterator[tuple]:
-    """Yield (x, y, weights or None) of some rows at a time."""
+    predict: gives the scores of some rows, (rows, ...); None: those of the network.
+    """
+    parts = []
     for first in range(0, len(rows), PREDICT_BLOCK):
         some = rows[first : first + PREDICT_BLOCK]
-        yield ds.x[some], ds.y[some], None if ds.weights is None else ds.weights[some]
+        weights = None if ds.weights is None else ds.weights[some]
+        parts.append((ds.y[some], (predict or net.predict)(ds.x[some]), weights))
+    return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))

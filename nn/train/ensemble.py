@@ -176,11 +176,9 @@ class Ensemble:
         return self._result() | (self._by_folds() if self._folds else self._decided())
 
     def _weights(self) -> dict[int, float]:
-        """Return the weight of each member of the model."""
         return self._chosen or dict.fromkeys(self._run.alive(), 1.0)
 
     def _combine(self) -> None:
-        """Make the members those of the network."""
         weights = self._weights()
         self._read_as(self._readers[next(iter(weights))])
         self.net.describe(history=self._run.losses(weights=self._chosen))
@@ -228,7 +226,6 @@ class Ensemble:
     # ---- metrics
 
     def _result(self) -> dict:
-        """Return the metrics of `--json`."""
         run, weights = self._run, self._weights()
         left = run.left()
         figures = {number: member.figures() for number, member in left.items()}
@@ -261,7 +258,6 @@ class Ensemble:
         }
 
     def _tried(self, figures: dict[int, dict]) -> list[dict]:
-        """Return what came of each network."""
         weights, alive = self._weights(), self._run.alive()
         tried = []
         for number, member in enumerate(self._run.members):
@@ -282,7 +278,6 @@ class Ensemble:
 
 
 def vectors_of(options: Options) -> int:
-    """Return how many vectors a network has while it is trained."""
     vectors = 2 + len(options.moments)  # parameters here and in the engine
     return vectors + (options.monitored is not None) + options.refit  # those of the best epoch, those to begin with
 

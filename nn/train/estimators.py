@@ -24,10 +24,10 @@ from ..data.frames import open_frame
 from ..data.table_rows import TableRows
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import DEFAULTS, settings_of, takes
+from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import REPLACING, checked_effort, choice_for, why_not
+from .effort import REPLACING, choice_for, why_not
 
 try:
     from scipy.sparse import issparse
@@ -123,7 +123,7 @@ class _NetworkEstimator(BaseEstimator):
         replacing = [*REPLACING, *(_QUICK_GIVES_WAY if self.effort == QUICK else ())]
         given = [name for name in replacing if getattr(self, name, None) is not None]
         given += [] if eval_set is None else ["eval_set"]
-        if self.effort is not None and checked_effort(self.effort) != QUICK and given:
+        if self.effort is not None and BY_NAME["effort"].check(self.effort) != QUICK and given:
             raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
         return not given and why_not(_counting(ds)) is None
 
@@ -317,7 +317,6 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return np.searchsorted(self.classes_, y)
 
     def _class_names(self) -> list[str]:
-        """Return the classes as a model file has them."""
         are_numbers = self.classes_.dtype.kind in "iuf"
         return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
 
@@ -328,7 +327,6 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return given
 
     def _class_weight(self) -> str:
-        """Return class_weight as the flag has it."""
         weights = self.class_weight
         if isinstance(weights, dict):
             weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
@@ -390,7 +388,6 @@ def _logit(share) -> np.ndarray:
 
 
 def _counting(ds: Dataset) -> Dataset:
-    """Return the rows of positive weight."""
     return ds if ds.weights is None else ds.of_rows(np.flatnonzero(ds.weights))
 
 

@@ -47,7 +47,7 @@ def fit(
     """
     checked_settings("fit", settings, *OF_FIT)
     of_load, of_network, of_training, of_checkpoint = (
-        checked_settings("fit", {name: settings[name] for name in settings if _is_of(name, *of)}, *of)
+        checked_settings("fit", {name: settings[name] for name in settings if BY_NAME[name].of in of}, *of)
         for of in (("load",), ("network", "engine"), ("train", "several"), ("checkpoint",))
     )
     given = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
@@ -63,10 +63,6 @@ def fit(
         return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
     of_choice = of_training | {name: of_network[name] for name in ("activation",) if name in of_network}
     return Model(*choice_for(ds, chooses, of_choice, of_network, callback, saving).run(train))
-
-
-def _is_of(name: str, *of: str) -> bool:
-    return name in BY_NAME and BY_NAME[name].of in of
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:

@@ -68,7 +68,11 @@ class Member:
         self.rows = rows_of(self, False)
         self._baseline = self.rows.baseline
         self._validation_count = self.rows.judged_count if self.monitor else 0
-        self._check_ranks()
+        if self.rank_group.size > 1 and net.reference:
+            raise UsageError("--reference runs in one process: leave out --distribute")
+        if self.rank_group.size > self.rows.count:
+            found = f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
+            raise UsageError(f"{found}: start at most {self.rows.count}, or give more data")
         self.batches = self._batches()
         self.order = self._order()
         self.at = Position(order=self.order.state())
@@ -77,16 +81,7 @@ class Member:
         if self.monitor:
             self.engine.keep()  # takes the memory now
 
-    def _check_ranks(self) -> None:
-        """Raise UsageError if the ranks cannot share the batches."""
-        size, rows = self.rank_group.size, self.rows.count
-        if size > 1 and self.net.reference:
-            raise UsageError("--reference runs in one process: leave out --distribute")
-        if size > rows:
-            raise UsageError(f"{size} ranks for {rows} rows to train on: start at most {rows}, or give more data")
-
     def _batches(self) -> int:
-        """Return the batches of an epoch."""
         rows, size = self.rows.count, self.options.batch_number
         if not self.net.reference:
             return -(-rows // size)
@@ -98,7 +93,6 @@ class Member:
         return rows // size
 
     def epoch_rows(self) -> int:
-        """Return the rows of an epoch."""
         return self.batches * self.options.batch_number if self.net.reference else self.rows.count
 
     def _order(self):
@@ -176,7 +170,6 @@ class Member:
         return len(self.at.first["losses"]) if self.at.first else self.at.epoch
 
     def last_epoch(self) -> int:
-        """Return how many epochs there are at most."""
         return self.best_epoch() if self.at.first else self.options.epochs
 
     def is_over(self) -> bool:
@@ -214,7 +207,6 @@ class Member:
             self.at = Position(order=self.order.state(), first=self.at.lists())
 
     def _run_epoch(self) -> Iterator[Ask | None]:
-        """Train on the rest of the epoch at hand."""
         at, began = self.at, time.perf_counter()
         count = self.epoch_rows()
         if at.row < count:
@@ -226,7 +218,6 @@ class Member:
         yield from self._finish_epoch(at.loss / self.rows.weight)  # the original divides by all rows, too
 
     def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
-        """Train on the rows of an epoch that come after at.row."""
         o, at, engine = self.options, self.at, self.engine
         settings = EpochSettings(
             optimizer=o.optimizer,
@@ -360,19 +351,18 @@ class Member:
             "routes": partial(self.engine.routes, self.options.batch_number),
         }
 
-    def _chosen_epoch(self) -> dict:
-        """Return what `--json` says of the choice of an epoch; nothing without validation rows."""
-        weighted = {"weighted": True} if self.rows.weighted else {}
-        if not self.monitor:
-            return weighted
-        refit = {"refit": {"rows": self.rows.count, "loss": self.at.losses}} if self.at.first else {}
-        choice = {"monitor": self.monitor.name, "best_epoch": self.best_epoch()}
-        return {"validation": self._validation_count, **choice, **refit, **weighted}
-
     def figures(self) -> dict:
         """Return the metrics of `--json` without the decisions after the last epoch."""
         net = self.net
         ranks = {"ranks": self.rank_group.size} if self.rank_group.size > 1 else {}
+        chosen = {}
+        if self.monitor:
+            best = self.best_epoch()
+            chosen = {"validation": self._validation_count, "monitor": self.monitor.name, "best_epoch": best}
+        if self.at.first:
+            chosen["refit"] = {"rows": self.rows.count, "loss": self.at.losses}
+        if self.rows.weighted:
+            chosen["weighted"] = True
         return {
             "backend": net.backend,
             **ranks,
@@ -386,7 +376,7 @@ class Member:
             "epochs": self.options.epochs,
             **self.losses(),
             **learned([self.outcome()]),
-            **self._chosen_epoch(),
+            **chosen,
             "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }

@@ -88,7 +88,6 @@ class TrainingRows:
 
     @property
     def judged_count(self) -> int:
-        """Return how many rows judge an epoch."""
         return len(self.judged)
 
     def release(self) -> None:
@@ -103,7 +102,6 @@ class TrainingRows:
 
     @property
     def weight(self) -> float:
-        """How many rows the training rows count as."""
         return weight_of(self.weights, self._training)
 
     @property
@@ -134,7 +132,6 @@ def _validation_file(net: Network, options: Options, given: Dataset | ReadValida
 
 
 def split_seed(options: Options, seed: int) -> int:
-    """Return the seed that draws held-out and validation rows."""
     return seed if options.split_seed is None else options.split_seed
 
 

@@ -6,8 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterable
-from functools import wraps
-from inspect import isfunction
+from inspect import isfunction, signature
 
 from ..nn_aux import SCHEDULES
 from ..utils import OutputError, append_whole, atomic_write, check_writable, is_stream, log, open_stream, os_reason
@@ -70,7 +69,11 @@ class Callbacks(Callback):
 
 
 def _told(event: Callable) -> Callable:
-    return wraps(event)(lambda callbacks, *arguments: callbacks._tell(event.__name__, *arguments))
+    def tell(self, *arguments) -> None:
+        self._tell(event.__name__, *arguments)
+
+    tell.__signature__ = signature(event)
+    return tell
 
 
 for _event in filter(isfunction, vars(Callback).values()):
@@ -142,7 +145,6 @@ class CsvHistory(Callback):
             self._file.close()
 
     def _write(self) -> None:
-        """Write the lines that are pending."""
         lines = self._pending.getvalue().encode()
         self._pending.seek(0)
         self._pending.truncate()

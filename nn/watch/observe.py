@@ -16,7 +16,6 @@ class Recording(Callback):
         self._net, self._batches = net, batches
 
     def start(self, info: dict) -> None:
-        """See Callback.start."""
         self._net().engine.record(self._batches)
 
 
@@ -50,7 +49,6 @@ class Observers:
             self._callbacks.append(Recording(net, self.batches))
 
     def beside(self, callback: Callback | None) -> Callbacks:
-        """Return the observers and `callback` as one."""
         return Callbacks([*self._callbacks, *filter(None, [callback])])
 
     def finish(self, result: dict, timed: Callable, batch_size: int) -> None:
