@@ -210,8 +210,8 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     observers = Observers(flags, lambda: net, reading)
     name = replacing(given_values(flags, vars(flags)))
     replaced = "" if effort else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
-    about = console.about_training(ds), replaced
-    callback = observers.beside(make_progress(about, flags.quiet, flags.verbose))
+    progress = make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
+    callback = observers.beside(progress)
     options = keywords(flags, "train", "several")
     try:
         result, lost = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), []
@@ -224,7 +224,6 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
 
 def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopRequest):
     """Choose networks by an effort and train them; returns what _trained does."""
-    from ..terminal.progress import make_candidates_progress
     from ..train import train
     from ..train.decision import rules_in
     from ..train.effort import choice_for
@@ -233,7 +232,7 @@ def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopReques
     observers = Observers(flags, lambda: chosen.net, reading, records=False)
     if flags.output and ds.are_images:
         raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
-    progress = make_candidates_progress(console.about_training(ds), flags.quiet, flags.verbose)
+    progress = make_progress(console.about_training(ds), "", flags.quiet, flags.verbose)
     given = keywords(flags, "train") | given_values(flags, ["activation"])
     of_network = keywords(flags, "network", "engine")
     chosen = choice_for(ds, effort, given, of_network, observers.beside(progress), checkpoint)

@@ -100,21 +100,8 @@ class TensorFile:
         return DataError(f"{path}: damaged {self.noun}: {reason}; {self.remedy}")
 
     def header(self, path, data: bytes) -> tuple[dict, dict]:
-        """Return (header of safetensors, facts) as the file has them."""
-        header = self._header(path, data)
-        metadata = header.get("__metadata__")
-        text = metadata.get(self.key) if isinstance(metadata, dict) else None
-        if not isinstance(text, str):
-            raise DataError(
-                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
-            )
-        facts = self._json(path, text.encode("utf-8", "surrogatepass"))
-        if not isinstance(facts, dict):
-            raise self.damaged(path, "its metadata is not a JSON object")
-        return header, facts
-
-    def _header(self, path, data: bytes) -> dict:
-        """Return the header: 8 bytes of length (little endian), then that many bytes of JSON."""
+        """Return (header of safetensors, facts) as the file has them: 8 bytes of length (little endian), then that many
+        bytes of JSON."""
         length = int.from_bytes(data[:8], "little")
         if len(data) < 8 or data[8:9] != b"{":
             raise self._foreign(path)
@@ -126,7 +113,16 @@ class TensorFile:
         header = self._json(path, data[8 : 8 + length])
         if not isinstance(header, dict):
             raise self.damaged(path, "its header is not a JSON object")
-        return header
+        metadata = header.get("__metadata__")
+        text = metadata.get(self.key) if isinstance(metadata, dict) else None
+        if not isinstance(text, str):
+            raise DataError(
+                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
+            )
+        facts = self._json(path, text.encode("utf-8", "surrogatepass"))
+        if not isinstance(facts, dict):
+            raise self.damaged(path, "its metadata is not a JSON object")
+        return header, facts
 
     def _json(self, path, text: bytes):
         """Return JSON by the standard: UTF-8, finite numbers, no key twice."""
