@@ -128,40 +128,25 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
 
 
 def _check_written(flags) -> None:
-    """Raise UsageError if a file that is read would be replaced, or one be written twice."""
+    """Raise UsageError if a file that is read would be replaced, or one be written twice, also by the unfinished
+    network of a training that is stopped."""
+    validation = flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
     written: dict[str, str] = {}
-    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output")).items():
+    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output", "logdir")).items():
         resumed = None if flags.resume == "auto" or name == "checkpoint" else flags.resume
-        for read in filter(None, (flags.dataset, _validation_file(flags), resumed)):
+        for read in filter(None, (flags.dataset, validation, resumed) if name != "logdir" else ()):
             check_apart(read, path)
-        _note_written(written, name, path)
-    if flags.logdir:
-        _note_written(written, "logdir", flags.logdir)
-    _check_part(flags, written)
-
-
-def _note_written(written: dict[str, str], name: str, path: str) -> None:
-    """Add a flag's path to those that are written. Raises UsageError if another flag's is the same."""
-    other = written.setdefault(os.path.realpath(path), name)
-    if other != name:
-        raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
-
-
-def _check_part(flags, written: dict[str, str]) -> None:
-    """Raise UsageError if the unfinished network of a training that is stopped would replace another file of it."""
+        other = written.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
     if flags.model is None:
         return
     part = _part_of(flags.model)
     if name := written.get(os.path.realpath(part)):
-        raise UsageError(
-            f"--{name} {getattr(flags, name)}: --train writes a network there that a signal stops; choose another file"
-        )
-    for read in filter(None, (flags.dataset, _validation_file(flags), flags.config)):
+        where = "--train writes a network there that a signal stops"
+        raise UsageError(f"--{name} {getattr(flags, name)}: {where}; choose another file")
+    for read in filter(None, (flags.dataset, validation, flags.config)):
         check_apart(read, part)
-
-
-def _validation_file(flags) -> str | None:
-    return flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
 
 
 def _check_networks(flags) -> None:
