@@ -151,10 +151,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT", 128 + signal.SIGINT
     if _is_want_of_memory(error):
-        return (
-            "out of memory: use smaller --layers, a smaller --batch_number or fewer rows",
-            NnError.exit_code,
-        )
+        return ("out of memory: use smaller --layers, a smaller --batch_number or fewer rows", NnError.exit_code)
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return f"no more threads: {MORE_THREADS}", NnError.exit_code
     if isinstance(error, ImportError):

@@ -394,10 +394,10 @@ class Judged:
         return [name for name in of_task if is_series or METRICS[name].of[self._task] != "series"]
 
     def counts(self, weights=None) -> Counts:
-            return confusion_counts(self.truth, self.predicted, weights)
+        return confusion_counts(self.truth, self.predicted, weights)
 
     def classes(self, weights=None) -> ClassCounts:
-            return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
+        return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
 
     def values(self, weights=None, names: Iterable[str] | None = None, exact: bool = True) -> dict[str, float | None]:
         """Return metrics, None where they are undefined. weights: as checked_weights returns them. exact: sums are

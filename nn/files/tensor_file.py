@@ -141,10 +141,7 @@ class TensorFile:
 
         try:
             return json.loads(
-                text.decode("utf-8"),
-                parse_float=finite,
-                parse_constant=finite,
-                object_pairs_hook=without_repeats,
+                text.decode("utf-8"), parse_float=finite, parse_constant=finite, object_pairs_hook=without_repeats
             )
         except (ValueError, RecursionError) as error:
             raise self.damaged(path, f"its header is not readable JSON ({one_line(error)})") from error

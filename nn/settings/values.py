@@ -174,8 +174,7 @@ SHARE = Value(_finite, "a number from 0 to below 1", "float", lambda value: 0 <=
 VALIDATION = Value(_share_or_file, "a share above 0 and below 1, or a file", "float | str", bool)
 CLASS_WEIGHT = Value(_class_weight, "none, balanced, or a number of at least 0 for each class, 1,10")
 NUMBER_EMBEDDING = Value(
-    _number_embedding,
-    f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})",
+    _number_embedding, f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})"
 )
 THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | str")
 GPUS = Value(

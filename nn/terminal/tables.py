@@ -46,10 +46,7 @@ def _rich_table(headers, rows, title, left):
     )
     for number, header in enumerate(headers):
         grid.add_column(
-            Text(header),
-            justify="left" if number < left else "right",
-            overflow="fold",
-            no_wrap=number >= left,
+            Text(header), justify="left" if number < left else "right", overflow="fold", no_wrap=number >= left
         )
     for row in rows:
         grid.add_row(*map(Text, row))
@@ -326,10 +323,7 @@ def model_report(net, model: str) -> None:
     if rows:
         table(headers, rows, "members")
     if net.config:
-        facts(
-            {name: "" if value is None else str(value) for name, value in sorted(net.config.items())},
-            "config",
-        )
+        facts({name: "" if value is None else str(value) for name, value in sorted(net.config.items())}, "config")
 
 
 def _columns_of(encoding) -> dict[str, str]:

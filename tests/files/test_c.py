@@ -26,14 +26,7 @@ from support.command_line import environment, succeed
 from support.command_line import run as run_nn
 from support.distances import relative_distance
 from support.mixed_table import read_raw
-from support.networks import (
-    ALONE,
-    STACKS,
-    TABLES,
-    fill,
-    network,
-    with_activation,
-)
+from support.networks import ALONE, STACKS, TABLES, fill, network, with_activation
 
 import nn
 from nn.files.export import c_file, c_text

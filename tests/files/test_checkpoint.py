@@ -103,12 +103,7 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, 
 
 @pytest.mark.parametrize(
     "signum, saving, code",
-    [
-        (signal.SIGTERM, True, 75),
-        (signal.SIGUSR1, True, 75),
-        (signal.SIGINT, True, 130),
-        (signal.SIGUSR1, False, 143),
-    ],
+    [(signal.SIGTERM, True, 75), (signal.SIGUSR1, True, 75), (signal.SIGINT, True, 130), (signal.SIGUSR1, False, 143)],
 )
 def test_a_signal_while_the_data_is_read_loses_nothing(folder, monkeypatch, signum, saving, code):
     def endless_reading(*_):
@@ -153,17 +148,9 @@ def image_data(rows=120):
 
 CASES = {
     "adam": (dense_data, {"layers": "5,8,dropout0.3,1"}, {}),
-    "momentum": (
-        dense_data,
-        {"layers": "5,8,1"},
-        {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1},
-    ),
+    "momentum": (dense_data, {"layers": "5,8,1"}, {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1}),
     "plain sgd": (dense_data, {"layers": "5,8,1", "dtype": "float64"}, {"optimizer": "sgd", "holdout": 0.0}),
-    "reference": (
-        dense_data,
-        {"layers": "5,4,1", "reference": True},
-        {"learning_rate": 0.1, "batch_number": 7},
-    ),
+    "reference": (dense_data, {"layers": "5,4,1", "reference": True}, {"learning_rate": 0.1, "batch_number": 7}),
     "regression": (lambda: dense_data("regression"), {"layers": "5,8,2"}, {"schedule": "cosine"}),
     "conv": (image_data, {"layers": CONV[1]}, {}),
 }

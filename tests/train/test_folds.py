@@ -384,11 +384,7 @@ def test_folds_on_the_command_line(write, folder):
 
 @pytest.mark.parametrize(
     ("more", "expected"),
-    [
-        (["--model", "x.m"], ".m file"),
-        (["--profile"], "--profile"),
-        (["--networks", 2], "--networks"),
-    ],
+    [(["--model", "x.m"], ".m file"), (["--profile"], "--profile"), (["--networks", 2], "--networks")],
 )
 def test_wrong_use_names_the_flag(more, expected, folder):
     result = run("--train", "--dataset", write_two_classes(folder / "data.csv", 3000), "--folds", FOLDS, *more)

@@ -384,9 +384,7 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
-@pytest.mark.parametrize(
-    "more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]]
-)
+@pytest.mark.parametrize("more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]])
 def test_flags_of_one_network_are_wrong_use(more, folder):
     path = write_two_classes(folder / "data.csv")
     result = run("--train", "--dataset", path, "--model", folder / "x.bin", "--networks", 2, "--epochs", 1, *more)
