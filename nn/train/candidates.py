@@ -39,14 +39,12 @@ class Candidate:
     is_trial = False
 
     def layers(self, ds: Dataset) -> str:
-        """Return --layers for a data set."""
         drop = [f"dropout{self.dropout:g}"] if self.dropout else []
         suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
         hidden = [item for size in self.hidden.split("-") for item in (size + suffix, *drop)]
         return ",".join(["auto", *hidden, str(ds.outputs)])
 
     def settings(self) -> dict:
-        """Return the keywords of `train`."""
         of_layers = ("hidden", "activation", "dropout")
         own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
         by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
@@ -107,7 +105,6 @@ class ImageCandidate(Candidate):
     is_trial: bool = False
 
     def layers(self, ds: Dataset) -> str:
-        """Return --layers for a data set."""
         side, items = min(ds.row_shape[1:]), ["x".join(map(str, ds.row_shape))]
         suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
         if side >= MOST_SIDE:
@@ -120,7 +117,6 @@ class ImageCandidate(Candidate):
         return ",".join([*items, f"dropout{self.dropout:g}", str(ds.outputs)])
 
     def settings(self) -> dict:
-        """Return the keywords of `train`."""
         return {name: value for name, value in super().settings().items() if name != "is_trial"}
 
     def operations(self, net: Network, rows: int) -> float:

@@ -25,7 +25,7 @@ from nn.core.metrics import (
 from nn.nn_aux import METRICS
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
-from nn.train.validation import Monitor
+from nn.train.options import Monitor
 from nn.utils import DataError, UsageError
 
 # ---------------------------------------------------------------- several classes

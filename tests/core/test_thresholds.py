@@ -16,7 +16,7 @@ from nn.core.metrics import confusion_counts, decide, metric, precision, recall
 from nn.core.thresholds import best_threshold, cut_offs
 from nn.nn_aux import THRESHOLD_RULES
 from nn.settings.values import threshold_rules
-from nn.train.decision import decide_by, decide_on
+from nn.train.decision import decide_by, judged
 from nn.train.options import options_of
 from nn.utils import DataError, NnError, UsageError
 
@@ -360,7 +360,7 @@ def calibrated_network(data, layers, **more):
     nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
     rows = nn.ds.split_holdout(data, 0.5, 0)[1]
     given = {"holdout": 0.5, "calibrate": "temperature"} | more
-    return net, decide_on(net, data, rows, options_of(net, data, given)), rows
+    return net, decide_by(net, options_of(net, data, given), *judged(net, data, rows)), rows
 
 
 def test_calibration_is_kept_in_the_model_and_told(two):

@@ -462,4 +462,4 @@ def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder
     bench = succeed("--bench", "--case", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")
     plan = datasets / "plans" / "smoke.json"
-    assert list(succeed("--sweep", plan, "-o", "r.csv", "--index", 0, "--json").json) == json_keys("sweep")
+    assert list(succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json) == json_keys("sweep")
