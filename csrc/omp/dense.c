@@ -2,7 +2,7 @@
  * products run along outputs: forward and update read it in place; only the input's gradient needs it transposed, which
  * the packing of the product does. Narrow layers, whose few outputs would leave most of a vector empty, keep it
  * (o, row_stride(i)) and run along inputs (dense_narrow.c).
- * uses: matrix.c (multiply, product_route), dense_narrow.c, dense_pair.c
+ * uses: matrix.c (multiply, product_route), dense_narrow.c
  */
 #include "../core.h"
 #include "nn_aux.h"
@@ -87,8 +87,6 @@ static int64_t dense_scratch(const nn_layer *spec, int64_t n)
     int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
     for (int steps = 0; steps < 2; steps++) {
         product weight = weight_product(spec, n, steps);
-        if (row_stride(weight.n) >= FORMED_INPUTS)
-            weight.make_b = form_gradient;
         most = max_i64(most, multiply_scratch(&weight));
     }
     return most;
@@ -197,26 +195,6 @@ static int dense_gradient(layer *l, const real *dz, const real *x, const batch *
     return steps;
 }
 
-/* Both layers' gradients, or steps, each thread some of the columns between them. */
-static int dense_backward_pair(layer *l, layer *below, const real *x, const batch *b)
-{
-    product p = weight_product(&below->spec, b->n, b->update != NULL);
-    step_constants step, bias_step;
-    int steps = take_step(&p, below, &step, b);
-    if (steps)
-        bias_step = step_of(b->update, 0);
-    formed_gradient dz = {l, below, b->n, steps ? &step : NULL, &bias_step};
-    p.a = x, p.make_b = form_gradient, p.source = &dz, p.shared_scratch = below->shared_scratch;
-    multiply(&p, b->team, b->scratch);
-    bias_gradient(l, l->dz, steps, b);
-    return steps;
-}
-
-static int dense_pairs(const nn_layer *spec, const nn_layer *below)
-{
-    return forms_gradient(spec) && below->kind == NN_DENSE;
-}
-
 static const char *dense_route(const nn_layer *spec, pass_kind pass, const batch *b)
 {
     product p;
@@ -253,7 +231,7 @@ static const layer_kind dense_kind = {
     },
     .memory = {.scratch = dense_scratch, .shared_scratch = dense_shared_scratch},
     .fast = {
-        .pairs = dense_pairs, .backward_pair = dense_backward_pair, .gains_by_sharing = dense_gains_by_sharing,
+        .gains_by_sharing = dense_gains_by_sharing,
         .reads_any_row = dense_reads_any_row, .route = dense_route,
     },
 };

@@ -115,10 +115,6 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
 {
     int64_t j = 0, n = p->b_width ? p->b_width : p->n;
     const real *end = p->b + (p->k - 1) * p->b_row + (n - 1) * p->b_col + 1;
-    if (p->make_b) {
-        p->make_b(p->source, to, p0, depth, j0, width);
-        return;
-    }
     if (p->b_col == 1)                      /* row by row, as they lie; a panel after whole ones is whole or the first
                                              * of those that are not */
         for (; j + NARROW <= width && j0 + j + NARROW <= n && panel_width(width, j + NARROW - PANEL) == PANEL;
@@ -197,7 +193,7 @@ static blocking blocks_of(const product *p, int64_t columns)
     blocking is;
     int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
     int near = p->m * p->k * (int64_t)sizeof(real) <= NEAR_BYTES;
-    is.packs_b = p->make_b || p->b_col > 1 || p->n % VECTOR
+    is.packs_b = p->b_col > 1 || p->n % VECTOR
              || (!few && !read_in_place(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_misaligned);
     is.packs_a = p->m > 1 && !read_in_place(p->m * p->k, p->a_row * p->a_col)
              && !(spread && (near || columns <= THIN));
@@ -328,7 +324,7 @@ static sharing sharing_of(const product *p)
 static int threads_down(const product *p, int threads)
 {
     int wide = p->n / threads * (int64_t)sizeof(real) >= WIDE_BYTES;
-    int by_columns = (p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide) || p->make_b;   /* b is made only once */
+    int by_columns = p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide;
     int64_t best = INT64_MAX;
     int down = 1;
     for (int d = 1; d <= threads && threads > 1 && !by_columns; d++) {

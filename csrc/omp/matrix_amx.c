@@ -112,18 +112,14 @@ static void split_a(bfloat16 *to, const product *p, int64_t i, int64_t rows, int
         }
 }
 
-/* to: b[q .. q+depth, j .. j+columns), up to SIDE columns, block by block; `made` has room for what make_b writes */
-static void split_b(bfloat16 *to, const product *p, int64_t q, int64_t depth, int64_t j, int64_t columns, real *made)
+/* to: b[q .. q+depth, j .. j+columns), up to SIDE columns, block by block */
+static void split_b(bfloat16 *to, const product *p, int64_t q, int64_t depth, int64_t j, int64_t columns)
 {
     const real *from = p->b + q * p->b_row + j * p->b_col;
     int64_t there = min_i64(columns, (p->b_width ? p->b_width : p->n) - j);
     real transposed[SIDE][SIDE];
-    if (p->make_b)
-        p->make_b(p->source, made, q, depth, j, columns);
     for (int64_t d = 0; d < depth; d += SIDE, to += BLOCK_SIZE)
-        if (p->make_b) {
-            split_columns(to, made + d * columns, columns, depth - d, columns);
-        } else if (p->b_col == 1) {
+        if (p->b_col == 1) {
             split_columns(to, from + d * p->b_row, p->b_row, depth - d, there);
         } else {
             transpose_side(transposed, from + d, p->b_col, there, depth - d);
@@ -216,8 +212,8 @@ static amx_blocking amx_blocks(const product *p, int threads)
 /* Bytes that each thread needs, and those that they share: no fewer than any smaller product of the kind does. */
 static int64_t amx_scratch(const product *p)
 {
-    int64_t depth = min_i64(AMX_DEPTH, whole_sides(p->k)), made = p->make_b ? depth * SIDE * (int64_t)sizeof(real) : 0;
-    return amx_pays(p) ? min_i64(AMX_A_BYTES, whole_sides(p->m) * depth * NUMBER_BYTES) + made : 0;
+    int64_t depth = min_i64(AMX_DEPTH, whole_sides(p->k));
+    return amx_pays(p) ? min_i64(AMX_A_BYTES, whole_sides(p->m) * depth * NUMBER_BYTES) : 0;
 }
 
 static int64_t amx_shared(const product *p)
@@ -286,7 +282,6 @@ static void amx_multiply(const product *p, thread_team t, void *scratch)
     const int64_t down = (p->m + is.height - 1) / is.height;
     int64_t *next = p->shared_scratch, first, last;
     bfloat16 *b = (bfloat16 *)((char *)p->shared_scratch + ALIGNMENT), *a = scratch;
-    real *made = (real *)(a + is.height * is.depth * SPLITS);
     amx_begin();
     for (int64_t j = 0; j < p->n; j += is.width)
         for (int64_t q = 0; q < p->k; q += is.depth) {
@@ -294,7 +289,7 @@ static void amx_multiply(const product *p, thread_team t, void *scratch)
             int64_t panels = whole_sides(width) / SIDE, panel = whole_sides(depth) * SIDE * SPLITS, task;
             thread_share(t, panels, 1, &first, &last);
             for (int64_t s = first; s < last; s++)
-                split_b(b + s * panel, p, q, depth, j + s * SIDE, min_i64(SIDE, width - s * SIDE), made);
+                split_b(b + s * panel, p, q, depth, j + s * SIDE, min_i64(SIDE, width - s * SIDE));
             if (t.id == 0)
                 __atomic_store_n(next, 0, __ATOMIC_RELAXED);
             barrier_wait(t);

@@ -41,11 +41,6 @@ def test_large_products_are_packed_or_take_the_matrix_unit():
     assert (single[1] == "product, AMX") == (isa == "amx")
 
 
-def test_a_wide_layer_below_a_single_output_goes_backward_together_with_it():
-    below, above = routes("50,6400,1", 1000, backend="omp", threads=1)
-    assert below.endswith("backward together with layer 2") and above.endswith("backward together with layer 1")
-
-
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_an_embedding_layer_says_whether_it_learns(backend):
     coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
