@@ -11,7 +11,6 @@
 #ifdef NN_FAST
 #include "omp/nn_aux.c"
 #include "omp/matrix_kernel.c"
-#include "omp/matrix_amx.c"
 #include "omp/matrix.c"
 #include "omp/dense_narrow.c"
 #include "omp/dense.c"
