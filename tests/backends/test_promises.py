@@ -349,7 +349,7 @@ def test_a_product_of_swapped_bytes_is_refused():
 def available_sets():
     """The instruction sets this processor can run, best first."""
     ffi, lib = extension("omp")
-    known = ["amx", "avx512", "avx2", "baseline"]
+    known = ["avx512", "avx2", "baseline"]
     return known[known.index(ffi.string(lib.nn_isa()).decode()) :]
 
 
