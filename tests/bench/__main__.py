@@ -35,7 +35,7 @@ ISAS = {
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "OPENBLAS_CORETYPE": "Haswell",
         "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
-    },
+    }
 }
 
 

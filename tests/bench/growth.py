@@ -60,10 +60,7 @@ def _point(at: int, case: TrainStepCase, nn: Side, others: list[Side]) -> dict:
 def report(result: dict) -> None:
     """Print the result of `measure` as tables."""
     names = list(result["versions"])
-    for key, title in (
-        ("width", "hidden layer of a 50-N-1 network"),
-        ("rows", "rows of the data, 30-60-10-1"),
-    ):
+    for key, title in (("width", "hidden layer of a 50-N-1 network"), ("rows", "rows of the data, 30-60-10-1")):
         rows = [
             [
                 f"{point['at']:,}",

@@ -35,10 +35,7 @@ def folder(folder, monkeypatch):
     return folder
 
 
-NETWORKS = {
-    "dense": "30,60:sigmoid,10:tanh,1",
-    "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3",
-}
+NETWORKS = {"dense": "30,60:sigmoid,10:tanh,1", "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3"}
 EPOCHS = """
 import sys, numpy as np, nn
 from nn import cluster

@@ -11,11 +11,7 @@ from support.command_line import run, succeed, write_numbers, write_three_classe
 def prepared(tmp_path_factory):
     """A folder with good data sets and models of them."""
     folder = tmp_path_factory.mktemp("prepared")
-    for write, name in (
-        (write_two_classes, "two"),
-        (write_three_classes, "three"),
-        (write_numbers, "numbers"),
-    ):
+    for write, name in ((write_two_classes, "two"), (write_three_classes, "three"), (write_numbers, "numbers")):
         write(folder / f"{name}.csv")
         succeed("--train", "--dataset", folder / f"{name}.csv", "--model", folder / f"{name}.bin", "--epochs", 1)
     succeed(
@@ -209,11 +205,7 @@ def test_layers_that_do_not_fit(folder, layers, words):
 
 def test_fewer_outputs_than_classes(folder):
     fails(
-        folder,
-        2,
-        "--layers 2,4,2",
-        "3 classes",
-        command="--train --dataset three.csv --model new.bin --layers 2,4,2",
+        folder, 2, "--layers 2,4,2", "3 classes", command="--train --dataset three.csv --model new.bin --layers 2,4,2"
     )
 
 
@@ -291,14 +283,7 @@ def test_data_with_another_number_of_columns_than_the_model(folder):
     fails(folder, 65, "wide.csv", command="--test --dataset wide.csv --model two.bin")
     (folder / "wide.csv").write_text("1,2,3,0\n4,5,6,1\n")
     for mode in ("--test", "--predict"):
-        fails(
-            folder,
-            65,
-            "wide.csv",
-            "4 columns",
-            "expected",
-            command=f"{mode} --dataset wide.csv --model two.bin",
-        )
+        fails(folder, 65, "wide.csv", "4 columns", "expected", command=f"{mode} --dataset wide.csv --model two.bin")
 
 
 def test_a_class_that_the_model_does_not_know(folder):

@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from support.figures import close, pr_auc, roc_auc
 
-from nn.core.metrics import (
-    Counts,
-    confusion_counts,
-    decide,
-    f1,
-    mcc,
-    precision,
-    recall,
-)
+from nn.core.metrics import Counts, confusion_counts, decide, f1, mcc, precision, recall
 from nn.test import binary_report, multiclass_report, regression_report
 
 BINARY_KEYS = "rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier"

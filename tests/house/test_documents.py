@@ -238,11 +238,7 @@ SENTENCES = {  # a pattern -> a sentence that it finds
     r"\b(?:is|are|was|were) none\b": "A name that is none is refused.",
     r"\b(?:tells?|told)(?: \w+){0,3} (?:metrics?|figures?|scores?|loss(?:es)?|errors?)\b": "A test tells the metrics.",
 }
-WORDS = {
-    r"\bgaps?\b": "a missing value",
-    r"\bfigures?\b": "a metric",
-    r"\bwrong use\b": "a usage error",
-}
+WORDS = {r"\bgaps?\b": "a missing value", r"\bfigures?\b": "a metric", r"\bwrong use\b": "a usage error"}
 OWN_WORDS = {"CHANGELOG.md", "docs/developing.md"}  # of former versions; of the code
 
 
