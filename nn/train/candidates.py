@@ -141,7 +141,8 @@ class ImageCandidate(Candidate):
         most = math.ceil(TRIAL_IMAGES / rows), int(TRIAL_SHARE * images / rows), MOST_EPOCHS // 2
         trial = min(most) if tries else 0
         images -= 2 * trial * rows
-        networks = max(NETWORKS, int(min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS, MOST_NETWORKS)))
+        most = min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS)
+        networks = MOST_NETWORKS if most >= MOST_NETWORKS else NETWORKS  # of an odd number one has no core beside it
         epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))
         augments = ("shift", "both") if epochs >= SHIFTED_EPOCHS else ("none", "mirror")
         short = replace(self, epochs=trial, networks=1, is_trial=True)

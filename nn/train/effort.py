@@ -226,6 +226,7 @@ class Effort:
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
+        self._compile_ahead(candidates)
         try:
             with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
                 for candidate, net, _ in candidates:
@@ -245,6 +246,15 @@ class Effort:
         net, result = self._combined(self._choose(), figures)
         tell(result)
         return net, result
+
+    def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:
+        """Let a GPU's compiler begin with what all candidates for a table need: it takes longer than their training."""
+        for candidate, net, _ in candidates:
+            if candidate.folds and not net.traits.on_host:
+                rows = len(self._rows())
+                record = net.encoding.record_of(net.dtype) if net.encoding else None
+                batch = min(self._settings(candidate)["batch_number"], rows)
+                net.engine.compile_ahead(batch, -(-rows // candidate.folds), record)
 
     def _trained(self, candidate: Candidate, net: Network, train: Callable[..., dict]) -> dict:
         """Train the networks of a candidate; return its figures."""
