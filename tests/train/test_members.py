@@ -53,7 +53,7 @@ def written(folder):
 # ---------------------------------------------------------------- the promise
 
 
-@pytest.mark.parametrize("size, backend", [(2, "seq"), (2, "omp"), (3, "omp")])
+@pytest.mark.parametrize("size, backend", [(2, "seq"), (3, "omp")])
 @pytest.mark.parametrize("way", WAYS)
 def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, backend):
     command = [*DATA, "--model", "m.bin", "--backend", backend, "--json", *WAYS[way]]

@@ -172,8 +172,7 @@ def test_without_hold_out_the_history_has_no_held_out_loss(folder):
 def test_tensorboard_reads_what_was_logged(folder, more):
     pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
     accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator",
-        reason="skipped: no tensorboard to read with",
+        "tensorboard.backend.event_processing.event_accumulator", reason="skipped: no tensorboard to read with"
     )
     result = train("--logdir", "log", "--json", *more).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
