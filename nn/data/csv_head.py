@@ -42,7 +42,7 @@ _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-_WRITTEN = re.compile(r"[^a-zA-Z;|]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
+_WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
 _ABSENT = GAPS | {"-", "--", "n.a.", "na", "missing", "unknown", "x"}  # words that no unit is
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..layers import describe
 from ..nn_aux import METRICS
-from ..utils import listed, printable, show
+from ..utils import LONGEST_LINE, cut_line, listed, printable, show
 from .console import on_terminal
 from .figures import (
     comparison_lines,
@@ -24,12 +24,16 @@ from .figures import (
     shape_text,
 )
 
+LEAST_CELL = 60  # characters that a cell of a wide table may have
+
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
-    """Print a table; the first `left` columns (words) are left-aligned, the others (numbers) right-aligned."""
+    """Print a table whose lines are not too long; the first `left` columns (words) are left-aligned, the others
+    (numbers) right-aligned."""
     draw = _rich_table if on_terminal(sys.stdout) else _plain_table
-    headers, *rows = [list(map(printable, line)) for line in (headers, *rows)]
-    draw(headers, rows, printable(title), left)
+    most = max(LEAST_CELL, LONGEST_LINE // len(headers))
+    headers, *rows = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
+    draw(headers, rows, cut_line(title), left)
 
 
 def _rich_table(headers, rows, title, left):
