@@ -15,6 +15,7 @@ import numpy as np
 from ..core import extension
 from ..utils import DataError, UsageError, log
 from .column import GAPS, TRUTHS, date_in
+from .dataset import Schema
 from .source import Source
 
 ffi, lib = extension("seq")
@@ -43,22 +44,7 @@ _WRITTEN = re.compile(r"[^a-zA-Z;|]*\d[^;|]*")  # numbers and dates as people wr
 _ABSENT = GAPS | {"-", "--", "n.a.", "na", "missing", "unknown", "x"}  # words that no unit is
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """A person's choices for a file's layout. Formats take what concerns them and ignore the rest.
-
-    separator: between fields of text, None: found out. header: auto, yes or no. named: words by which columns are asked
-    for; one of them in the first row tells that it is a header. of_model: the names of a model's columns; so do all of
-    these.
-    """
-
-    separator: str | None = None
-    header: str = "auto"
-    named: frozenset[str] = frozenset()
-    of_model: frozenset[str] = frozenset()
-
-
-AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
+UNSAID = Schema()  # the layout is found out
 
 
 @dataclass
@@ -92,12 +78,13 @@ class Head:
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
 
 
-def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = None) -> Head:
-    """Look at the first rows of a file; `first` is the head of the first of several files.
+def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
+    """Look at the first rows of a file; `first` is the head of the first of several files. schema: what a person says
+    of its layout, and the names of a model's columns, which tell a header.
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    start, separator = _start(path), options.separator
+    start, separator = _start(path), schema.choices.separator
     begins = start["text"]
     if said := _SEPARATOR_LINE.match(begins):
         begins, separator = b"\n" + begins[said.end() :], separator or decoded(said[1])
@@ -114,7 +101,7 @@ def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = N
         )
     if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
-    names = [cell.text for cell in rows.rows[0]] if _has_header(rows, options, first) else None
+    names = [cell.text for cell in rows.rows[0]] if _has_header(rows, schema, first) else None
     row = 0 if names is None else 1 + _is_second_header(rows)
     if row >= len(rows.counts):
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
@@ -166,18 +153,17 @@ def _start(path: str) -> dict:
     """Return what Head has of the first lines, at least two that are neither blank nor comments above the table."""
     text, is_all, ends_in_cr = b"", False, False
     with Source(path) as source:
-        while not is_all:
-            size = max(_HEAD_BYTES, len(text))
+        for size in (_HEAD_BYTES, LONGEST_LINE):
             block = source.read(size)
             is_all, text = len(block) < size, text + block
             ends_in_cr = ends_in_cr or (b"\n" not in text and b"\r" in text.rstrip(b"\r"))
             text = text.replace(b"\r", b"\n") if ends_in_cr else text
-            if len(text) > LONGEST_LINE and text.find(b"\n", len(text) - LONGEST_LINE) < 0:
-                raise too_long(path)
             begin = _end_of_comments(text.removeprefix(BYTE_ORDER_MARK))
-            filled = sum(1 for line in text[begin:].split(b"\n", 64)[:-1] if line.strip())
-            if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
+            lines = text[begin:].split(b"\n", 64)[:-1]  # without the last line, which may be cut
+            if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
                 break
+    if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
+        raise too_long(path)
     text = text if is_all else text[: text.rfind(b"\n") + 1]
     text = text.removeprefix(BYTE_ORDER_MARK)
     return {"text": text, "is_all": is_all, "is_gzip": source.is_gzip, "ends_in_cr": ends_in_cr}
@@ -315,21 +301,15 @@ def _share_typed(text: bytes, separator: str) -> float:
 # -- header --------------------------------------------------------------------------------------------------
 
 
-def _has_header(rows: FirstRows, options: ReadOptions, first: Head | None) -> bool:
+def _has_header(rows: FirstRows, schema: Schema, first: Head | None) -> bool:
     """Return whether the first row names the columns: a person says so, or its words, or those below."""
-    texts = [cell.text for cell in rows.rows[0]]
-    if options.header == "no" or (first and first.names == texts):
-        return options.header != "no"
-    if options.header == "yes":
+    texts, asked = [cell.text for cell in rows.rows[0]], schema.choices.header
+    if asked == "no" or (first and first.names == texts):
+        return asked != "no"
+    if asked == "yes":
         return first is None
-    is_named = any(word in texts and not _is_index(word, len(texts)) for word in options.named)
-    is_model_s = options.of_model and options.of_model <= {*texts}
-    return bool(first is None and (is_named or is_model_s)) or _are_names(rows)
-
-
-def _is_index(word: str, columns: int) -> bool:
-    """Return whether a word by which a column is asked for may be its place."""
-    return bool(_WHOLE.fullmatch(word.removeprefix("-"))) and -columns <= int(word) < columns
+    is_model_s = first is None and schema.of_model and schema.columns and {*schema.columns} <= {*texts}
+    return bool(is_model_s) or _are_names(rows)
 
 
 def _are_names(rows: FirstRows) -> bool:

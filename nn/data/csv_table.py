@@ -35,16 +35,16 @@ from .column import (
     shortened,
 )
 from .csv_head import (
-    AS_FOUND,
     BYTE_ORDER_MARK,
     LONGEST_LINE,
+    UNSAID,
     Head,
-    ReadOptions,
     decoded,
     open_quote,
     read_head,
     too_long,
 )
+from .dataset import Schema
 from .source import BLOCK, GROWING_BYTES, Files, GrowingRows, check_same_columns, local, read_blocks
 from .typed import joined
 
@@ -74,10 +74,10 @@ class CsvSource:
     into several without repeating it.
     """
 
-    def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
+    def __init__(self, paths: list[str], path: str, schema: Schema = UNSAID):
         self.path, self.files = path, Files(paths)
-        self._head = first = read_head(paths[0], options)
-        self._heads = [first, *(read_head(file, options, first) for file in paths[1:])]
+        self._head = first = read_head(paths[0], schema)
+        self._heads = [first, *(read_head(file, schema, first) for file in paths[1:])]
         self.names, self.width, self.default_target = first.names, first.width, first.last_filled
         self.column = first.column
         for head in self._heads[1:]:

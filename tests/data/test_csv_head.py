@@ -95,28 +95,13 @@ def test_a_header_is_told_by_the_columns(write, text, has_header):
 HEADERS = ["titanic", "diamonds", "mpg", "penguins"]  # of the tables of the shared folder; the others have none
 
 
-@pytest.mark.parametrize(
-    "asked, has_header",
-    [
-        ({"target": "30"}, True),  # no index of 3 columns: a name
-        ({"drop": "20"}, True),
-        ({"weight": "10", "missing": "30"}, True),
-        ({"target": "2"}, False),
-        ({"missing": "30"}, False),
-        ({}, False),
-    ],
-)
-def test_a_name_that_a_person_gives_tells_a_header_of_numbers(write, asked, has_header):
+def test_a_header_of_numbers_is_one_where_a_person_says_so(write):
     path = write("".join(f"{row}\n" for row in ("10,20,30", *["15,b,1", "18,a,0", "19,a,1"] * 4)))
-    ds = load(path, **asked)
-    assert ds.rows == 12 + (not has_header) - ("missing" in asked and not has_header)
-    assert (ds.columns is not None) == has_header
-
-
-def test_a_name_is_none_where_a_person_says_that_there_is_no_header(write):
-    path = write("10,20,30\n" + "15,b,1\n18,a,0\n" * 4)
-    with pytest.raises(UsageError, match="the file has 3 columns"):
-        load(path, target="30", header="no")
+    assert load(path).rows == 13
+    assert load(path, target="30", header="yes").rows == 12
+    for header in ("no", "auto"):
+        with pytest.raises(UsageError, match="the file has 3 columns"):
+            load(path, target="30", header=header)
 
 
 def test_headers_of_real_tables(shared):
