@@ -31,6 +31,7 @@ MOST_COLUMNS = 1 << 17
 SEPARATORS = (",", ";", "\t", "|")
 _BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
 _PLACE = np.dtype([("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")])  # struct csv_place
+_NO_PLACES = np.empty(0, _PLACE)
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they count the columns
@@ -217,15 +218,11 @@ class FirstRows:
     """
 
     def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS):
-        rows, self.separator, self.rows = split(text, separator, most), separator, []
-        total = np.cumsum(rows["fields"])
-        rows = rows[(total <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
+        places = np.empty(2 * MOST_COLUMNS + _HEAD_FIELDS, _PLACE)
+        rows, self.separator = split(text, separator, most, places), separator
+        rows = rows[(np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
-        if self.counts and self.counts[0] > MOST_COLUMNS:
-            return
-        places = np.empty(sum(self.counts), _PLACE)
-        split(text, separator, len(self.counts), places)
-        cells = iter(_cells(text, places))
+        cells = iter(_cells(text, places[: sum(self.counts)]))
         self.rows = [list(islice(cells, count)) for count in self.counts]
 
     def columns_below(self, row: int = 0) -> list[ColumnBelow]:
@@ -256,11 +253,10 @@ class ColumnBelow:
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
 
 
-def split(text: bytes, separator: str, most: int, places: np.ndarray | None = None) -> np.ndarray:
+def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES) -> np.ndarray:
     """Return at most `most` rows (_ROW) that are not blank; the first of their fields go to places (_PLACE)."""
     csv, rows = ffi.new("struct csv *"), np.empty(most, _ROW)
     csv.separator, csv.point = separator.encode(), b"."
-    places = np.empty(0, _PLACE) if places is None else places
     c_rows, c_places = ffi.from_buffer("struct csv_row[]", rows), ffi.from_buffer("struct csv_place[]", places)
     count = lib.csv_split(csv, c_rows, most, c_places, len(places), ffi.from_buffer(text), len(text))
     return rows[:count]

@@ -20,7 +20,7 @@ from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
 from .image_files import read_cifar, read_folder, read_idx
-from .source import GZIP, data_files, database_of, first_bytes
+from .source import GZIP, Source, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 from .uris import Fetched
@@ -137,8 +137,8 @@ def start_of(path: str) -> Start:
         if is_gzip := text.startswith(GZIP):
             text = zlib.decompressobj(31).decompress(text, _HEAD)
         return Start(path, text, is_gzip=is_gzip)
-    text, is_gzip = first_bytes(path if os.path.exists(path) else database_of(path)[0], _HEAD)
-    return Start(path, text, is_gzip=is_gzip)
+    with Source(database_of(path)[0]) as source:
+        return Start(path, source.read(_HEAD), is_gzip=source.is_gzip)
 
 
 def format_of(start: Start) -> Format:

@@ -311,12 +311,6 @@ def fill(file, array: np.ndarray) -> int:
     return done
 
 
-def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
-    """Return (how a file begins, unpacked, whether it is packed)."""
-    with Source(path) as source:
-        return source.read(size), source.is_gzip
-
-
 def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
     """Yield the unpacked bytes of a file in blocks; unpacking runs one block ahead."""
     with Source(path) as source:
