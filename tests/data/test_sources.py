@@ -336,8 +336,8 @@ def test_the_digest_is_that_of_the_bytes_and_of_several_files_that_of_their_dige
     frame.to_parquet(tmp_path / "1.parquet")
     frame.assign(a=3.0).to_parquet(tmp_path / "2.parquet")
     digests = [hashlib.sha256((tmp_path / f"{name}.parquet").read_bytes()).digest() for name in "12"]
-    assert read(tmp_path / "1.parquet").sha256.text == digests[0].hex()
-    assert read(tmp_path / "*.parquet").sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
+    assert read(tmp_path / "1.parquet").sha256.sha256 == digests[0].hex()
+    assert read(tmp_path / "*.parquet").sha256.sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
     assert read(frame).sha256 is None
 
 
