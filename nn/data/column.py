@@ -160,18 +160,13 @@ class Targets:
     @cached_property
     def different(self) -> tuple[np.ndarray, np.ndarray]:
         """The different numbers of the first column, ascending; the index of each row's number among them."""
-        few, values = self.first_different, self.values[:, 0]
-        if 0 < len(few) <= AUTO_CLASSES:  # classes: no need to sort all rows
-            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
-            if (few[which] == values).all():
-                return few, which
-        distinct, which = np.unique(values, return_inverse=True)
+        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
         return distinct, which.reshape(-1)
 
-    @cached_property
-    def first_different(self) -> np.ndarray:
-        """The different numbers of the first rows, which show all classes, nearly always."""
-        return np.unique(self.values[:_GLANCE_ROWS, 0])
+    @property
+    def are_many(self) -> bool:
+        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
+        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
 
 
 class TableSource(Protocol):

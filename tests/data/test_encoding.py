@@ -10,12 +10,11 @@ from nn.data.encoders import (
     SAMPLE,
     CategoryEncoder,
     DateEncoder,
-    DateStatistics,
     NumberEncoder,
     NumberStatistics,
     TextStatistics,
 )
-from nn.data.encoding import Encoding, TableStatistics
+from nn.data.encoding import Encoding, statistics_of
 from nn.data.kinds import ONE_HOT, RARE, Decision, Kind, decide, kind_of
 from nn.data.table_rows import TableRows
 from nn.layers import parse
@@ -52,7 +51,7 @@ def kinds_of(rows: TableRows) -> list[Kind]:
 
 def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
     rows = rows_of(**columns)
-    return Encoding.fit(TableStatistics(rows), kinds_of(rows), scaling, names=list(columns)), rows
+    return Encoding.fit(statistics_of(rows), kinds_of(rows), scaling, names=list(columns)), rows
 
 
 def test_numbers_without_gaps_are_standardised():
@@ -104,7 +103,7 @@ def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     embedding = None if text is None else number_embedding_value(text)
     rows = rows_of(**columns)
     asked = "standardization", embedding
-    encoding = Encoding.fit(TableStatistics(rows), kinds_of(rows), *asked, names=list(columns))
+    encoding = Encoding.fit(statistics_of(rows), kinds_of(rows), *asked, names=list(columns))
     return dict(zip(columns, encoding.encoders, strict=True))
 
 
@@ -173,7 +172,7 @@ def test_other_number_embeddings_are_refused(text):
 def test_waves_come_back_from_their_description_which_is_as_before_without_any():
     rows = rows_of(a=np.arange(9.0), b=np.arange(9.0) % 2)
     waves = number_embedding_value("waves7:0.5")
-    encoding = Encoding.fit(TableStatistics(rows), kinds_of(rows), "standardization", waves)
+    encoding = Encoding.fit(statistics_of(rows), kinds_of(rows), "standardization", waves)
     described = encoding.to_dict()
     assert described["columns"][0] | {"waves": 7, "deviation": 0.5} == described["columns"][0]
     assert set(described["columns"][1]) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
@@ -243,7 +242,7 @@ def test_unseen_values_have_no_input_where_training_had_no_rare_ones():
     assert encoding.apply(rows_of(a=["new", "x"]), "float32")["codes1"][:, 0].tolist() == [2, 0]
 
 
-def test_a_category_is_the_same_number_however_a_format_writes_it():
+def test_a_category_is_the_same_number_however_a_format_writes_it(caplog):
     """A float column of Parquet has 1 where CSV has 1.0; leading zeros make another word; exact words come first."""
     encoding, _ = fitted(a=["1.0"] * 9 + ["2.50"] * 9 + ["7"] * 9 + ["7.0"] * 9 + ["01.0"] * 9)
     words = ["1.0", "2.50", "7", "7.0", "01.0"]
@@ -251,7 +250,10 @@ def test_a_category_is_the_same_number_however_a_format_writes_it():
     assert len(set(codes.values())) == 5
     others = encoding.apply(rows_of(a=["1", "1.00", "2.5", "7.00", "01", "1x"]), "float32")["codes1"][:, 0].tolist()
     assert others == [codes["1.0"], codes["1.0"], codes["2.50"], codes["7"], 5, 5]
-    assert encoding.remarks(rows_of(a=["1"] * 50)) == [] and len(encoding.remarks(rows_of(a=["01"] * 50))) == 1
+    encoding.tell(rows_of(a=["1"] * 50))
+    assert not caplog.records
+    encoding.tell(rows_of(a=["01"] * 50))
+    assert len(caplog.records) == 1
 
 
 def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():
@@ -291,7 +293,7 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
 
 def test_hours_of_one_day_have_no_year_and_no_week():
     hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
-    found = DateStatistics(hours.astype(np.int64).astype(np.float64))
+    found = NumberStatistics(hours.astype(np.int64).astype(np.float64), are_dates=True)
     assert DateEncoder.fit(found).cycles == ["day"]
 
 
@@ -318,12 +320,15 @@ def test_a_damaged_description_is_refused(change):
         Encoding.from_dict(described, None)
 
 
-def test_frequent_gaps_and_unseen_values_are_told():
+def test_frequent_gaps_and_unseen_values_are_told(caplog):
     encoding, rows = fitted(a=[1.0, 2.0] * 10, b=["x", "y"] * 10)
-    assert encoding.remarks(rows) == []
     strange = rows_of(a=[NAN, 1.0] * 10, b=["x", "new"] * 10)
-    assert ["column a" in line and "50%" in line for line in encoding.remarks(strange)] == [True, False]
-    assert "column b" in encoding.remarks(strange)[1]
+    encoding.tell(rows)
+    encoding.tell(strange, len(strange) + 1)
+    assert not caplog.records
+    encoding.tell(strange)
+    a, b = (record.getMessage() for record in caplog.records)
+    assert "column a: 50% of the values are gaps" in a and "column b" in b
 
 
 # ---------------------------------------------------------------- columns that tell nothing
