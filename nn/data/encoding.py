@@ -30,8 +30,8 @@ from .encoders import (
     TextStatistics,
     smallest_code,
 )
-from .kept_records import Kept, filled_records
 from .kinds import Kind
+from .records import Kept, filled_records
 from .table_rows import TableRows
 from .written import UnknownForm
 

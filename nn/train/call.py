@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.kept_records import beside_checkpoint
+from ..data.records import beside_checkpoint
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network

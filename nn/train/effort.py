@@ -18,8 +18,7 @@ import numpy as np
 from ..backends import Place
 from ..core import random
 from ..data.encoding import statistics_of
-from ..data.kept_records import beside_checkpoint
-from ..data.records import program_bytes
+from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset

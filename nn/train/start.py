@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data import records
-from ..data.kept_records import beside_checkpoint
-from ..data.records import make_room, training_bytes
+from ..data.records import beside_checkpoint, make_room, training_bytes
 from ..data.splits import Split, split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
