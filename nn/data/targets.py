@@ -24,7 +24,7 @@ from .column import (
 )
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
-from .written import EitherFirst, WrittenNumbers, way_of_dates, written_as
+from .written import EitherFirst, WrittenNumbers, way_of_dates, way_of_numbers
 
 MAX_CLASSES = 10_000
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
@@ -50,7 +50,7 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     column = as_text(column)
     written = _written(column.words, schema)
     if written is not None:
-        values = _numbers_written(source, table, place, column, written)
+        values = _numbers_written(source, table, place, column, written, schema.of_model)
         written = None if written == WrittenNumbers() else written
         return Targets(values[:, None], where, table.row, columns=names, written=written)
     _check_names(source, table, place, column, schema)
@@ -61,32 +61,30 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
 
 
 def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
-    """Return how texts of a target are numbers, as a model has it or as all are written; None if they name classes.
-
-    Few of them may name classes as well as any text (4dr, 2dr).
-    """
-    if schema.classes is not None or schema.task not in ("regression", "auto"):
+    """Return how texts of a target are numbers, as a model has it or as nearly all are written; None if they name
+    classes. Few of them may name classes as well as any text (4dr, 2dr)."""
+    is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
+    if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
-    if schema.task == "auto" and len(words) <= FEW_CLASSES:
-        return None
-    if schema.written is not None:
-        return schema.written
-    found = written_as(words)
-    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit
+    found = schema.written or way_of_numbers(words, asked=schema.task == "regression")
+    if schema.of_model and schema.written is None:  # of plain numbers, in which money is as good, but no other unit
         return WrittenNumbers(before=found.before if found else "")
     return found
 
 
-def _numbers_written(source, table: Table, place: int, column: Column, written: WrittenNumbers) -> np.ndarray:
+def _numbers_written(
+    source, table: Table, place: int, column: Column, written: WrittenNumbers, of_model: bool
+) -> np.ndarray:
     """Return the numbers that the words of a target are, written so. DataError names the first other row."""
     numbers = written.values_of(column.words)[column.values]
     bad = np.flatnonzero(np.isnan(numbers) & ~column.is_gap)
     if len(bad):
-        word = shortened(column.words[column.values[bad[0]]])
-        expected = f"a number written as {written}" if written.before or written.behind else "a plain number"
+        word = column.words[column.values[bad[0]]]
+        expected = f"a number{f' written as {written}' * bool(written.before or written.behind)}"
+        how, advice = (" as in training; write it so", "") if of_model else ("; correct it", gap_advice([word]))
         raise DataError(
-            f'{place_of(source, table, int(bad[0]), place)}: found "{word}", '
-            f"expected {expected} as in training; write it so, or remove the row"
+            f'{place_of(source, table, int(bad[0]), place)}: found "{shortened(word)}", expected {expected}{how}, or '
+            f"remove the row{advice}"
         )
     return numbers
 
@@ -106,7 +104,7 @@ def _check_names(source: TableSource, table: Table, place: int, column: Column, 
     elif len(words) > MAX_CLASSES:
         wrong, takes_gaps = np.arange(len(words)) >= MAX_CLASSES, False
         expected = f"at most {MAX_CLASSES} different class names; choose the target with --target"
-    elif may_mix or numbers.all() or not numbers.any() or written_as(words):
+    elif may_mix or numbers.all() or not numbers.any() or way_of_numbers(words):
         return
     else:
         takes_gaps = bool(numbers[column.values[~column.is_gap]].mean() > 0.5)

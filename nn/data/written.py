@@ -192,20 +192,6 @@ def way_of_numbers(
     return None if all(number_in(word) is not None or found.value_of(word) is None for word, _ in known) else found
 
 
-def written_as(words: Iterable[str]) -> WrittenNumbers | None:
-    """Return how all words are written, if they are numbers, perhaps plain ones; None if one is none.
-
-    A comma is a point where a unit, or thousands, tell that these are no lists of numbers.
-    """
-    words = list(words)
-    for way in NUMBERS:
-        found = _between_signs([(word, 1) for word in words], way)
-        tells = way == NUMBERS[0] or found.before or found.behind or any(way[1] in word for word in words)
-        if tells and all(found.value_of(word) is not None for word in words):
-            return found
-    return None
-
-
 def _between_signs(words: list[tuple[str, int]], way: str) -> WrittenNumbers:
     """Return this way, between the signs of most rows; a sign in front may be missing."""
     counts: Counter[tuple[str, str]] = Counter()

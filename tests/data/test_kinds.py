@@ -295,7 +295,6 @@ def seconds_of(words: list[str]) -> float:
     started = time.perf_counter()
     written.way_of_numbers(words, asked=True)
     written.way_of_dates(words, asked=True)
-    written.written_as(words)
     for word in words:
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
     encoder = ordered(*words, order=(words[0], "x"))
