@@ -54,11 +54,15 @@ def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
     return Encoding.fit(statistics_of(rows), kinds_of(rows), scaling, names=list(columns)), rows
 
 
-def test_numbers_without_gaps_are_standardised():
+def test_numbers_are_standardised_and_one_value_becomes_0():
     encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
     assert [column.kind for column in encoding.columns] == ["number"]
     found = encoding.apply(rows, "float64")["numbers"][:, 0]
     np.testing.assert_allclose(found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15)
+    later = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]  # a gap is the median of 2 and 3
+    assert later[0] == pytest.approx((found[1] + found[2]) / 2)
+    found = NumberStatistics(np.full(5, 7.0))
+    assert NumberEncoder.fit(found).encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
 
 
 def test_a_gap_is_filled_with_the_median_of_training_and_told_by_an_input():
@@ -67,12 +71,6 @@ def test_a_gap_is_filled_with_the_median_of_training_and_told_by_an_input():
     mean, deviation = np.mean([1, 3, 8]), np.std([1, 3, 8])
     assert column.kind == "gap" and column.fill == pytest.approx((3 - mean) / deviation)
     assert np.isnan(encoding.apply(rows, "float32")["numbers"][1, 0])
-
-
-def test_a_gap_that_training_did_not_have_is_the_median():
-    encoding, _ = fitted(a=[1.0, 2.0, 9.0])
-    found = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]
-    assert found[0] == found[1]
 
 
 def test_the_median_of_many_numbers_is_that_of_a_sample():
@@ -113,9 +111,6 @@ def test_only_a_usual_value_makes_pieces_where_nothing_is_said():
         edges = {name: len(encoder.edges) for name, encoder in found.items() if encoder.edges}
         assert edges == {"zeros": 1 + pieces + 1}
         assert not any(encoder.waves for encoder in found.values())
-
-
-def test_linear_is_the_number_alone():
     assert not any(encoder.edges or encoder.waves for encoder in embedded("linear", **numbers()).values())
 
 
@@ -143,17 +138,6 @@ def test_waves_are_for_numbers_of_three_values_and_more():
     (column,) = found["gaps"].inputs()
     assert (column.kind, column.waves, column.deviation, column.outputs) == ("gap", 12, 0.25, 26)
     assert embedded("waves3", **numbers())["dense"].deviation == 1
-
-
-def test_other_columns_have_no_waves():
-    encoding, _ = fitted(a=["yes", "no"] * 9, d=np.arange("2020-01-01", "2020-01-19", dtype="datetime64[D]"))
-    columns = encoding.columns
-    assert len(columns) > 2 and not any(column.waves for column in columns)
-
-
-@pytest.mark.parametrize("text", ["linear", "pieces2", "pieces63", "waves1", "waves256:1e-3", "waves12:2"])
-def test_number_embeddings_are_read(text):
-    assert BY_NAME["number_embedding"].check(text) == text
 
 
 @pytest.mark.parametrize(
@@ -289,12 +273,8 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     assert found.shape[1] == 5 and (np.diff(found[:, 0]) > 0).all()
     np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
     np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)  # sine of the week
-
-
-def test_hours_of_one_day_have_no_year_and_no_week():
     hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
-    found = NumberStatistics(hours.astype(np.int64).astype(np.float64), are_dates=True)
-    assert DateEncoder.fit(found).cycles == ["day"]
+    assert DateEncoder.fit(NumberStatistics(hours.astype(np.int64).astype(np.float64), True)).cycles == ["day"]
 
 
 def test_an_encoding_comes_back_from_its_description():
@@ -418,8 +398,3 @@ def test_categories_of_many_rows_have_wider_codes():
     found = TextStatistics(np.repeat(np.arange(300), RARE), words)
     encoder = CategoryEncoder.fit(found)
     assert encoder.encode(Column("text", np.arange(300), words))[0].dtype == np.uint16
-
-
-def test_a_constant_column_of_numbers_becomes_0():
-    found = NumberStatistics(np.full(5, 7.0))
-    assert NumberEncoder.fit(found).encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]

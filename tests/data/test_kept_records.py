@@ -173,18 +173,14 @@ def test_a_checkpoint_may_have_a_long_name(folder, mapped, monkeypatch):
     assert sorted(os.listdir()) == sorted([name, "people.csv"])
 
 
-def test_rows_of_a_data_set_have_no_file(folder, mapped):
+def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
     """The digest is that of all rows."""
-    ds, stopping = nn.load("people.csv").of_rows(slice(1000)), Stopping()
-    with pytest.raises(Stopped):
-        nn.train(
-            nn.Network.for_data(ds, "auto,8,1"), ds, epochs=3, checkpoint="c.ck", callback=stopping, stop=stopping.stop
-        )
-    assert files() == []
-
-
-def test_records_in_memory_have_no_file(folder):
     assert stopped() == []
+    request.getfixturevalue("mapped")
+    ds, own = nn.load("people.csv").of_rows(slice(1000)), Stopping()
+    with pytest.raises(Stopped):
+        nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=3, checkpoint="c.ck", callback=own, stop=own.stop)
+    assert files() == []
 
 
 @pytest.mark.parametrize(
@@ -247,9 +243,3 @@ def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, monkeypatch):
     done = mpi.launch(2, sys.executable, "-c", failing, *map(str, TRAIN), "--distribute", "mirrored")
     assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
     assert "the disk is full" in done.stderr
-
-
-def test_a_limit_counts_no_mapped_records(folder, mapped):
-    before = records.taken()
-    stopped()
-    assert records.taken() == before

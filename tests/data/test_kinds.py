@@ -1,7 +1,6 @@
 """What a column is, by its fields and what a person says of it; and its words that have no value."""
 
 import importlib
-import inspect
 import pkgutil
 import re
 import time
@@ -14,12 +13,11 @@ import nn
 from nn.data import written
 from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
-from nn.data.encoders import CategoryEncoder, ColumnEncoder, NumberEncoder, TextStatistics, odd_of
-from nn.data.encoding import ENCODERS, Encoding, statistics_of
+from nn.data.encoders import CategoryEncoder, NumberEncoder, TextStatistics, odd_of
+from nn.data.encoding import ENCODERS, Encoding
 from nn.data.formats import FORMATS
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.loading import canonical
-from nn.data.table_rows import TableRows
 from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 
@@ -138,34 +136,7 @@ def test_dates_in_a_format_that_a_person_gives(form, word, iso):
     assert written.date_of(word + "x", form) is None
 
 
-@pytest.mark.parametrize("word", ["2019366", "2019000", "2019400"])
-def test_a_day_that_its_year_does_not_have_is_none(word):
-    assert written.date_of(word, "%Y%j") is None
-
-
-def test_month_names_are_english_whatever_the_locale(monkeypatch):
-    import calendar
-
-    monkeypatch.setattr(calendar, "month_abbr", [""] * 13)
-    monkeypatch.setattr(calendar, "month_name", [""] * 13)
-    assert written.date_of("5 mar 2019", "%d %b %Y") == written.date_of("5 March 2019", "%d %B %Y") is not None
-
-
 # ---- what is left out
-
-
-@pytest.mark.parametrize(
-    "words, reason",
-    [
-        ([f"n{i}" for i in range(50)], "nearly every value differs"), ([None, None], "gaps only"),
-        ([f"n{i // 4}" for i in range(200)], "nearly every value has fewer than 5 rows"), (["x"] * 9, "one value only"),
-        (["x", None], None), (["x", "y"] * 9, None), (["a", "b"], None), ([f"${i}" for i in range(50)], None),
-        (["yes"] * 9, "one value only"), ([f"{i % 28 + 1}.{i % 12 + 1}.2019" for i in range(50)], None),
-    ],
-)  # fmt: skip
-def test_texts_that_tell_nothing(words, reason):
-    column = texts(*words)
-    assert reason_to_leave_out(column, kind_of(column, None, "column a")) == reason
 
 
 def test_words_that_no_row_has_do_not_count():
@@ -250,16 +221,6 @@ def test_a_model_of_dates_in_a_form_that_went_is_refused_by_its_column():
         )
 
 
-@pytest.mark.parametrize("encoder", dict.fromkeys(encoder for encoder, _ in ENCODERS.values()))
-def test_encoders_have_the_signatures_of_their_base(encoder):
-    methods = {name: method for name, method in inspect.getmembers(ColumnEncoder, inspect.isroutine) if name[0] != "_"}
-    assert {"fit", "inputs", "encode", "unknown", "facts", "summary"} <= {*methods}
-    for name, method in methods.items():
-        found = inspect.signature(getattr(encoder, name)).parameters.values()
-        expected = inspect.signature(method).parameters.values()
-        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected], name
-
-
 def test_decimals_of_one_category_are_one():
     column = texts(*["1", "1.0", "2"] * 9)
     found = kind_of(column, Kind("category"), "column a")
@@ -267,14 +228,6 @@ def test_decimals_of_one_category_are_one():
     encoder = CategoryEncoder.fit(TextStatistics(column.values, column.words), found)
     assert encoder.values == ["1", "2"] and encoder.decimals
     assert encoder.encode(canonical(texts("1e0", "01", "2.00", "2"), encoder))[0].tolist() == [0, 0, 1, 1]
-
-
-def test_statistics_are_taken_column_by_column():
-    """No copy of all rows is made."""
-
-    rows = TableRows((Column("number", np.arange(6.0)), texts("a", "b", "a", None, "a", "a")))
-    numbers, words = statistics_of(rows, np.array([0, 1, 3]))
-    assert numbers.rows == 3 and numbers.median == 1 and words.counts() == {"a": 1, "b": 1} and words.gaps == 1
 
 
 # ---- speed
@@ -349,8 +302,3 @@ def test_no_pattern_takes_the_square_of_a_texts_length():
             if time.process_time() - started > 0.2:
                 slow.append((name, text[:10], time.process_time() - started))
     assert not slow
-
-
-@pytest.mark.timing
-def test_a_text_of_40_000_digits_takes_no_time():
-    assert seconds_of(["7" * 40_000, "$7", "$8"]) < 1
