@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from ..layers import InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
-from .column import Column, Odd, decimal_text, odd_words, settled
+from .column import Column, Odd, odd_words, settled
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
 from .scaling import Moments, constants
 from .written import Order, Written, WrittenDates, WrittenNumbers, YesNo
@@ -33,19 +32,23 @@ _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 
 class NumberStatistics:
-    """Moments, gaps and median of numbers; gaps are nan. Of more than SAMPLE values the median is that of every second
-    one, every fourth one, ..."""
+    """Moments, gaps and median of numbers, or of dates in seconds; gaps are nan.
 
-    def __init__(self, values: np.ndarray):
+    Of more than SAMPLE values the median is that of every second one, every fourth one, ... cycles: of dates, in which
+    they differ; the year's, if they span a quarter of one.
+    """
+
+    def __init__(self, values: np.ndarray, are_dates: bool = False):
         known = values[~np.isnan(values)]
         self.rows, self.gaps = len(values), len(values) - len(known)
         self.moments = Moments.of(known[:, None]) if len(known) else None
         step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
         self._sample = known[::step].astype(np.float64)
+        cycles = [cycle for cycle in CYCLES if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0]
+        self.cycles = [cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4]
 
     @property
     def gap_share(self) -> float:
-        """Return the share of the rows that are gaps."""
         return self.gaps / max(1, self.rows)
 
     @property
@@ -55,7 +58,7 @@ class NumberStatistics:
 
     @property
     def distinct(self) -> int:
-        """Different values of the sample."""
+        """Return the number of different values of the sample."""
         return len(np.unique(self._sample))
 
     def edges(self, pieces: int | None = None) -> list[float]:
@@ -68,24 +71,11 @@ class NumberStatistics:
         values, counts = np.unique(self._sample, return_counts=True)
         usual = values[2 * counts > counts.sum()]
         others = self._sample[~np.isin(self._sample, usual)]
-        if pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS):
-            return []
-        if len(values) < 3:
+        if len(values) < 3 or (pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS)):
             return []
         pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
         quantiles = np.quantile(others, np.linspace(0, 1, pieces + 1), method="inverted_cdf")
         return np.unique([*usual, *quantiles]).tolist()
-
-
-class DateStatistics(NumberStatistics):
-    """The same of dates, in seconds, and the cycles in which they differ: the year's, if they span a quarter of one."""
-
-    def __init__(self, seconds: np.ndarray):
-        super().__init__(seconds)
-        known = seconds[~np.isnan(seconds)]
-        self.cycles = [cycle for cycle in CYCLES if len(known) and np.ptp(phase(known, cycle)) > 0]
-        if self.cycles and np.ptp(known) < YEAR / 4:
-            self.cycles = [cycle for cycle in self.cycles if cycle != "year"]
 
 
 class TextStatistics:
@@ -95,13 +85,9 @@ class TextStatistics:
         self._words, self._counts = words, np.bincount(codes[codes >= 0], minlength=len(words))
         self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
 
-    def counts(self, spelling: Callable[[str], str] = str) -> dict[str, int]:
-        """Return the rows of each text that occurs, in the order of the texts. spelling: of a text, for all that are
-        one."""
-        found: dict[str, int] = {}
-        for word, count in zip(map(spelling, self._words), self._counts.tolist(), strict=False):
-            found[word] = found.get(word, 0) + count
-        return {word: found[word] for word in sorted(found) if found[word]}
+    def counts(self) -> dict[str, int]:
+        """Return the rows of each text that occurs, in the order of the texts."""
+        return {word: count for word, count in sorted(zip(self._words, self._counts.tolist(), strict=True)) if count}
 
     def values(self, written: Written) -> np.ndarray:
         """Return the values of all rows, in the order of the texts."""
@@ -123,7 +109,7 @@ class ColumnEncoder:
     """How the values of one feature column become inputs. Its fields, and those of `written`, are kept in the model.
 
     kind: a name of ENCODERS. written: how words stand for its values; None: it has none, or they are categories.
-    reads: number, text or date, what the column is read as. unknown_share: of gaps, and rare values, in training.
+    unknown_share: of gaps, and rare values, in training.
     """
 
     plain_kind: str
@@ -136,6 +122,7 @@ class ColumnEncoder:
 
     @property
     def reads(self) -> str:
+        """Return what the column is read as: number, text or date."""
         return Kind(self.kind, self.written).reads
 
     @classmethod
@@ -203,24 +190,22 @@ class NumberEncoder(ColumnEncoder):
         return cls(shift, scale, found.median, found.gap_share, written=kind.written, **more)
 
     def inputs(self) -> list[InputColumn]:
-        more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} if self.edges else {}
-        if self.waves:
-            more |= {"waves": self.waves, "deviation": self.deviation}
+        waves = {"waves": self.waves, "deviation": self.deviation} if self.waves else {}
+        more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} | waves
         if not self.unknown_share:
             return [InputColumn("number", **more)]
-        return [InputColumn("gap", fill=float(self._scaled(np.array([self.median]))[0]), **more)]
+        return [InputColumn("gap", fill=float(self._scaled(self.median)), **more)]
 
     def encode(self, column: Column) -> list[np.ndarray]:
         numbers = self._numbers(column)
         return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
 
     def facts(self) -> list[str]:
-        gaps = [f"{self.unknown_share:.0%} gaps"] if self.unknown_share else []
-        pieces = [f"{len(self.edges) - 1} pieces"] if self.edges else []
-        return [*gaps, *pieces, *([f"{self.waves} waves"] if self.waves else [])]
+        gaps, pieces = self.unknown_share and f"{self.unknown_share:.0%} gaps", f"{len(self.edges) - 1} pieces"
+        return [fact for fact in (gaps, self.edges and pieces, self.waves and f"{self.waves} waves") if fact]
 
-    def _scaled(self, values: np.ndarray) -> np.ndarray:
-        return (values - self.shift) / self.scale if self.scale else np.where(np.isnan(values), np.nan, 0.0)
+    def _scaled(self, values):
+        return (values - self.shift) / (self.scale or math.inf)
 
 
 @dataclass(frozen=True)
@@ -254,12 +239,12 @@ class CategoryEncoder(ColumnEncoder):
     shared: bool
     width: int  # of the embedding, 0: one input each
     unknown_share: float = 0.0
-    decimals: bool = False  # 1, 1.0 and 1e0 are one value
+    decimals: bool = False  # 1, 1.0 and 1e0 are one value, see loading.canonical
     plain_kind = "category"
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
-        of_words = found.counts(decimal_text if kind.decimals else str)
+        of_words = found.counts()
         counts: dict[str | None, int] = {**of_words, None: found.gaps}
         least = least_rows(of_words.values())
         values = [value for value, count in counts.items() if count >= least]
@@ -274,7 +259,6 @@ class CategoryEncoder(ColumnEncoder):
 
     @property
     def slots(self) -> int:
-        """Return the number of values, the shared slot counted."""
         return len(self.values) + self.shared
 
     def inputs(self) -> list[InputColumn]:
@@ -306,8 +290,8 @@ class CategoryEncoder(ColumnEncoder):
 
     def _places_of(self, words: list[str]) -> list[int | None]:
         """Return the place of each word, None of one that has none."""
-        places, other = self._places(), decimal_text if self.decimals else _shortest
-        return [places[word] if word in places else places.get(other(word)) for word in words]
+        places = self._places()
+        return [places[word] if word in places else places.get(_shortest(word)) for word in words]
 
 
 def _shortest(word: str) -> str:
@@ -334,7 +318,7 @@ class DateEncoder(ColumnEncoder):
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
         """Return the encoder of a column. Months have no week."""
         if kind.written:
-            found = DateStatistics(found.values(kind.written))
+            found = NumberStatistics(found.values(kind.written), are_dates=True)
         has_days = kind.written is None or kind.written.has_days
         cycles = [cycle for cycle in found.cycles if has_days or cycle == "year"]
         return cls(*scaling_constants("standardization", found, name), cycles, found.gap_share, kind.written)
@@ -347,9 +331,8 @@ class DateEncoder(ColumnEncoder):
         dates = self._numbers(column)
         gaps = np.isnan(dates)
         seconds = np.where(gaps, self.shift, dates)
-        trend = (seconds - self.shift) / self.scale if self.scale else np.zeros(len(seconds))
-        if self.unknown_share:
-            trend = np.where(gaps, np.nan, trend)
+        trend = (seconds - self.shift) / (self.scale or math.inf)
+        trend[gaps & (self.unknown_share > 0)] = np.nan
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
         return [trend, *(np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos))]
 

@@ -1,6 +1,6 @@
 """Encoding: how the columns of a table become a network's inputs, decided on the training rows and kept in the model.
 
-    TableRows ─► TableStatistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
+    TableRows ─► statistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
 
 A record holds a row's numbers and codes (core/records.py). The network's first layer, of kind embedding, makes its
 inputs of them (InputColumn in layers.py): codes stay codes until a batch is computed.
@@ -26,13 +26,12 @@ from .encoders import (
     ENCODERS,
     CategoryEncoder,
     ColumnEncoder,
-    DateStatistics,
     NumberStatistics,
     TextStatistics,
     smallest_code,
 )
-from .kept_records import Kept, filled_records
 from .kinds import Kind
+from .records import Kept, filled_records
 from .table_rows import TableRows
 from .written import UnknownForm
 
@@ -42,18 +41,14 @@ _SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: numbers
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
 
-class TableStatistics:
-    """Statistics of each feature column's training rows: of some rows of x (indices), or of all."""
-
-    def __init__(self, x: TableRows, rows=None):
-        rows = slice(None) if rows is None else rows
-        self.columns: list[NumberStatistics | TextStatistics] = []
-        for column in x.columns:
-            words = [column.words] if column.reads == "text" else []
-            self.columns.append(_STATISTICS[column.reads](column.values[rows], *words))
-
-
-_STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
+def statistics_of(x: TableRows, rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
+    """Return the statistics of each feature column's training rows: of some rows of x (indices), or of all."""
+    return [
+        TextStatistics(column.values[rows], column.words)
+        if column.reads == "text"
+        else NumberStatistics(column.values[rows], column.reads == "date")
+        for column in x.columns
+    ]
 
 
 @dataclass(frozen=True)
@@ -72,30 +67,26 @@ class Encoding:
     @classmethod
     def fit(
         cls,
-        found: TableStatistics,
+        found: Sequence[NumberStatistics | TextStatistics],
         kinds: Sequence[Kind],
         scaling: str,
         embedding: NumberEmbedding | None = None,
-        *,
-        names: list[str] | None = None,
-        places: tuple[int, ...] = (),
-        plain: bool = False,
+        **where,
     ) -> Encoding:
         """Return the encoding of columns of these kinds with these statistics of the training rows.
 
         scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it.
+        it. where: names, places and plain.
         """
-        called = names or range(len(kinds))
+        called = where.get("names") or range(len(kinds))
         encoders = (
             ENCODERS[kind.kind][0].fit(column, kind, scaling, embedding, f"column {name}")
-            for column, kind, name in zip(found.columns, kinds, called, strict=True)
+            for column, kind, name in zip(found, kinds, called, strict=True)
         )
-        return cls(tuple(encoders), names, places, plain)
+        return cls(tuple(encoders), **where)
 
     @property
     def features(self) -> int:
-        """Feature columns of the table."""
         return len(self.encoders)
 
     @property
@@ -104,20 +95,16 @@ class Encoding:
         each = [encoder.inputs() for encoder in self.encoders]
         return tuple(each[index][which] for index, which in self.order)
 
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """Return the values of a record in their order: (feature column, which of its encoder's inputs)."""
+        each = [(i, which, column) for i, one in enumerate(self.encoders) for which, column in enumerate(one.inputs())]
+        return [(i, which) for i, which, _ in sorted(each, key=lambda one: _SIZES.index(_code_bytes(one[2])))]
+
     def record_of(self, dtype: str) -> np.dtype:
         """Return the type of a row as the engine takes it."""
         sizes = list(map(_code_bytes, self.columns))
         return record_type(dtype, *map(sizes.count, _SIZES))
-
-    @property
-    def order(self) -> list[tuple[int, int]]:
-        """Return the values of a record in their order: (feature column, which of its encoder's inputs)."""
-        places = [
-            (_SIZES.index(_code_bytes(column)), index, which)
-            for index, encoder in enumerate(self.encoders)
-            for which, column in enumerate(encoder.inputs())
-        ]
-        return [(index, which) for _, index, which in sorted(places)]
 
     def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
         """Return rows as records for the engine. digest: of the data, whose records a checkpoint's file may keep.
@@ -141,23 +128,15 @@ class Encoding:
                 records[group][:, at[size]] = values
                 at[size] += 1
 
-    def remarks(self, x: TableRows) -> list[str]:
-        """Return a line for each column whose gaps and unseen values are much more frequent than in training."""
-        lines = []
-        for index, encoder in enumerate(self.encoders):
-            share = encoder.unknown(x.columns[index]) if len(x) else 0.0
-            usual = encoder.unknown_share
-            if share > usual + _FREQUENT and share > 2 * usual:
-                lines.append(
-                    f"column {self.name(index)}: {share:.0%} of the values are gaps or were not seen in training, "
-                    f"where {usual:.0%} were gaps{' or rare' * isinstance(encoder, CategoryEncoder)}"
-                )
-        return lines
-
     def tell(self, x: TableRows, least: int = 1) -> None:
-        """Log the remarks on rows that are not those of training; none on fewer than `least` rows."""
-        for line in self.remarks(x) if len(x) >= least else ():
-            log.warning("%s", line)
+        """Log a line for each column whose gaps and unseen values are much more frequent than in training; none of
+        fewer than `least` rows."""
+        for index, encoder in enumerate(self.encoders if len(x) >= least else ()):
+            share, usual = encoder.unknown(x.columns[index]), encoder.unknown_share
+            if share > usual + _FREQUENT and share > 2 * usual:
+                told = "column %s: %s of the values are gaps or were not seen in training, where %s were gaps%s"
+                rare = " or rare" * isinstance(encoder, CategoryEncoder)
+                log.warning(told, self.name(index), f"{share:.0%}", f"{usual:.0%}", rare)
 
     def name(self, index: int) -> str:
         """Return how messages call a feature column."""
@@ -177,8 +156,7 @@ class Encoding:
         """Return the encoding as a model's metadata hold it."""
         columns = []
         for encoder in self.encoders:
-            written = asdict(encoder.written) if encoder.written else {}
-            values = {"kind": encoder.kind, **vars(encoder), **written}
+            values = {"kind": encoder.kind, **vars(encoder), **(asdict(encoder.written) if encoder.written else {})}
             later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack
             gone = {"written", *(name for one, names in later.items() if not values.get(one) for name in names)}
             columns.append({name: value for name, value in values.items() if name not in gone})
@@ -189,19 +167,18 @@ class Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
         encoders: list[ColumnEncoder] = []
         try:
-            places = values["places"]
+            places, plain = values["places"], values.get("plain", False)
             if not are_places(places):
                 raise ValueError("places")
             for column in values["columns"]:
                 encoders.append(_encoder_of(dict(column)))
-            plain = values.get("plain", False)
             if not isinstance(plain, bool) or (plain and any(encoder.kind != "number" for encoder in encoders)):
                 raise ValueError("plain")
         except UnknownForm as form:
             column = dict(enumerate(names or places)).get(len(encoders), len(encoders))
             raise DataError(
-                f'column {column}: dates written as "{shortened(str(form))}", which this version cannot read; '
-                "write them as 2024-12-31 and train again"
+                f'column {column}: values written as "{shortened(str(form))}", which this version cannot read; '
+                "write numbers as 1234.5, dates as 2024-12-31, and train again"
             ) from None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise DataError("damaged encoding of columns, expected a known kind with its constants") from error
@@ -235,16 +212,18 @@ def _is_finite(value) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
+def _list_of(is_one: Callable) -> Callable:
+    return lambda value: isinstance(value, list) and all(map(is_one, value))
+
+
 _IS: dict[str, Callable] = {  # type of a field -> whether a value is of it
     "float": _is_finite,
     "int": lambda value: type(value) is int,
     "bool": lambda value: isinstance(value, bool),
     "str": lambda value: isinstance(value, str),
-    "list[float]": lambda value: isinstance(value, list) and all(map(_is_finite, value)),
-    "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    "list[str | None]": lambda value: (
-        isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
-    ),
+    "list[float]": _list_of(_is_finite),
+    "list[str]": _list_of(lambda one: isinstance(one, str)),
+    "list[str | None]": _list_of(lambda one: one is None or isinstance(one, str)),
 }
 
 

@@ -51,9 +51,8 @@ NUMBER = Kind("number")
 
 
 def kind_of(column: Column, choice: Kind | None, name: str) -> Kind:
-    """Return what a column is. choice: a person's, a category, a number or a date, perhaps with how it is written; a
-    date without that is as most of them are. name: how messages call it. Raises DataError for dates whose form must be
-    asked for."""
+    """Return what a column is. choice: a person's, perhaps with how it is written; a date without that is as most of
+    them are. name: how messages call it. Raises DataError for dates whose form must be asked for."""
     asked = choice.kind if choice else None
     if column.reads != "text":
         return Kind(column.reads)
@@ -81,10 +80,9 @@ def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) ->
         without_header = re.fullmatch(r"column (\d+) of \d+", name)
         column = str(int(without_header[1]) - 1) if without_header else name.removeprefix("column ")
         choices = [in_a_list(f"{column}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
-        cures = " or ".join(f"--dates {shlex.quote(choice)}" for choice in choices)
         raise DataError(
             f'{name}: found "{shortened(str(error))}", and no date tells which is the day and which the month; '
-            f"add {cures}"
+            f"add {' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
         ) from None
 
 
@@ -133,13 +131,13 @@ class Decision:
 def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool) -> Decision:
     """Return what each feature column is. is_plain: all are numbers without gaps, of which nobody has said anything."""
     kinds, left_out = {}, {}
-    names = {place: source.names[place] if source.names else None for place in columns}
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
-        kind = kinds[place] = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
-        reason = _reason(column, kind, names[place], is_plain)
+        kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
+        reason = _reason(column, kind, source.names[place] if source.names else None, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
+        kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: reason for place, reason in left_out.items() if reason != stay}
@@ -153,21 +151,17 @@ def _reason(column: Column, kind: Kind, name: str | None, is_plain: bool) -> str
         return reason_to_leave_out(column, kind)
     if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
-    if column.reads == "number":
-        for reason, holds in RULES.items():
-            if holds(values, name):
-                return reason
+    reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]
     if not is_plain and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
-        return ONE_VALUE  # of plain numbers the scaling says how many
-    return None
+        reasons.append(ONE_VALUE)  # of plain numbers the scaling says how many
+    return reasons[0] if reasons else None
 
 
 def _count_rows(values: np.ndarray, _name: str | None) -> bool:
     """Row numbers: whole numbers that go up by one step through all of at least 100 rows."""
-    first = values[:COUNTED_ROWS].astype(np.float64)
-    if len(first) < COUNTED_ROWS or first[0] not in (0, 1) or (np.diff(first) != 1).any():
-        return False
-    return bool((np.diff(values.astype(np.float64)) == 1).all())
+    is_first = len(values) >= COUNTED_ROWS and values[0] in (0, 1)
+    some = (values[:COUNTED_ROWS], values) if is_first else ()  # the first ones nearly always tell
+    return is_first and all((np.diff(first.astype(np.float64)) == 1).all() for first in some)
 
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
@@ -188,22 +182,19 @@ RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}  # reason -> which columns o
 # ---------------------------------------------------------------- what a person says
 
 
-def parse_choices(
-    categories: str | None = None,
-    numbers: str | None = None,
-    dates: str | None = None,
-    ordered: str | None = None,
-    names: Collection[str] = (),
-) -> list[tuple[str, Kind]]:
-    """Return each column, by its name or index as it was written, with what these flags say of it. Raises UsageError.
+def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, Kind]]:
+    """Return each column of which a person says what it is: (flag, its name or index as it was written, the kind).
 
-    Each is a list with commas, see split_names; dates: COL or COL=FORMAT; ordered: COL=LOW<...<HIGH. names: of the
-    table's columns; a text that is one of them is no list.
+    choices: has the flags, each a list with commas, see split_names; dates: COL or COL=FORMAT; ordered:
+    COL=LOW<...<HIGH. names: of the table's columns; a text that is one of them is no list. Raises UsageError.
     """
-    plain = [("category", categories), ("number", numbers)]
-    found = [(word, Kind(kind)) for kind, text in plain for word in _words(text, names)]
-    found += [_choice_of_dates(word, names) for word in _words(dates, names)]
-    return found + [_choice_of_order(word) for word in _words(ordered, names)]
+    read = {
+        "categories": lambda word: (word, Kind("category")),
+        "numbers": lambda word: (word, NUMBER),
+        "dates": lambda word: _choice_of_dates(word, names),
+        "ordered": _choice_of_order,
+    }
+    return [(flag, *choice(word)) for flag, choice in read.items() for word in _words(getattr(choices, flag), names)]
 
 
 def split_names(text: str | int | None) -> list[str]:
@@ -214,8 +205,8 @@ def split_names(text: str | int | None) -> list[str]:
 
 def in_a_list(name: str) -> str:
     """Return a name as a word of such a list."""
-    plain = '"' not in name and split_names(name) == [name]
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    is_plain = '"' not in name and split_names(name) == [name]
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def _words(text: str | int | None, names: Collection[str]) -> list[str]:

@@ -37,7 +37,6 @@ _MOST_TOLD = 20  # columns in a message
 
 def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
-    schema.check()
     if memory is None:
         return _loaded(path, schema, labelled, y)
     with records.within(records.share_of(memory)):

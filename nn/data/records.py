@@ -2,31 +2,41 @@
 --memory, of which networks take what they need, by sizes alone.
 
 A mapped file has no name, so that nothing is left of it whatever ends the program, and is never on a file system in
-memory. Its place on the disk is taken before it is mapped: a full disk is an OutputError, and no signal later.
+memory. Its place on the disk is taken before it is mapped: a full disk is an OutputError, and no signal later. Records
+of a training with a checkpoint have a file beside it, from which a training that goes on maps them again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
+import hashlib
 import math
 import mmap
 import os
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.records import check_rows
+from ..layers import InputColumn
 from ..utils import (
     NnError,
     OutputError,
     UsageError,
+    alone_in,
+    atomic_file,
     available_memory,
+    cut_name,
     give_back_memory,
+    locked,
     memory_left,
     os_reason,
     own_bytes,
@@ -38,6 +48,9 @@ LEAST_BYTES_MAPPED = 1 << 16  # of an array that is not from the heap
 LEAST_BYTES_FREE = 1 << 24  # of arrays for which the free memory is asked, where there is no limit
 HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
 COPIED_BYTES = 1 << 24  # at a time
+FORMAT = 1  # of files beside a checkpoint; another where the same encoding gives other bytes
+DIGEST_BYTES = 32
+KEY_CHARACTERS = 16  # in a name
 
 
 class _Room:
@@ -71,11 +84,6 @@ def within(most: int | None = None, beside: str | None = None) -> Iterator[None]
 def share_of(memory: int | None) -> int | None:
     """Return what rows may take of --memory while no network is known; None without a limit."""
     return None if memory is None else max(0, memory - PROGRAM_BYTES) // 2
-
-
-def checkpoint() -> Path | None:
-    """Return the checkpoint beside which files of rows lie."""
-    return _Room.checkpoints[-1] if _Room.checkpoints else None
 
 
 def taken() -> int:
@@ -202,6 +210,113 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
         some = slice(first, min(first + step, len(out)))
         out[some] = rows(some)
     return out
+
+
+# ---------------------------------------------------------------- records beside a checkpoint
+
+# A file's name has the digest of what decides its bytes; it is the records and the SHA-256 of name and records. Nothing
+# else in it is trusted: one that is cut, changed, of others or with codes out of range is written anew.
+
+
+class Kept(NamedTuple):
+    """A text that decides the bytes of records, by which they are kept, and the inputs whose codes they hold."""
+
+    key: str
+    columns: Sequence[InputColumn]
+
+
+def filled_records(
+    rows: int, dtype: np.dtype, step: int, fill: Callable[[np.ndarray, slice], None], kept: Kept | None
+) -> np.ndarray:
+    """Return records, `step` of which `fill` sets at a time: in memory or in a file, beside the checkpoint if there is
+    one and `kept` says as what. Raises OutputError."""
+    blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
+    beside = _file_beside(kept, rows * dtype.itemsize)
+    if beside is None:
+        out = new_rows((rows,), dtype)
+        for some in blocks:
+            fill(out[some], some)
+        return out
+
+    def encoded() -> Iterator[np.ndarray]:
+        for some in blocks:
+            block = np.zeros(some.stop - some.start, dtype)
+            fill(block, some)
+            yield block
+
+    path, digest = beside
+    with alone_in(path.parent):  # another rank of this host maps what the first has written
+        found = _read(path, digest, rows, dtype, kept.columns)
+        if found is None:
+            _write(path, digest, encoded())
+            found = _read(path, digest, rows, dtype, kept.columns)
+    if found is None:
+        raise OutputError(f"{path}: cannot write: the file has changed since; let nothing else write there")
+    return found
+
+
+@contextlib.contextmanager
+def beside_checkpoint(path: str | None) -> Iterator[None]:
+    """Let files of rows lie beside a checkpoint in the block; its records are removed when a training has come to its
+    end."""
+    with within(beside=path):
+        yield
+    if path is None or Path(path) in _Room.checkpoints[-1:]:
+        return
+    folder, name = Path(path).parent, glob.escape(cut_name(Path(path).name))
+    for kept in folder.glob(f"{name}.rows-{'[0-9a-f]' * KEY_CHARACTERS}"):
+        with contextlib.suppress(OSError):
+            kept.unlink()
+    for part in folder.glob(f".{name}.rows-*.tmp"):  # a killed run's, or one that another rank writes now
+        with contextlib.suppress(OSError), open(part, "r+b") as file:
+            if locked(file.fileno()):
+                part.unlink()
+
+
+def _file_beside(kept: Kept | None, size: int) -> tuple[Path, bytes] | None:
+    """Return (path, digest of the key) of records that go beside the checkpoint; None for those that do not."""
+    if kept is None or not _Room.checkpoints or fits(size):
+        return None
+    beside = _Room.checkpoints[-1]
+    if not os.path.samefile(folder_on_disk(), beside.parent):
+        return None
+    digest = hashlib.sha256(f"{FORMAT} {kept.key}".encode(errors="surrogatepass"))
+    name = f"{cut_name(beside.name)}.rows-{digest.hexdigest()[:KEY_CHARACTERS]}"
+    return beside.with_name(name), digest.digest()
+
+
+def _write(path: Path, digest: bytes, blocks: Iterator[np.ndarray]) -> None:
+    if path.is_symlink():
+        path.unlink()
+    whole = hashlib.sha256(digest)
+    with atomic_file(path, mode=0o600) as file:
+        for block in blocks:
+            file.write(block.view(np.uint8))
+            whole.update(block.view(np.uint8))
+        file.write(whole.digest())
+
+
+def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:
+    """Return the mapped records of a file, None unless it is our own, whole, and has codes that the network has."""
+    size, flags = rows * dtype.itemsize, os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe keeps nobody waiting
+    try:
+        with open(path, "r+b", opener=lambda path, how: os.open(path, how | flags)) as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_size != size + DIGEST_BYTES or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+                return None
+            memory = mmap.mmap(file.fileno(), facts.st_size)
+    except OSError:
+        return None
+    whole = hashlib.sha256(digest)
+    for first in range(0, size, COPIED_BYTES):
+        whole.update(memoryview(memory)[first : min(first + COPIED_BYTES, size)])
+    if whole.digest() != memory[size:]:
+        return None
+    found = np.frombuffer(memory, dtype, rows)
+    with contextlib.suppress(ValueError):
+        check_rows(found, columns)
+        return found
+    return None
 
 
 # ---------------------------------------------------------------- the budget

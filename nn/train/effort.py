@@ -17,9 +17,8 @@ import numpy as np
 
 from ..backends import Place
 from ..core import random
-from ..data.encoding import TableStatistics
-from ..data.kept_records import beside_checkpoint
-from ..data.records import program_bytes
+from ..data.encoding import statistics_of
+from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset
@@ -157,7 +156,7 @@ class Effort:
         operations."""
         budget, found, costs = EFFORTS[self._effort], [], []
         rows = self._rows()
-        statistics = functools.cache(lambda: TableStatistics(TableRows.of(self._ds.x), rows))
+        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), rows))
 
         def network(candidate: Candidate) -> Network:
             net, settings = self._network(candidate.layers(self._ds)), self._settings(candidate)

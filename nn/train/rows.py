@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.engine import Engine
 from ..core import random
 from ..data.dataset import name_of
-from ..data.encoding import Encoding, TableStatistics
+from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for
 from ..data.scaling import Moments, Scaling, check_spread
@@ -253,10 +253,10 @@ def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> No
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
     they are to become more."""
     rows = (split or split_of(ds, o, net.seed)).training
-    encode(net, ds, lambda: TableStatistics(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
+    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
 
 
-def encode(net, ds: Dataset, statistics: Callable[[], TableStatistics], scaling: str, asked: str | None) -> None:
+def encode(net, ds: Dataset, statistics: Callable[[], list], scaling: str, asked: str | None) -> None:
     """Give a network the encoding of a table with these statistics, where it needs one. asked: --number_embedding."""
     embedding = None if asked is None else number_embedding_value(asked)
     if embedding and ds.are_images:

@@ -122,11 +122,3 @@ def test_a_column_has_one_use(folder, flags, told):
     (folder / "sales.csv").write_text(as_csv(sales()))
     failed = run(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
     assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1
-
-
-def test_weights_that_cannot_be_are_named(folder):
-    columns = sales()
-    columns["count"][3] = "-1"
-    (folder / "sales.csv").write_text(as_csv(columns))
-    failed = run("--train", "--dataset", "sales.csv", "--model", "m.bin", "--weight", "count")
-    assert failed.code == 65 and "weight" in failed.err and "-1" in failed.err

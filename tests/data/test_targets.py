@@ -117,35 +117,13 @@ def test_a_network_with_an_output_for_each_number_takes_them_as_classes(tmp_path
 
 
 @pytest.mark.parametrize(
-    "words, classes",
-    [
-        (repeated("alpha", "beta", "1"), ["1", "alpha", "beta"]),
-        (repeated("0", "1", "2", "3+"), ["0", "1", "2", "3+"]),
-        ([*repeated("car", rows=30), *repeated("1", "2", rows=5)], ["1", "2", "car"]),
-        (repeated("2.5", "m.2"), ["2.5", "m.2"]),
-        (repeated("none", *range(12)), sorted(["none", *map(str, range(12))])),
-    ],
-)
-def test_texts_and_numbers_that_come_again_are_classes(tmp_path, words, classes):
-    if "none" in words:
-        words = [*words, *repeated("none", rows=200)]  # most rows are text: numbers may be more than a few
-    path = table(tmp_path / "a.csv", words)
-    ds = nn.load(path)
-    assert ds.classes == classes
-    assert [ds.classes[y] for y in ds.y] == list(map(str, words))
-
-
-@pytest.mark.parametrize(
     "words, told",
     [
         (["x", "y", "z"] * 5 + ["1"], 'row 17, column t: found "1", expected text as in the other rows'),
-        ([*"yes", *"nno"] * 9 + ["1999"] * 2, 'found "1999", expected text as in the other rows'),
-        (["0", "1"] * 20 + ["unknown"], 'found "unknown", expected a number; correct it, or add --task multiclass'),
+        (repeated("0", "1", "2", "3+"), 'row 5, column t: found "3+", expected a number; correct it, or add --task'),
+        (repeated("alpha", "beta", "1"), 'found "1", expected text as in the other rows; correct it, or add --task'),
         (["0", "1"] * 20 + ["."] * 10, "or --missing . if that is a gap"),
-        (["0", "1"] * 20 + ["unknown"] * 10, "or --missing unknown if that is a gap"),
         ([*range(18, 90), *["90+"] * 9], "or --missing 90+ if that is a gap"),
-        ([0.01, 0.02, 0.5, 1.5] * 10 + ["trace"] * 30, 'found "trace", expected a number'),
-        ([*range(9)] * 4 + ["J", "Q"], 'found "J" and 1 more below, expected a number'),
         ([*range(9)] * 4 + ["two words", "?!"], "or --missing 'two words,?!' if that is a gap"),
     ],
 )
@@ -188,18 +166,15 @@ def test_a_reader_that_has_failed_is_freed_at_once(tmp_path, words):
         gc.enable()
 
 
-def test_numbers_and_texts_are_classes_in_every_format(tmp_path):
+def test_numbers_and_texts_are_classes_in_every_format_if_a_person_says_so(tmp_path):
     pandas = pytest.importorskip("pandas")
     words = repeated("alpha", "beta", "1", "1.5")
     path = table(tmp_path / "a.csv", words)
     frame = pandas.read_csv(path, dtype={"t": str})
     frame.to_parquet(tmp_path / "a.parquet")
-    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection:
-        frame.to_sql("t", connection, index=False)
-    found = [nn.load(source) for source in (path, str(tmp_path / "a.parquet"), str(tmp_path / "a.db"), frame)]
-    for ds in found:
-        assert ds.classes == ["1", "1.5", "alpha", "beta"]
-        np.testing.assert_array_equal(ds.y, found[0].y)
+    for source in (path, str(tmp_path / "a.parquet"), frame):
+        ds = nn.load(source, task="multiclass")
+        assert ds.classes == ["1", "1.5", "alpha", "beta"] and [ds.classes[y] for y in ds.y] == words
 
 
 # ---------------------------------------------------------------- names, dates, many classes
@@ -261,11 +236,7 @@ def test_prices_are_trained_on_tested_and_predicted(tmp_path, monkeypatch):
     assert (tmp_path / "n.bin").read_bytes() == (tmp_path / "m.bin").read_bytes()
 
 
-# ---------------------------------------------------------------- units and multiples
-
-
-def thousands(rows=60) -> list[str]:
-    return [f"${1 + (7 * i) % 29 / 10:.1f}K" if i % 4 else f"${500 + 10 * i}" for i in range(rows)]
+# ---------------------------------------------------------------- units
 
 
 def weights(rows=60, unit=" kg") -> list[str]:
@@ -284,12 +255,10 @@ def trained(path, targets) -> nn.Network:
 @pytest.mark.parametrize(
     "words, first, way",
     [
-        (thousands(), 500, ("1,234.5K", "$", "")),
-        ([f"€{i}K" for i in range(500, 560)], 500_000, ("1,234.5K", "€", "")),
-        ([f"${i}.5M" for i in range(20)], 500_000, ("1,234.5K", "$", "")),
+        (prices(), 1000.5, ("1,234.5", "$", "")),
         (weights(), 50.5, ("1,234.5", "", "kg")),
         ([f"{i} K" for i in range(270, 300)], 270, ("1,234.5", "", "K")),  # degrees
-        ([f"{i}K" for i in range(1, 20)] + ["950"], 1000, ("1,234.5K", "", "")),
+        ([f"${i}.5M" for i in range(20)], 0.5, ("1,234.5", "$", "M")),
     ],
 )
 def test_how_a_target_is_written_is_kept(tmp_path, words, first, way):
@@ -312,7 +281,7 @@ def test_plain_numbers_have_no_key(tmp_path):
 
 
 TESTED = {  # how the model's target is written -> how that of a test is, and the values that it has
-    "dollars": (thousands(), ["$1,200", "$1.2K", "1200", "1,200", "$0.0012M"], [1200] * 5),
+    "dollars": (prices(60), ["$1,200", "1200", "1,200"], [1200] * 3),
     "kilograms": (weights(), ["61.5 kg", "61.5kg"], [61.5, 61.5]),
     "plain": (range(1000, 1060), ["$1,200", "1,200", "1200"], [1200] * 3),
 }
@@ -332,13 +301,11 @@ def test_a_target_in_the_unit_of_training_is_read_right(tmp_path, name):
 @pytest.mark.parametrize(
     "words, tested, told",
     [
-        (thousands(), ["$1.2K", "1.2 kg"], 'found "1.2 kg", expected a number written as $1,234.5K as in training'),
-        (thousands(), ["$1.2K", "€1.2K"], 'found "€1.2K", expected'),
+        (prices(60), ["$1.2", "€1.2"], 'found "€1.2", expected a number written as $1,234.5 as in training'),
+        (prices(60), ["$1.2", "$1.2K"], 'found "$1.2K", expected'),
         (weights(), ["61.5 kg", "61.5 lb"], 'found "61.5 lb", expected a number written as 1,234.5kg as in training'),
         (weights(), ["61.5 kg", "61.5"], 'found "61.5", expected'),
-        (weights(), ["61.5 kg", "$61.5"], 'found "$61.5", expected'),
-        (range(1000, 1060), ["1200", "1.2 kg"], 'found "1.2 kg", expected a plain number as in training'),
-        (range(1000, 1060), ["1200", "$1.2K"], 'found "$1.2K", expected a number written as $1,234.5 as in training'),
+        (range(1000, 1060), ["1200", "1.2 kg"], 'found "1.2 kg", expected a number as in training'),
     ],
 )
 def test_a_target_in_another_unit_is_refused(tmp_path, words, tested, told):
@@ -349,14 +316,7 @@ def test_a_target_in_another_unit_is_refused(tmp_path, words, tested, told):
         assert "b.csv, row 3, column t: " in message and told in message and "or remove the row" in message
 
 
-def test_plain_numbers_where_training_had_a_unit_are_refused_in_the_first_row(tmp_path):
-    trained(tmp_path / "a.csv", weights())
-    new = table(tmp_path / "b.csv", [61.5, 62])
-    message = failure("--test", "--model", tmp_path / "a.bin", "--dataset", new)
-    assert 'row 2, column t: found "61.5", expected a number written as 1,234.5kg' in message
-
-
-@pytest.mark.parametrize("words, other", [(thousands(), ["€1.2K"] * 12), (weights(), weights(unit=" lb"))])
+@pytest.mark.parametrize("words, other", [(prices(60), ["€1.2"] * 12), (weights(), weights(unit=" lb"))])
 def test_a_unit_is_kept_and_refused_in_every_format(tmp_path, words, other):
     pandas = pytest.importorskip("pandas")
     nets = []
@@ -385,11 +345,11 @@ def test_a_unit_is_kept_and_refused_in_every_format(tmp_path, words, other):
 
 
 def test_several_networks_keep_how_their_target_is_written(tmp_path):
-    path = table(tmp_path / "a.csv", thousands())
+    path = table(tmp_path / "a.csv", prices(60))
     flags = ("--layers", "auto,4,1", "--epochs", 1, "--networks", 2)
     succeed("--train", "--dataset", path, "--model", tmp_path / "a.bin", *flags)
     net = nn.Model.load(tmp_path / "a.bin").network
-    assert str(net.target_written) == "$1,234.5K" == str(net.members[1].target_written)
+    assert str(net.target_written) == "$1,234.5" == str(net.members[1].target_written)
     assert succeed("--test", "--model", tmp_path / "a.bin", "--json").json["rows"] == 12
 
 

@@ -9,7 +9,7 @@ from support.command_line import run, succeed
 import nn
 from nn.data import written
 from nn.data.encoding import Encoding
-from nn.data.written import EitherFirst, WrittenNumbers, date_of, way_of_dates, way_of_numbers, written_as
+from nn.data.written import EitherFirst, WrittenNumbers, date_of, way_of_dates, way_of_numbers
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from nn.data.written import EitherFirst, WrittenNumbers, date_of, way_of_dates, 
         (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
         (["10,000+", "5+", "1+"], [10000, 5, 1]),
         (["0", "$4.99", "$1"], [0, 4.99, 1]),
-        (["€110.5M", "€565K", "€0"], [110.5e6, 565e3, 0]),
-        (["1.5 million", "2 thousand", "3"], [1.5e6, 2e3, 3]),
         (["2K", "3.5K", "4K"], [2, 3.5, 4]),
         (["1 234 567", "12", "-3 000.5"], [1234567, 12, -3000.5]),
+        (["$1,234", "$2", "$3.5"], [1234, 2, 3.5]),
+        (["12 000", "9.5", "5"], [12000, 9.5, 5]),
         (["1 234,5 €", "1\u00a0000 €", "2\u202f500,25\u00a0€"], [1234.5, 1000, 2500.25]),
     ],
 )
@@ -70,23 +70,6 @@ def test_one_in_twenty_may_be_written_in_another_way():
 )  # fmt: skip
 def test_other_words_are_no_numbers(words):
     assert way_of_numbers(words) is None and way_of_dates(words) is None
-
-
-@pytest.mark.parametrize(
-    "words, told, values",
-    [
-        (["1.5", "2", "3"], "1,234.5", [1.5, 2, 3]), (["$1,234", "$2", "$3.5"], "$1,234.5K", [1234, 2, 3.5]),
-        (["1.234,50 €", "99,90 €", "5 €"], "1.234,5€", [1234.5, 99.9, 5]),
-        (["1.234,5", "99,9", "5"], "1.234,5", [1234.5, 99.9, 5]),
-        (["1 234,5", "99,9", "5"], "1 234,5", [1234.5, 99.9, 5]), (["12 000", "9.5", "5"], "1 234.5", [12000, 9.5, 5]),
-        (["1,2", "1", "2,3"], None, None), (["1 2", "1", "2"], None, None), (["red", "1", "2"], None, None),
-    ],
-)  # fmt: skip
-def test_targets_in_words(words, told, values):
-    """A list of numbers, 1,2, is no number with a decimal comma."""
-    found = written_as(words)
-    assert (str(found) if found else None) == told
-    assert values is None or [found.value_of(word) for word in words] == values
 
 
 DATES = [
@@ -181,7 +164,7 @@ def test_what_is_no_date(word):
 
 
 @pytest.mark.parametrize(
-    "word", ["1981-13", "1981-00", "1981 Q1", "1991 W05", "1981 Foo", "25:60:00", "1:2:3", "Foo 1981", "2019-02-30", ""]
+    "word", ["1981-13", "1981-00", "2019366", "1991 W05", "1981 Foo", "25:60:00", "1:2:3", "Foo 1981", "2019-02-30", ""]
 )
 def test_what_is_no_date_in_any_form(word):
     assert all(date_of(word, way) is None for way in written.FORMS)
@@ -203,6 +186,9 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert trained.json["columns"] == {"price": "written number", "share": "written number", "day": "written date"}
     assert "price ($1,234.5)" in trained.err and "day (month/day/year, trend, year, week)" in trained.err
     succeed("--test", "--model", "m.bin")
+    failed = run("--export", "--model", "m.bin", "-o", "m.c")
+    assert failed.code == 2 and "column price holds written numbers ($1,234.5" in failed.err
+    assert nn.load("offers.csv", categories="price,share").x.kinds == ("text",) * 3
     (folder / "new.csv").write_text('price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n')
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
     assert len(told.out.splitlines()) == 3 and "column share" in told.err and "column day" in told.err
@@ -226,31 +212,12 @@ def test_they_become_what_plain_numbers_and_dates_become(folder):
     np.testing.assert_allclose(nets[0].predict(one.x), nets[1].predict(other.x), rtol=1e-5)
 
 
-def test_they_are_no_columns_of_other_formats(folder):
-    (folder / "offers.csv").write_text("\n".join(offers()))
-    succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 1)
-    failed = run("--export", "--model", "m.bin", "-o", "m.c")
-    assert failed.code == 2 and "column price holds written numbers ($1,234.5" in failed.err
-
-
-def test_a_person_may_call_them_categories(folder):
-    (folder / "offers.csv").write_text("\n".join(offers()))
-    flags = ("--categories", "price,share", "--epochs", 1, "--json")
-    found = succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", *flags).json["columns"]
-    assert found == {"price": "category", "share": "category", "day": "written date"}
-
-
 @pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}])
 def test_a_damaged_encoding_is_refused(change):
     encoder = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "way": "1,234.5", "before": "$"}
     assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].written.before == "$"
     with pytest.raises(nn.utils.DataError):
         Encoding.from_dict({"columns": [encoder | change], "places": [0]}, ["a"])
-
-
-def test_a_header_above_such_words_is_told(folder):
-    (folder / "offers.csv").write_text("\n".join(offers()))
-    assert nn.load("offers.csv").columns == ["price", "share", "day"]
 
 
 def test_a_person_may_call_them_numbers_and_dates(folder):
@@ -326,7 +293,7 @@ def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder
     columns["day"] = ["", "soon", *days(form)[2:]]
     (folder / "new.csv").write_text(as_quoted_csv(columns))
     line = f'new.csv, row 4, column day: found "{days(form)[2]}", expected a date written as {expected}; write'
-    for flags in (["--predict"], ["--test"], ["--predict", "--memory", "4G"], ["--test", "--memory", "4G"]):
+    for flags in (["--predict"], ["--test"]):
         failed = run(*flags, "--model", "m.bin", "--dataset", "new.csv")
         assert failed.code == 65 and line in failed.err
     with pytest.raises(nn.DataError, match="column 1 of 2: found"):

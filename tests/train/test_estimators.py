@@ -73,7 +73,8 @@ def predictions(folder, model, data) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name):
-    results = check_estimator(getattr(nn, name)(effort="quick", epochs=40), expected_failed_checks=BATCHES_DIFFER, on_skip=None)
+    estimator = getattr(nn, name)(effort="quick", epochs=40)
+    results = check_estimator(estimator, expected_failed_checks=BATCHES_DIFFER, on_skip=None)
     assert len(results) > 50
     assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
 
