@@ -259,7 +259,7 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
         raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
     x = _shaped(path or "the array", found.x, schema)
     facts = {} if path is None else {"path": absolute(path), "given": path, "sha256": found.sha256}
-    return dataset_of(x, found.targets, schema, now=found.now, **facts)
+    return dataset_of(x, found.targets, schema, **facts)
 
 
 def _shaped(path: str, x, schema: Schema):

@@ -134,10 +134,6 @@ def _read_idx(path: Path) -> None:
     nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])
 
 
-def _read_cifar(path: Path) -> None:
-    nn.load(_parts(path, "batch.bin", "batches.meta.txt")[0])
-
-
 def _read_images(path: Path) -> None:
     """Read a folder of two classes, one of which has the image alone."""
     folder = path.with_name("classes")
@@ -294,7 +290,7 @@ TARGETS = {
     "npz": Target(seeds.npz, _load, "input.npz"),
     "npz-arrays": Target(seeds.npz_arrays, _read_npz_arrays, "input.npz", NPY_WORDS),
     "idx": Target(seeds.idx, _read_idx),
-    "cifar": Target(seeds.cifar, _read_cifar),
+    "cifar": Target(seeds.cifar, _load),
     "images": Target(seeds.images, _read_images, words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
                      needs=("PIL",)),
     "parquet": Target(seeds.parquet, _load, "input.parquet", needs=("pyarrow",)),
