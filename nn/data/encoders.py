@@ -14,7 +14,7 @@ import numpy as np
 from ..layers import InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
-from .column import Column, Odd, odd_words, settled
+from .column import Column
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
 from .scaling import Moments, constants
 from .written import Order, Written, WrittenDates, WrittenNumbers, YesNo
@@ -88,11 +88,6 @@ class TextStatistics:
     def counts(self) -> dict[str, int]:
         """Return the rows of each text that occurs, in the order of the texts."""
         return {word: count for word, count in sorted(zip(self._words, self._counts.tolist(), strict=True)) if count}
-
-    def values(self, written: Written) -> np.ndarray:
-        """Return the values of all rows, in the order of the texts."""
-        counts = self.counts()
-        return np.repeat(written.values_of(counts), [*counts.values(), self.gaps])
 
 
 def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
@@ -177,8 +172,6 @@ class NumberEncoder(ColumnEncoder):
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> NumberEncoder:
         """Return the encoder of a column. Two values are no axis: they get no waves. Ranks are scaled, and no more."""
-        if kind.written:
-            found = NumberStatistics(found.values(kind.written))
         if isinstance(kind.written, Order):
             scaling, embedding = "standardization", NumberEmbedding("linear")
         shift, scale = scaling_constants(scaling, found, name)
@@ -217,7 +210,7 @@ class TruthEncoder(ColumnEncoder):
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> TruthEncoder:
-        return cls(float(np.nansum(found.values(cls.written))) / max(1, found.rows))
+        return cls(float(found.moments.mean[0]))
 
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
@@ -317,8 +310,6 @@ class DateEncoder(ColumnEncoder):
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
         """Return the encoder of a column. Months have no week."""
-        if kind.written:
-            found = NumberStatistics(found.values(kind.written), are_dates=True)
         has_days = kind.written is None or kind.written.has_days
         cycles = [cycle for cycle in found.cycles if has_days or cycle == "year"]
         return cls(*scaling_constants("standardization", found, name), cycles, found.gap_share, kind.written)
@@ -349,22 +340,6 @@ ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {  # kin
     "written date": (DateEncoder, WrittenDates),
     "ordered": (NumberEncoder, Order),
 }
-
-
-def odd_of(kind: Kind | ColumnEncoder, column: Column) -> dict[str, Odd]:
-    """Return the words of a column that have no value though nearly all have one, and become gaps; none of categories.
-
-    kind: what the column is, or the encoder that a model has of it.
-    """
-    if column.reads != "text":
-        return column.odd
-    if kind.reads != "text":
-        return settled(column, kind.reads).odd
-    if kind.written is None:
-        return {}
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    has_none = np.isnan(kind.written.values_of(column.words)[:-1])
-    return odd_words(column, np.flatnonzero(has_none & (counts > 0)).tolist(), counts)
 
 
 def smallest_code(values: int) -> type:

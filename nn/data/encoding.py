@@ -30,7 +30,7 @@ from .encoders import (
     TextStatistics,
     smallest_code,
 )
-from .kinds import Kind
+from .kinds import NUMBER, Kind
 from .records import Kept, filled_records
 from .table_rows import TableRows
 from .written import UnknownForm
@@ -41,14 +41,18 @@ _SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: numbers
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
 
-def statistics_of(x: TableRows, rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
-    """Return the statistics of each feature column's training rows: of some rows of x (indices), or of all."""
-    return [
-        TextStatistics(column.values[rows], column.words)
-        if column.reads == "text"
-        else NumberStatistics(column.values[rows], column.reads == "date")
-        for column in x.columns
-    ]
+def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
+    """Return the statistics of feature columns in the training rows, some rows of x (indices). kinds: none, if all are
+    numbers."""
+    found: list[NumberStatistics | TextStatistics] = []
+    for column, kind in zip(x.columns, kinds or [NUMBER] * len(x.columns), strict=True):
+        values = column.values[rows]
+        if kind.kind == "category":
+            found.append(TextStatistics(values, column.words))
+            continue
+        values = kind.written.values_of(column.words)[values] if kind.written else values
+        found.append(NumberStatistics(values, kind.kind in ("date", "written date")))
+    return found
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
+from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
 from .csv_head import ReadOptions
 from .dataset import Dataset, Places, Schema, name_of
 from .encoders import ColumnEncoder
@@ -171,11 +171,11 @@ def _decided(source: TableSource, columns: dict[int, Column], places: Places, is
 
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
-    if column.reads == kind.reads != "text":
-        return column
     if getattr(kind, "decimals", False):
         return recoded(column, [decimal_text(word) for word in column.words])
-    return settled(column, kind.reads) if kind.reads != column.reads else column
+    if kind.written:
+        return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
+    return settled(column, kind.reads)
 
 
 def _check_width(source: TableSource, kept: list[int], decision: Decision | None, schema: Schema) -> None:

@@ -51,7 +51,7 @@ def kinds_of(rows: TableRows) -> list[Kind]:
 
 def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
     rows = rows_of(**columns)
-    return Encoding.fit(statistics_of(rows), kinds_of(rows), scaling, names=list(columns)), rows
+    return Encoding.fit(statistics_of(rows, kinds_of(rows)), kinds_of(rows), scaling, names=list(columns)), rows
 
 
 def test_numbers_are_standardised_and_one_value_becomes_0():
@@ -101,7 +101,7 @@ def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     embedding = None if text is None else number_embedding_value(text)
     rows = rows_of(**columns)
     asked = "standardization", embedding
-    encoding = Encoding.fit(statistics_of(rows), kinds_of(rows), *asked, names=list(columns))
+    encoding = Encoding.fit(statistics_of(rows, kinds_of(rows)), kinds_of(rows), *asked, names=list(columns))
     return dict(zip(columns, encoding.encoders, strict=True))
 
 
@@ -156,7 +156,7 @@ def test_other_number_embeddings_are_refused(text):
 def test_waves_come_back_from_their_description_which_is_as_before_without_any():
     rows = rows_of(a=np.arange(9.0), b=np.arange(9.0) % 2)
     waves = number_embedding_value("waves7:0.5")
-    encoding = Encoding.fit(statistics_of(rows), kinds_of(rows), "standardization", waves)
+    encoding = Encoding.fit(statistics_of(rows, kinds_of(rows)), kinds_of(rows), "standardization", waves)
     described = encoding.to_dict()
     assert described["columns"][0] | {"waves": 7, "deviation": 0.5} == described["columns"][0]
     assert set(described["columns"][1]) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
