@@ -15,7 +15,7 @@ from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
 from ..train.folds import out_of_fold
-from ..utils import printable, stream_or_file
+from ..utils import cut_line, stream_or_file
 
 BLOCK_ROWS = 1 << 13  # predicted at a time, and made to text
 _DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
@@ -66,9 +66,9 @@ def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
 
 
 def _write_lines(stream: TextIO, lines: Iterable[list[str]]) -> None:
-    """Write lines as CSV; a terminal gets no control characters of a name."""
+    """Write lines as CSV; a terminal gets no control characters of a name, and none without end."""
     if stream.isatty():
-        lines = (list(map(printable, map(str, line))) for line in lines)
+        lines = (list(map(cut_line, map(str, line))) for line in lines)
     csv.writer(stream, lineterminator="\n").writerows(lines)
 
 

@@ -47,13 +47,6 @@ def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
     return chosen
 
 
-def named_columns(target: str | int | None, choices: Choices) -> frozenset[str]:
-    """Return the words by which a person asks for columns: names, or indices."""
-    asked = [target, *(getattr(choices, flag) for flag in ("drop", "id", *ROLES))]
-    words = [word for text in asked if text is not None for word in (str(text), *split_names(text))]
-    return frozenset([*words, *(word for _, word, _ in parse_choices(choices))])
-
-
 def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
     """Return the target columns: as asked for, by the names of the model's, or the last one or last ones."""
     if schema.targets == []:

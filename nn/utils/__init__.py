@@ -40,7 +40,7 @@ from .limits import (
 )
 from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, own_bytes, processor_name, resident_bytes
-from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
+from .messages import LONGEST_LINE, closest, counted, cut_line, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
     alone_in,
     append_whole,
@@ -86,6 +86,7 @@ __all__ = [
     "check_writable",
     "closest",
     "counted",
+    "cut_line",
     "cut_name",
     "default_threads",
     "has_address_limit",

@@ -74,20 +74,20 @@ def printable(text: str) -> str:
 
 def show(line: str) -> None:
     """Write one line to stdout."""
-    print(printable(line))
+    print(cut_line(line))
 
 
 def say(line: str) -> None:
     """Write one line to stderr. A log that nobody reads any more is no reason to lose a training."""
     with contextlib.suppress(OSError, ValueError):
-        print(cut_line(printable(line)), file=sys.stderr, flush=True)
+        print(cut_line(line), file=sys.stderr, flush=True)
 
 
-def cut_line(line: str) -> str:
-    """Return a line of LONGEST_LINE characters at most: its beginning, and its end, where the cure stands."""
-    if len(line) <= LONGEST_LINE:
-        return line
-    return f"{line[: LONGEST_LINE - 305]} ... {line[-300:]}"
+def cut_line(text: str, most: int = LONGEST_LINE) -> str:
+    """Return a text as one printable line of `most` characters or little more: its beginning, and its end, where the
+    cure stands."""
+    line = printable(text)
+    return line if len(line) <= most else f"{line[: most * 7 // 10 - 5]} ... {line[-(most * 3 // 10) :]}"
 
 
 def os_reason(error: OSError) -> str:

@@ -1,13 +1,10 @@
 """What a column is, by its fields and what a person says of it; and its words that have no value."""
 
-import importlib
-import pkgutil
-import re
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.patterns import patterns
 
 import nn
 from nn.data import written
@@ -15,7 +12,6 @@ from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
 from nn.data.encoders import CategoryEncoder, NumberEncoder, NumberStatistics, TextStatistics
 from nn.data.encoding import ENCODERS, Encoding
-from nn.data.formats import FORMATS
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.loading import canonical
 from nn.data.written import Order, WrittenDates, WrittenNumbers
@@ -273,26 +269,12 @@ MORE_SLOW = {  # for the patterns of files' beginnings, names of columns and lis
 }  # fmt: skip
 
 
-def patterns() -> dict[str, tuple[re.Pattern, bool]]:
-    """Each pattern of nn by its name, and whether it is searched for."""
-    found, source = {}, ""
-    for module in pkgutil.walk_packages(nn.__path__, "nn."):
-        if not re.search("__main__|cuda|mpi", module.name):
-            values = vars(importlib.import_module(module.name))
-            source += Path(values["__file__"]).read_text() if values["__file__"].endswith(".py") else ""
-            found |= {name: value for name, value in values.items() if isinstance(value, re.Pattern)}
-    searched = {*re.findall(r"(\w+)\.(?:search|find|sub|split)", source)}
-    found |= {form: written.pattern_of(form) for form in (*written.FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")}
-    found |= {known.name: re.compile(known.pattern) for known in FORMATS if known.pattern}
-    return {name: (pattern, name in searched) for name, pattern in found.items()}
-
-
 def test_no_pattern_takes_the_square_of_a_texts_length():
     """Of 20,000 characters each: some milliseconds, where the square takes seconds."""
     texts = [make(20_000) for make in SLOW.values()] + [piece * (20_000 // len(piece)) for piece in MORE_SLOW.values()]
     slow = []
     for name, (pattern, is_searched) in patterns().items():
-        for text in (text + end for text in texts for end in ("", "x")):
+        for text in (text + end for text in texts for end in ("", "x", ";", "\n")):
             text = text.encode() if isinstance(pattern.pattern, bytes) else text
             started = time.process_time()
             pattern.fullmatch(text)
