@@ -20,7 +20,7 @@ from . import records
 from .arrays import Arrays, images_of
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, name_of
-from .encoders import ColumnEncoder
+from .encoding import ColumnEncoder
 from .fields import odd_remarks, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from nn.data.column import Column
-from nn.data.encoders import (
+from nn.data.encoding import (
     SAMPLE,
     CategoryEncoder,
     DateEncoder,
+    Encoding,
     NumberEncoder,
     NumberStatistics,
     TextStatistics,
+    statistics_of,
 )
-from nn.data.encoding import Encoding, statistics_of
 from nn.data.kinds import ONE_HOT, RARE, Decision, Kind, decide, kind_of
 from nn.data.table_rows import TableRows
 from nn.layers import parse

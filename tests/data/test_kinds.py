@@ -10,8 +10,7 @@ import nn
 from nn.data import written
 from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
-from nn.data.encoders import CategoryEncoder, NumberEncoder, NumberStatistics, TextStatistics
-from nn.data.encoding import ENCODERS, Encoding
+from nn.data.encoding import ENCODERS, CategoryEncoder, Encoding, NumberEncoder, NumberStatistics, TextStatistics
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.loading import canonical
 from nn.data.written import Order, WrittenDates, WrittenNumbers
