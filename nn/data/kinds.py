@@ -86,20 +86,6 @@ def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) ->
         ) from None
 
 
-def reason_to_leave_out(column: Column, kind: Kind) -> str | None:
-    """Return why a network should not see a column of texts: gaps, one value, or names, nearly all of which differ."""
-    rows = np.array(_words_and_rows(column)[1], np.int64)
-    known = rows.sum()
-    if not known:
-        return GAPS_ONLY
-    if len(rows) == 1 and known == len(column):
-        return ONE_VALUE
-    is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
-    if len(rows) <= 2 or is_shared or kind.kind != "category":
-        return None
-    return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
-
-
 def least_rows(counts: Collection[int]) -> int:
     """Return the rows that a value of a column needs for a slot of its own. counts: the rows of each value.
 
@@ -134,7 +120,7 @@ def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, K
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
         kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
-        reason = _reason(column, kind, source.names[place] if source.names else None, is_plain)
+        reason = reason_to_leave_out(column, kind, source.names[place] if source.names else None, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
         kinds[place] = kind
@@ -144,11 +130,18 @@ def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, K
     return Decision({place: kind for place, kind in kinds.items() if place not in left_out}, left_out)
 
 
-def _reason(column: Column, kind: Kind, name: str | None, is_plain: bool) -> str | None:
+def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_plain: bool = False) -> str | None:
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
-    if column.reads == "text":
-        return reason_to_leave_out(column, kind)
+    if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
+        rows = np.array(_words_and_rows(column)[1], np.int64)
+        known = rows.sum()
+        if known and (len(rows) > 1 or known < len(column)):
+            is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
+            if len(rows) <= 2 or is_shared or kind.kind != "category":
+                return None
+            return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
+        return ONE_VALUE if known else GAPS_ONLY
     if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
     reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]

@@ -238,17 +238,20 @@ def filled_records(
             fill(out[some], some)
         return out
 
-    def encoded() -> Iterator[np.ndarray]:
-        for some in blocks:
-            block = np.zeros(some.stop - some.start, dtype)
-            fill(block, some)
-            yield block
-
     path, digest = beside
     with alone_in(path.parent):  # another rank of this host maps what the first has written
         found = _read(path, digest, rows, dtype, kept.columns)
         if found is None:
-            _write(path, digest, encoded())
+            if path.is_symlink():
+                path.unlink()
+            whole = hashlib.sha256(digest)
+            with atomic_file(path, mode=0o600) as file:
+                for some in blocks:
+                    block = np.zeros(some.stop - some.start, dtype)
+                    fill(block, some)
+                    file.write(block.view(np.uint8))
+                    whole.update(block.view(np.uint8))
+                file.write(whole.digest())
             found = _read(path, digest, rows, dtype, kept.columns)
     if found is None:
         raise OutputError(f"{path}: cannot write: the file has changed since; let nothing else write there")
@@ -283,17 +286,6 @@ def _file_beside(kept: Kept | None, size: int) -> tuple[Path, bytes] | None:
     digest = hashlib.sha256(f"{FORMAT} {kept.key}".encode(errors="surrogatepass"))
     name = f"{cut_name(beside.name)}.rows-{digest.hexdigest()[:KEY_CHARACTERS]}"
     return beside.with_name(name), digest.digest()
-
-
-def _write(path: Path, digest: bytes, blocks: Iterator[np.ndarray]) -> None:
-    if path.is_symlink():
-        path.unlink()
-    whole = hashlib.sha256(digest)
-    with atomic_file(path, mode=0o600) as file:
-        for block in blocks:
-            file.write(block.view(np.uint8))
-            whole.update(block.view(np.uint8))
-        file.write(whole.digest())
 
 
 def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:

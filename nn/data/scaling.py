@@ -67,7 +67,7 @@ class Scaling:
         """Scale the rows of x into a new array of type `dtype`."""
         out = new_rows(x.shape, dtype)
         levels = (np.arange(256) / 255).astype(out.dtype)
-        shift, scale = self._shaped(x)
+        shift, scale = _beside(self.shift, x), _beside(self.scale, x)
         for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
             if self.kind == "pixel" and x.dtype == np.uint8:
                 np.take(levels, block, out=target)
@@ -84,7 +84,7 @@ class Scaling:
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
-        shift, scale = self._shaped(y)
+        shift, scale = _beside(self.shift, y), _beside(self.scale, y)
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
         return np.clip(values, self.low, self.high) if len(self.low) else values
 
@@ -107,9 +107,6 @@ class Scaling:
         names = ("shift", "scale", "low", "high")
         shift, scale, low, high = (np.array(values.get(name, []), np.float64) for name in names)
         return cls(values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high)
-
-    def _shaped(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (_beside(self.shift, x), _beside(self.scale, x)) if len(self.shift) else (self.shift, self.scale)
 
 
 def constants(kind: str, moments: Moments, name: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
@@ -182,4 +179,4 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return one value for each feature in the shape that goes with rows of x."""
-    return values if x.ndim == 2 else values[:, None, None]
+    return values[:, None, None] if len(values) and x.ndim > 2 else values

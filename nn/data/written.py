@@ -122,22 +122,15 @@ def _read(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     behind = found["behind"].strip()
     if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or _DIGIT.search(behind)):
         return None
-    number = _of_digits(found["digits"], thousands=way[1], point=way[5])
-    if number is None:
+    whole, _, decimals = found["digits"].partition(way[5])
+    first, *groups = whole.split(way[1])
+    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (way[1] == " " and first[0] == "0")):
+        return None
+    whole = "".join([first, *groups])
+    number = float(f"{whole}.{decimals}") if (whole + decimals).isdigit() else math.inf
+    if math.isinf(number):
         return None
     return -number if "-" in (found[1], found[3]) else number, (found["before"].strip(), behind)
-
-
-def _of_digits(text: str, thousands: str, point: str) -> float | None:
-    whole, _, decimals = text.partition(point)
-    first, *groups = whole.split(thousands)
-    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (thousands == " " and first[0] == "0")):
-        return None
-    whole = whole.replace(thousands, "")
-    if not (whole + decimals).isdigit():
-        return None
-    number = float(f"{whole}.{decimals}")
-    return None if math.isinf(number) else number
 
 
 @dataclass(frozen=True)

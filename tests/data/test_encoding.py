@@ -13,7 +13,6 @@ from nn.data.encoding import (
     Encoding,
     NumberEncoder,
     NumberStatistics,
-    TextStatistics,
     statistics_of,
 )
 from nn.data.kinds import ONE_HOT, RARE, Decision, Kind, decide, kind_of
@@ -144,9 +143,8 @@ def test_waves_are_for_numbers_of_three_values_and_more():
 @pytest.mark.parametrize(
     "text",
     [
-        "", "linear2", "pieces", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves-1",
-        "waves12:", "waves12:0", "waves12:-1", "waves12:inf", "waves12:nan", "waves12:x", "Waves12", " waves12",
-        "waves1.5", "waves9999999999", 12, True,
+        "", "linear2", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves12:0", "waves12:inf",
+        "waves12:x", "Waves12", "waves1.5", 12, True,
     ],
 )  # fmt: skip
 def test_other_number_embeddings_are_refused(text):
@@ -189,12 +187,6 @@ def test_only_numbers_can_be_plain(plain):
             Encoding.from_dict(damaged, None)
 
 
-def test_yes_no_words_are_0_and_1_in_any_case():
-    encoding, rows = fitted(a=["Yes", "no", "YES", "No"])
-    assert encoding.encoders[0].kind == "yes/no"
-    assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
-
-
 def test_few_values_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
@@ -221,12 +213,6 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
     assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
 
 
-def test_unseen_values_have_no_input_where_training_had_no_rare_ones():
-    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
-    assert encoding.columns[0].values == 2
-    assert encoding.apply(rows_of(a=["new", "x"]), "float32")["codes1"][:, 0].tolist() == [2, 0]
-
-
 def test_a_category_is_the_same_number_however_a_format_writes_it(caplog):
     """A float column of Parquet has 1 where CSV has 1.0; leading zeros make another word; exact words come first."""
     encoding, _ = fitted(a=["1.0"] * 9 + ["2.50"] * 9 + ["7"] * 9 + ["7.0"] * 9 + ["01.0"] * 9)
@@ -242,6 +228,8 @@ def test_a_category_is_the_same_number_however_a_format_writes_it(caplog):
 
 
 def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():
+    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
+    assert encoding.apply(rows_of(a=["new", "x"]), "float32")["codes1"][:, 0].tolist() == [2, 0]  # no slot is shared
     encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
     assert encoding.columns[0].values == 3
     assert len(set(encoding.apply(rows, "float32")["codes1"][-RARE:, 0].tolist())) == 1
@@ -285,6 +273,8 @@ def test_an_encoding_comes_back_from_its_description():
     )  # fmt: skip
     assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
     assert list(encoding.by_kind()) == ["number", "category", "yes/no", "date"]
+    encoding, rows = fitted(a=["Yes", "no", "YES", "No"])
+    assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -392,10 +382,3 @@ def test_where_all_columns_tell_nothing_counters_with_a_name_stay():
 def test_a_column_whose_kind_was_said_stays_but_one_of_gaps():
     rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
     assert decided(choices={"row": "number", "none": "number"}, **rows).left_out == {1: "gaps only"}
-
-
-def test_categories_of_many_rows_have_wider_codes():
-    words = [f"w{i}" for i in range(300)]
-    found = TextStatistics(np.repeat(np.arange(300), RARE), words)
-    encoder = CategoryEncoder.fit(found)
-    assert encoder.encode(Column("text", np.arange(300), words))[0].dtype == np.uint16

@@ -23,14 +23,13 @@ from nn.watch.callbacks import Callback
 
 MAPPED = """
 import os, sys, nn.data.records as r
-from nn.data import records
 r.LEAST_BYTES = r.LEAST_BYTES_MAPPED = 0
 r.fits = lambda size: False
-write = records._write
-def told(path, *more):
+write = r.atomic_file
+def told(path, **more):
     os.write(2, b"WRITES ")
-    write(path, *more)
-records._write = told
+    return write(path, **more)
+r.atomic_file = told
 import nn.cli
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
@@ -120,7 +119,7 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
 def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, mapped, encoded, monkeypatch):
     (path,) = stopped()
     whole = Path(path).read_bytes()
-    fill, write = Encoding._fill, records._write
+    fill = Encoding._fill
 
     def too_large(self, x, out, some):
         fill(self, x, out, some)
@@ -132,7 +131,7 @@ def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, 
         stopped()
     assert Path(path).read_bytes() != whole
     monkeypatch.setattr(Encoding, "_fill", fill)
-    assert stopped() == [path] and Path(path).read_bytes() == whole and write is records._write
+    assert stopped() == [path] and Path(path).read_bytes() == whole
 
 
 def test_a_file_of_others_or_a_link_is_not_used(folder, mapped):
@@ -239,7 +238,7 @@ def test_one_rank_of_a_host_writes_and_the_others_map(folder, monkeypatch, more,
 def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, monkeypatch):
     mpi = find_mpi("mpich")
     prepare_launch(folder, monkeypatch)
-    failing = MAPPED.replace("write(path, *more)", "raise r.OutputError(f'{path}: cannot write: the disk is full')")
+    failing = MAPPED.replace("return write(path, **more)", "raise r.OutputError('cannot write: the disk is full')")
     done = mpi.launch(2, sys.executable, "-c", failing, *map(str, TRAIN), "--distribute", "mirrored")
     assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
     assert "the disk is full" in done.stderr
