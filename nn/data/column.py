@@ -275,7 +275,6 @@ def settled(column: Column, kind: str | None, point: str = ".", least: float = M
     for reads, value_in in _VALUE_IN.items():
 
         def share(words: list[str], reads: str = reads, value_in: Callable = value_in) -> float:
-            """Return the share of the rows of these words, the first ones, whose word has a value."""
             own = counts[: len(words)]
             right = [value_in(one, point) is not None or (reads == "number" and is_not_finite(one)) for one in words]
             return own[right].sum() / own.sum() if own.any() else 0.0

@@ -219,12 +219,10 @@ class Dataset:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Return the shape of a row: (inputs,) or (channels, height, width)."""
         return self.x.shape[1:]
 
     @property
     def are_images(self) -> bool:
-        """True if the inputs are pixels."""
         return isinstance(self.x, np.ndarray) and (self.x.dtype == np.uint8 or self.x.ndim == 4)
 
     @property

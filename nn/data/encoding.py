@@ -75,7 +75,6 @@ class NumberStatistics:
 
     @property
     def distinct(self) -> int:
-        """Return the number of different values of the sample."""
         return len(np.unique(self._sample))
 
     def edges(self, pieces: int | None = None) -> list[float]:
@@ -103,7 +102,6 @@ class TextStatistics:
         self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
 
     def counts(self) -> dict[str, int]:
-        """Return the rows of each text that occurs, in the order of the texts."""
         return {word: count for word, count in sorted(zip(self._words, self._counts.tolist(), strict=True)) if count}
 
 
@@ -431,7 +429,6 @@ class Encoding:
         return [(i, which) for i, which, _ in sorted(each, key=lambda one: _SIZES.index(_code_bytes(one[2])))]
 
     def record_of(self, dtype: str) -> np.dtype:
-        """Return the type of a row as the engine takes it."""
         sizes = list(map(_code_bytes, self.columns))
         return record_type(dtype, *map(sizes.count, _SIZES))
 
@@ -468,7 +465,6 @@ class Encoding:
                 log.warning(told, self.name(index), f"{share:.0%}", f"{usual:.0%}", rare)
 
     def name(self, index: int) -> str:
-        """Return how messages call a feature column."""
         if self.names:
             return self.names[index] or "(no name)"
         return str(self.places[index] if self.places else index)

@@ -38,7 +38,6 @@ class Kind:
 
     @classmethod
     def of(cls, words: written.Written) -> Kind:
-        """Return the kind of a column of such words."""
         return cls(words.kind, words)
 
     @property

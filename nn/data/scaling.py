@@ -178,5 +178,4 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
 
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return one value for each feature in the shape that goes with rows of x."""
     return values[:, None, None] if len(values) and x.ndim > 2 else values

@@ -101,14 +101,6 @@ def test_tasks_that_the_values_do_not_allow(write):
         load(three, task="binari")
 
 
-def test_text_among_numeric_labels_is_a_mistake_unless_the_task_is_said(write):
-    path = write("x,Class\n1,0\n2,1\n3,one\n")
-    message = failure(path)
-    assert "row 4, column Class" in message and '"one"' in message and "--task multiclass" in message
-    assert load(path, task="multiclass").classes == ["0", "1", "one"]
-    assert "row 3" in failure(write("x,Class\n1,one\n2,1\n3,two\n"))
-
-
 def test_labels_are_mapped_to_the_classes_of_a_model(write):
     classes = ["a", "b", "c"]
     ds = load(write("x,y\n1,c\n2,a\n"), classes=classes, inputs=1, outputs=3)
@@ -288,11 +280,6 @@ def test_the_original_targets_of_several_columns(shared):
     assert (ds.task, ds.classes, ds.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
 
 
-def test_time_stamps_in_a_feature_are_dates(shared):
-    ds = load(shared / "data/solar/hope_melpitz_1s.csv.gz")
-    assert ds.x.kinds[ds.columns.index("time_utc")] == "date"
-
-
 MEMORY = """
 import resource, sys
 from nn.ds import load
@@ -332,13 +319,6 @@ def seconds_of(*calls):
             call()
             best[i] = min(best[i], time.perf_counter() - start)
     return best
-
-
-@pytest.mark.timing
-def test_reading_takes_at_most_one_and_a_half_times_as_long_as_pandas(wide_table):
-    pandas = pytest.importorskip("pandas")
-    ours, theirs = seconds_of(lambda: load(wide_table), lambda: pandas.read_csv(wide_table, header=None))
-    assert ours < 1.5 * theirs
 
 
 @pytest.mark.timing
