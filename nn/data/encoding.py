@@ -496,7 +496,14 @@ class Encoding:
             if not are_places(places):
                 raise ValueError("places")
             for column in values["columns"]:
-                encoders.append(_encoder_of(dict(column)))
+                column = dict(column)
+                encoder_class, written_class = ENCODERS[column.pop("kind")]
+                if "written" in column:  # its fields are the column's own
+                    raise ValueError("written")
+                if written_class:
+                    own = {one.name: column.pop(one.name) for one in fields(written_class) if one.name in column}
+                    column["written"] = _made(written_class, own)
+                encoders.append(_made(encoder_class, column))  # what its inputs may be, layers.py checks
             if not isinstance(plain, bool) or (plain and any(encoder.kind != "number" for encoder in encoders)):
                 raise ValueError("plain")
         except UnknownForm as form:
@@ -515,22 +522,13 @@ def are_places(value) -> bool:
     return isinstance(value, list) and all(type(place) is int and 0 <= place < 2**31 for place in value)
 
 
-def _encoder_of(values: dict) -> ColumnEncoder:
-    """Return an encoder of its kind and fields; what its inputs may be, layers.py checks. Raises KeyError, TypeError or
+def _made(cls, values: dict):
+    """Return an encoder, or how its words are written, of fields that have their types. Raises KeyError, TypeError or
     ValueError for others."""
-    encoder_class, written_class = ENCODERS[values.pop("kind")]
-    if written_class:
-        own = {one.name: values.pop(one.name) for one in fields(written_class) if one.name in values}
-        values["written"] = _checked(written_class(**own))
-    return _checked(encoder_class(**values))
-
-
-def _checked(one):
-    """Return an encoder, or how its words are written, if its fields are of their types. Raises ValueError."""
-    for known in fields(one):
-        if known.name != "written" and not _IS[known.type](getattr(one, known.name)):
+    for known in fields(cls):
+        if known.name in values and known.name != "written" and not _IS[known.type](values[known.name]):
             raise ValueError(known.name)
-    return one
+    return cls(**values)
 
 
 def _is_finite(value) -> bool:

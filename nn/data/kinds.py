@@ -209,8 +209,9 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     column, is_given, form = word.rpartition("=")
     if not is_given or word in names:
         return word, Kind("date")
+    way = next((name for name, (strptime, _) in written.FORMS.items() if strptime == form.strip()), form.strip())
     try:
-        return column.strip(), Kind.of(written.WrittenDates(written.form_of(form.strip())))
+        return column.strip(), Kind.of(written.WrittenDates(way))
     except written.UnknownForm:
         parts = " ".join(f"%{letter}" for letter in written.DIRECTIVES)
         raise UsageError(f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once") from None

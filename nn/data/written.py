@@ -276,16 +276,6 @@ def pattern_of(form: str) -> re.Pattern:
         raise UnknownForm(form) from error
 
 
-def form_of(text: str) -> str:
-    """Return the form that a person has asked for: a name of FORMS, or a format of strptime that has none.
-
-    Raises UnknownForm.
-    """
-    form = next((name for name, (strptime, _) in FORMS.items() if strptime == text), text)
-    pattern_of(form)
-    return form
-
-
 @dataclass(frozen=True)
 class WrittenDates(Written):
     """How the dates of a column are written: in a form, see pattern_of; those that have a year later as ISO 8601 too,
