@@ -66,8 +66,12 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
     is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
     if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
-    found = schema.written or way_of_numbers(words, asked=schema.task == "regression")
-    if schema.of_model and schema.written is None:  # of plain numbers, in which money is as good, but no other unit
+    if schema.written is not None:
+        return schema.written
+    found = way_of_numbers(words, asked=schema.task == "regression")
+    if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
+        found = None  # 1,2 is a list
+    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit
         return WrittenNumbers(before=found.before if found else "")
     return found
 
