@@ -26,7 +26,7 @@ from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
 from .column import Column, shortened
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
-from .records import Kept, filled_records
+from .records import filled_records
 from .scaling import Moments, constants
 from .table_rows import TableRows
 from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
@@ -441,9 +441,8 @@ class Encoding:
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")
         rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))  # words are looked up once a block
-        key = json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
-        kept = None if digest is None else Kept(key, self.columns)
-        return filled_records(len(x), self.record_of(dtype), rows, partial(self._fill, x), kept)
+        key = None if digest is None else json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
+        return filled_records(len(x), self.record_of(dtype), rows, partial(self._fill, x), key, self.columns)
 
     def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
         at = dict.fromkeys(_SIZES, 0)
