@@ -17,6 +17,7 @@ from .column import TRUTHS, Column, TableSource, number_in, settled, shortened
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
+_MOST_TOLD = 20  # columns in a message
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
@@ -105,16 +106,13 @@ def _words_and_rows(column: Column) -> tuple[list[str], list[int]]:
 # ---------------------------------------------------------------- what all columns are
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The kinds of a table's feature columns, by their places. left_out: those that are no inputs, with the reason."""
+def decide(
+    source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool
+) -> tuple[dict[int, Kind], dict[int, str]]:
+    """Return the kinds of feature columns, by their places; and those that are no inputs, with the reason.
 
-    kinds: dict[int, Kind]
-    left_out: dict[int, str]
-
-
-def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool) -> Decision:
-    """Return what each feature column is. is_plain: all are numbers without gaps, of which nobody has said anything."""
+    is_plain: all are numbers without gaps, of which nobody has said anything. Raises DataError if none is an input.
+    """
     kinds, left_out = {}, {}
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
@@ -126,7 +124,12 @@ def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, K
     if len(left_out) == len(columns):  # nothing else is there
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: reason for place, reason in left_out.items() if reason != stay}
-    return Decision({place: kind for place, kind in kinds.items() if place not in left_out}, left_out)
+    if len(left_out) == len(columns):
+        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in [*left_out.items()][:_MOST_TOLD])
+        reasons += f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+        advice = "keep one by --numbers or --categories, or add some"
+        raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
+    return {place: kind for place, kind in kinds.items() if place not in left_out}, left_out
 
 
 def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_plain: bool = False) -> str | None:

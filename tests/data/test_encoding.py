@@ -15,7 +15,7 @@ from nn.data.encoding import (
     NumberStatistics,
     statistics_of,
 )
-from nn.data.kinds import ONE_HOT, RARE, Decision, Kind, decide, kind_of
+from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
 from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -305,18 +305,18 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
 # ---------------------------------------------------------------- columns that tell nothing
 
 
-def decided(choices=None, has_names=True, **columns) -> Decision:
-    """What the schema says of columns, which a person may have said the kind of (choices, by name)."""
+def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
+    """The columns that are left out, of which a person may have said the kind (choices, by name)."""
     names = list(columns)
     source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
     chosen = {names.index(name): Kind(kind) for name, kind in (choices or {}).items()}
-    return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)
+    return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)[1]
 
 
 def reasons(**columns) -> dict[str, str]:
     """Why columns are left out, beside one that stays."""
     columns["other"] = np.resize([0.5, 1.5], len(next(iter(columns.values()))))
-    return {list(columns)[place]: why for place, why in decided(**columns).left_out.items()}
+    return {list(columns)[place]: why for place, why in decided(**columns).items()}
 
 
 @pytest.mark.parametrize(
@@ -374,11 +374,11 @@ def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_
 
 def test_where_all_columns_tell_nothing_counters_with_a_name_stay():
     count, ids = np.arange(200), np.random.default_rng(0).permutation(200)
-    assert decided(rownames=ids, rank=count).left_out == {0: "an id"}
-    assert decided(rownames=ids, x=np.ones(200)).left_out == {1: "one value only"}
-    assert decided(has_names=False, a=count).left_out == {}
+    assert decided(rownames=ids, rank=count) == {0: "an id"}
+    assert decided(rownames=ids, x=np.ones(200)) == {1: "one value only"}
+    assert decided(has_names=False, a=count) == {}
 
 
 def test_a_column_whose_kind_was_said_stays_but_one_of_gaps():
     rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
-    assert decided(choices={"row": "number", "none": "number"}, **rows).left_out == {1: "gaps only"}
+    assert decided(choices={"row": "number", "none": "number"}, **rows) == {1: "gaps only"}
