@@ -65,17 +65,6 @@ class Column:
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
 
 
-def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, Column]:
-    """Return columns by their places, without values: what each reads, its words, its odd words, its (low, high)."""
-    nothing = np.empty(0)
-    return {
-        place: Column(
-            kind, nothing, words.get(place, []), odd.get(place, {}), *bounds.get(place, (math.inf, -math.inf))
-        )
-        for place, kind in reads.items()
-    }
-
-
 def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
     return tuple(Column("number", values) for values in x.T)
 

@@ -113,22 +113,6 @@ def test_labels_are_mapped_to_the_classes_of_a_model(write):
     assert one_hot.y.tolist() == [2, 0]
 
 
-def test_columns_of_a_model_are_found_by_name(write):
-    text = "id,y,b,a\nr1,0,1,2\nr2,1,3,4\n"
-    ds = load(write(text), columns=["a", "b"], targets=["y"], inputs=2, outputs=1)
-    assert ds.x.tolist() == [[2, 1], [4, 3]] and ds.y.tolist() == [0, 1] and ds.columns == ["a", "b"]
-    assert "no column b" in failure(write("a,c,y\n1,2,0\n1,2,1\n"), columns=["a", "b"], targets=["y"])
-    by_place = load(write("1,2,0\n3,4,1\n"), columns=["a", "b"], targets=["y"], inputs=2, outputs=1)
-    assert by_place.x.tolist() == [[1, 2], [3, 4]]
-
-
-def test_data_without_targets_only_where_that_is_allowed(write):
-    for text in ("1,2\n3,4\n", "a,b\n1,2\n3,4\n"):
-        ds = load(write(text), inputs=2, outputs=1, columns=["a", "b"], labelled=False)
-        assert ds.x.tolist() == [[1, 2], [3, 4]] and ds.y is None and ds.outputs is None
-        assert "2 columns, expected 3" in failure(write(text), inputs=2, outputs=1)
-
-
 def test_a_table_of_pixels_becomes_images_of_bytes(write):
     text = "".join(",".join(map(str, range(i, i + 12))) + f",{i % 2}\n" for i in range(3))
     ds = load(write(text), inputs=(3, 2, 2), outputs=1)

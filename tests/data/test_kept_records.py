@@ -182,18 +182,6 @@ def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
     assert files() == []
 
 
-@pytest.mark.parametrize(
-    "more", [["--folds", 3], ["--networks", 3, "--vary", "hidden=7|9"], ["--validation", 0.2, "--refit"]]
-)
-def test_several_networks_have_the_same_bytes(folder, more, request):
-    given = [flag for flag in TRAIN if flag not in ("--checkpoint", "c.ck")]
-    succeed(*given, *more)
-    whole = Path("m.bin").read_bytes()
-    request.getfixturevalue("mapped")
-    succeed(*TRAIN, *more)
-    assert Path("m.bin").read_bytes() == whole and files() == []
-
-
 def test_a_killed_training_goes_on_with_its_records(folder):
     succeed(*TRAIN, "--epochs", 300, "--model", "peace.bin", "--checkpoint", "peace.ck")
     command = [sys.executable, "-c", MAPPED, *map(str, TRAIN), "--epochs", "300", "--resume", "auto"]

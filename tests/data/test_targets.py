@@ -291,15 +291,6 @@ def test_a_target_in_another_unit_is_refused(tmp_path, words, tested, told):
         assert "b.csv, row 3, column t: " in message and told in message and "or remove the row" in message
 
 
-def test_several_networks_keep_how_their_target_is_written(tmp_path):
-    path = table(tmp_path / "a.csv", prices(60))
-    flags = ("--layers", "auto,4,1", "--epochs", 1, "--networks", 2)
-    succeed("--train", "--dataset", path, "--model", tmp_path / "a.bin", *flags)
-    net = nn.Model.load(tmp_path / "a.bin").network
-    assert str(net.target_written) == "$1,234.5" == str(net.members[1].target_written)
-    assert succeed("--test", "--model", tmp_path / "a.bin", "--json").json["rows"] == 12
-
-
 @pytest.mark.parametrize("wrong", [{"way": "1,234.5"}, {"way": "roman", "before": "", "behind": ""}, "kg"])
 def test_a_model_file_with_another_way_to_write_numbers_is_refused(tmp_path, wrong):
     net = trained(tmp_path / "a.csv", weights())
