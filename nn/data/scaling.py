@@ -88,13 +88,6 @@ class Scaling:
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
         return np.clip(values, self.low, self.high) if len(self.low) else values
 
-    def flat(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return (shift, scale) for each value of a row of this shape, in C order; for pixel those of uint8."""
-        shift, scale, each = self.shift, self.scale, math.prod(shape[1:])
-        if self.kind in ("none", "pixel"):
-            shift, scale = np.zeros(shape[0]), np.full(shape[0], 255.0 if self.kind == "pixel" else 1.0)
-        return np.repeat(shift, each), np.repeat(scale, each)
-
     def to_dict(self) -> dict:
         """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""
         scale = np.where(np.isinf(self.scale), 0.0, self.scale)
