@@ -65,17 +65,6 @@ class Column:
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
 
 
-def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, Column]:
-    """Return columns by their places, without values: what each reads, its words, its odd words, its (low, high)."""
-    nothing = np.empty(0)
-    return {
-        place: Column(
-            kind, nothing, words.get(place, []), odd.get(place, {}), *bounds.get(place, (math.inf, -math.inf))
-        )
-        for place, kind in reads.items()
-    }
-
-
 def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
     return tuple(Column("number", values) for values in x.T)
 
@@ -275,27 +264,27 @@ def settled(column: Column, kind: str | None, point: str = ".", least: float = M
     for reads, value_in in _VALUE_IN.items():
 
         def share(words: list[str], reads: str = reads, value_in: Callable = value_in) -> float:
-            """Return the share of the rows of these words, the first ones, whose word has a value."""
             own = counts[: len(words)]
             right = [value_in(one, point) is not None or (reads == "number" and is_not_finite(one)) for one in words]
             return own[right].sum() / own.sum() if own.any() else 0.0
 
         if kind == reads or (kind is None and share(words[:_GLANCE]) >= least / 2 and share(words) >= least):
             of_words = np.array([*(value_in(word, point) for word in words), None], np.float64)
-            odd, used = np.isnan(of_words[:-1]) & (counts > 0), of_words[:-1][counts > 0]
+            used = of_words[:-1][counts > 0]
             bounds = (np.nanmin(used), np.nanmax(used)) if np.isfinite(used).any() else (math.inf, -math.inf)
-            odd = odd_words(column, np.flatnonzero(odd).tolist(), counts)
-            return Column(reads, of_words[column.values], [], odd, *map(float, bounds))
+            return Column(reads, of_words[column.values], [], odd_words(column, of_words), *map(float, bounds))
     return column
 
 
-def odd_words(column: Column, codes: list[int], counts: np.ndarray) -> dict[str, Odd]:
-    """Return the words with these codes as odd ones, in the order of their first rows; MOST_ODD of them by name."""
-    if not codes:
-        return {}
+def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:
+    """Return the words that have no value, nan, as odd ones, in the order of their first rows; MOST_ODD of them by
+    name."""
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
+    codes = np.flatnonzero(np.isnan(of_words[: len(counts)]) & (counts > 0)).tolist()
     first = np.zeros(len(column.words) + 1, np.int64)
-    first[column.values[::-1]] = np.arange(len(column.values) - 1, -1, -1)
-    codes = sorted(codes, key=lambda code: first[code])
+    if codes:
+        first[column.values[::-1]] = np.arange(len(column.values) - 1, -1, -1)
+    codes.sort(key=first.__getitem__)
     odd = {column.words[code]: Odd(int(counts[code]), int(first[code])) for code in codes[:MOST_ODD]}
     if more := codes[MOST_ODD:]:
         odd[OTHERS] = Odd(int(counts[more].sum()), int(first[more[0]]))

@@ -182,29 +182,15 @@ class Dataset:
         self.check()
 
     def _take_arrays(self) -> None:
-        """Make arrays of what a person gives as x and y: frames of numbers, lists, class names. Raises DataError."""
-        if not isinstance(self.x, (np.ndarray, TableRows)):
-            names = getattr(self.x, "columns", None)
-            self.columns = self.columns or (None if names is None else [str(name) for name in names])
-            self.x = np.asarray(self.x)
-        if isinstance(self.x, np.ndarray) and self.x.dtype.kind in "OUSM":
-            raise DataError("x: found more than numbers; nn.load(x, y=y) reads columns of text, dates and gaps")
-        if self.y is None:
-            return
-        self.y = np.asarray(self.y)
-        if self.task == "regression" and self.y.ndim == 1:
+        """Make arrays of what a person gives as x and y. Raises DataError for texts."""
+        self.x = self.x if isinstance(self.x, TableRows) else np.asarray(self.x)
+        self.y = None if self.y is None else np.asarray(self.y)
+        if any(array is not None and array.dtype and array.dtype.kind in "OUSM" for array in (self.x, self.y)):
+            raise DataError("x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps")
+        if self.y is not None and self.y.dtype == bool:
+            self.y = self.y.astype(np.int32)
+        if self.task == "regression" and self.y is not None and self.y.ndim == 1:
             self.y = self.y.reshape(-1, 1)
-        elif self.y.dtype.kind in "OUSb":
-            self._take_class_names()
-
-    def _take_class_names(self) -> None:
-        """Make class indices of names. Raises DataError for a name that is not among the classes."""
-        found, y = np.unique(self.y.astype(str), return_inverse=True)
-        self.classes = self.classes or found.tolist()
-        unknown = [name for name in found if name not in self.classes]
-        if unknown:
-            raise DataError(f'y: found class "{unknown[0]}", expected one of {", ".join(self.classes[:10])}')
-        self.y = np.array([self.classes.index(name) for name in found], np.int32)[y.reshape(-1)]
 
     def check(self) -> None:
         """Check weights, groups and times, which may have been set since. Raises DataError."""
@@ -233,12 +219,10 @@ class Dataset:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Return the shape of a row: (inputs,) or (channels, height, width)."""
         return self.x.shape[1:]
 
     @property
     def are_images(self) -> bool:
-        """True if the inputs are pixels."""
         return isinstance(self.x, np.ndarray) and (self.x.dtype == np.uint8 or self.x.ndim == 4)
 
     @property

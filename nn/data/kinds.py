@@ -17,6 +17,7 @@ from .column import TRUTHS, Column, TableSource, number_in, settled, shortened
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
+_MOST_TOLD = 20  # columns in a message
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
@@ -38,7 +39,6 @@ class Kind:
 
     @classmethod
     def of(cls, words: written.Written) -> Kind:
-        """Return the kind of a column of such words."""
         return cls(words.kind, words)
 
     @property
@@ -86,20 +86,6 @@ def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) ->
         ) from None
 
 
-def reason_to_leave_out(column: Column, kind: Kind) -> str | None:
-    """Return why a network should not see a column of texts: gaps, one value, or names, nearly all of which differ."""
-    rows = np.array(_words_and_rows(column)[1], np.int64)
-    known = rows.sum()
-    if not known:
-        return GAPS_ONLY
-    if len(rows) == 1 and known == len(column):
-        return ONE_VALUE
-    is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
-    if len(rows) <= 2 or is_shared or kind.kind != "category":
-        return None
-    return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
-
-
 def least_rows(counts: Collection[int]) -> int:
     """Return the rows that a value of a column needs for a slot of its own. counts: the rows of each value.
 
@@ -120,35 +106,44 @@ def _words_and_rows(column: Column) -> tuple[list[str], list[int]]:
 # ---------------------------------------------------------------- what all columns are
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The kinds of a table's feature columns, by their places. left_out: those that are no inputs, with the reason."""
+def decide(
+    source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool
+) -> tuple[dict[int, Kind], dict[int, str]]:
+    """Return the kinds of feature columns, by their places; and those that are no inputs, with the reason.
 
-    kinds: dict[int, Kind]
-    left_out: dict[int, str]
-
-
-def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool) -> Decision:
-    """Return what each feature column is. is_plain: all are numbers without gaps, of which nobody has said anything."""
+    is_plain: all are numbers without gaps, of which nobody has said anything. Raises DataError if none is an input.
+    """
     kinds, left_out = {}, {}
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
         kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
-        reason = _reason(column, kind, source.names[place] if source.names else None, is_plain)
+        reason = reason_to_leave_out(column, kind, source.names[place] if source.names else None, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
         kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: reason for place, reason in left_out.items() if reason != stay}
-    return Decision({place: kind for place, kind in kinds.items() if place not in left_out}, left_out)
+    if len(left_out) == len(columns):
+        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in [*left_out.items()][:_MOST_TOLD])
+        reasons += f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+        advice = "keep one by --numbers or --categories, or add some"
+        raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
+    return {place: kind for place, kind in kinds.items() if place not in left_out}, left_out
 
 
-def _reason(column: Column, kind: Kind, name: str | None, is_plain: bool) -> str | None:
+def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_plain: bool = False) -> str | None:
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
-    if column.reads == "text":
-        return reason_to_leave_out(column, kind)
+    if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
+        rows = np.array(_words_and_rows(column)[1], np.int64)
+        known = rows.sum()
+        if known and (len(rows) > 1 or known < len(column)):
+            is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
+            if len(rows) <= 2 or is_shared or kind.kind != "category":
+                return None
+            return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
+        return ONE_VALUE if known else GAPS_ONLY
     if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
     reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]
@@ -217,8 +212,9 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     column, is_given, form = word.rpartition("=")
     if not is_given or word in names:
         return word, Kind("date")
+    way = next((name for name, (strptime, _) in written.FORMS.items() if strptime == form.strip()), form.strip())
     try:
-        return column.strip(), Kind.of(written.WrittenDates(written.form_of(form.strip())))
+        return column.strip(), Kind.of(written.WrittenDates(way))
     except written.UnknownForm:
         parts = " ".join(f"%{letter}" for letter in written.DIRECTIVES)
         raise UsageError(f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once") from None

@@ -36,7 +36,6 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
 
 
 def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
-    """Return what a person says of the kinds of columns."""
     chosen: dict[int, Kind] = {}
     for flag, word, choice in parse_choices(choices, source.names or ()):
         (column,) = columns_asked_for(source, flag, in_a_list(word))
@@ -146,7 +145,6 @@ def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]
 
 
 def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:
-    """Return the columns of weights, groups and times."""
     found = {role: columns for role in ROLES if (columns := _columns_beside(source, role, schema))}
     for role, columns in found.items():
         if schema.pixels:

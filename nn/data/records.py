@@ -21,12 +21,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from ..core.records import check_rows
-from ..layers import InputColumn
 from ..utils import (
     NnError,
     OutputError,
@@ -218,38 +216,34 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
 # else in it is trusted: one that is cut, changed, of others or with codes out of range is written anew.
 
 
-class Kept(NamedTuple):
-    """A text that decides the bytes of records, by which they are kept, and the inputs whose codes they hold."""
-
-    key: str
-    columns: Sequence[InputColumn]
-
-
 def filled_records(
-    rows: int, dtype: np.dtype, step: int, fill: Callable[[np.ndarray, slice], None], kept: Kept | None
+    rows: int, dtype: np.dtype, step: int, fill: Callable[[np.ndarray, slice], None], key: str | None, columns
 ) -> np.ndarray:
     """Return records, `step` of which `fill` sets at a time: in memory or in a file, beside the checkpoint if there is
-    one and `kept` says as what. Raises OutputError."""
+    one and a key, which decides their bytes. columns: the InputColumns of the records. Raises OutputError."""
     blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
-    beside = _file_beside(kept, rows * dtype.itemsize)
+    beside = _file_beside(key, rows * dtype.itemsize)
     if beside is None:
         out = new_rows((rows,), dtype)
         for some in blocks:
             fill(out[some], some)
         return out
 
-    def encoded() -> Iterator[np.ndarray]:
-        for some in blocks:
-            block = np.zeros(some.stop - some.start, dtype)
-            fill(block, some)
-            yield block
-
     path, digest = beside
     with alone_in(path.parent):  # another rank of this host maps what the first has written
-        found = _read(path, digest, rows, dtype, kept.columns)
+        found = _read(path, digest, rows, dtype, columns)
         if found is None:
-            _write(path, digest, encoded())
-            found = _read(path, digest, rows, dtype, kept.columns)
+            if path.is_symlink():
+                path.unlink()
+            whole = hashlib.sha256(digest)
+            with atomic_file(path, mode=0o600) as file:
+                for some in blocks:
+                    block = np.zeros(some.stop - some.start, dtype)
+                    fill(block, some)
+                    file.write(block.view(np.uint8))
+                    whole.update(block.view(np.uint8))
+                file.write(whole.digest())
+            found = _read(path, digest, rows, dtype, columns)
     if found is None:
         raise OutputError(f"{path}: cannot write: the file has changed since; let nothing else write there")
     return found
@@ -273,27 +267,16 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
                 part.unlink()
 
 
-def _file_beside(kept: Kept | None, size: int) -> tuple[Path, bytes] | None:
+def _file_beside(key: str | None, size: int) -> tuple[Path, bytes] | None:
     """Return (path, digest of the key) of records that go beside the checkpoint; None for those that do not."""
-    if kept is None or not _Room.checkpoints or fits(size):
+    if key is None or not _Room.checkpoints or fits(size):
         return None
     beside = _Room.checkpoints[-1]
     if not os.path.samefile(folder_on_disk(), beside.parent):
         return None
-    digest = hashlib.sha256(f"{FORMAT} {kept.key}".encode(errors="surrogatepass"))
+    digest = hashlib.sha256(f"{FORMAT} {key}".encode(errors="surrogatepass"))
     name = f"{cut_name(beside.name)}.rows-{digest.hexdigest()[:KEY_CHARACTERS]}"
     return beside.with_name(name), digest.digest()
-
-
-def _write(path: Path, digest: bytes, blocks: Iterator[np.ndarray]) -> None:
-    if path.is_symlink():
-        path.unlink()
-    whole = hashlib.sha256(digest)
-    with atomic_file(path, mode=0o600) as file:
-        for block in blocks:
-            file.write(block.view(np.uint8))
-            whole.update(block.view(np.uint8))
-        file.write(whole.digest())
 
 
 def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:

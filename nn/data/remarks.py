@@ -17,7 +17,6 @@ _FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 
 
 def remarks_on(ds: Dataset) -> list[str]:
-    """Return the remarks on a data set's columns."""
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
     columns = columns_of_numbers(ds.x) if isinstance(ds.x, np.ndarray) else ds.x.columns

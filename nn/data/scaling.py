@@ -67,7 +67,7 @@ class Scaling:
         """Scale the rows of x into a new array of type `dtype`."""
         out = new_rows(x.shape, dtype)
         levels = (np.arange(256) / 255).astype(out.dtype)
-        shift, scale = self._shaped(x)
+        shift, scale = _beside(self.shift, x), _beside(self.scale, x)
         for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
             if self.kind == "pixel" and x.dtype == np.uint8:
                 np.take(levels, block, out=target)
@@ -84,16 +84,9 @@ class Scaling:
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
-        shift, scale = self._shaped(y)
+        shift, scale = _beside(self.shift, y), _beside(self.scale, y)
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
         return np.clip(values, self.low, self.high) if len(self.low) else values
-
-    def flat(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return (shift, scale) for each value of a row of this shape, in C order; for pixel those of uint8."""
-        shift, scale, each = self.shift, self.scale, math.prod(shape[1:])
-        if self.kind in ("none", "pixel"):
-            shift, scale = np.zeros(shape[0]), np.full(shape[0], 255.0 if self.kind == "pixel" else 1.0)
-        return np.repeat(shift, each), np.repeat(scale, each)
 
     def to_dict(self) -> dict:
         """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""
@@ -107,9 +100,6 @@ class Scaling:
         names = ("shift", "scale", "low", "high")
         shift, scale, low, high = (np.array(values.get(name, []), np.float64) for name in names)
         return cls(values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high)
-
-    def _shaped(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (_beside(self.shift, x), _beside(self.scale, x)) if len(self.shift) else (self.shift, self.scale)
 
 
 def constants(kind: str, moments: Moments, name: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
@@ -181,5 +171,4 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
 
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return one value for each feature in the shape that goes with rows of x."""
-    return values if x.ndim == 2 else values[:, None, None]
+    return values[:, None, None] if len(values) and x.ndim > 2 else values

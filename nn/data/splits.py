@@ -93,7 +93,6 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -
 
 
 def _rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[tuple[int, str]]:
-    """Return (rows, name) of each class of fewer rows than folds."""
     counts = zip(ds.class_counts(rows), ds.classes, strict=True)
     return [(count, name) for count, name in counts if 0 < count < folds]
 
@@ -120,13 +119,11 @@ def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> n
 
 
 def _groups(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the group of each row, from 0; the rows of each group)."""
     _, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
     return group_of.reshape(-1), sizes  # NumPy 2.0 alone gives it another shape
 
 
 def _latest(ds: Dataset, rows: np.ndarray, group_of: np.ndarray) -> np.ndarray:
-    """Return the time of each group's last row."""
     latest = np.full(group_of.max() + 1, -np.inf)
     np.maximum.at(latest, group_of, ds.times[rows])
     return latest

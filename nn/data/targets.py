@@ -66,8 +66,12 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
     is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
     if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
-    found = schema.written or way_of_numbers(words, asked=schema.task == "regression")
-    if schema.of_model and schema.written is None:  # of plain numbers, in which money is as good, but no other unit
+    if schema.written is not None:
+        return schema.written
+    found = way_of_numbers(words, asked=schema.task == "regression")
+    if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
+        found = None  # 1,2 is a list
+    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit
         return WrittenNumbers(before=found.before if found else "")
     return found
 
@@ -181,28 +185,25 @@ def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
 
 
 def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str):
-    """Return (y, class names) with the positive of two classes last. asked: its name. Raises UsageError for another."""
-    if task == "binary" and len(classes) == 2:
-        return (y, classes) if _positive(y, classes, asked, place) == 1 else (1 - y, classes[::-1])
-    if asked is not None:
-        found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
-        raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
-    return y, classes
-
-
-def _positive(y: np.ndarray, classes: list[str], asked: str | None, place: str) -> int:
-    """Return which of two classes is the positive one: as asked; yes beside no; 1 above another number; the rarer."""
+    """Return (y, class names) with the positive of two classes last: as asked; yes beside no; 1 above another number;
+    the rarer. Raises UsageError for a name that is none of two classes."""
+    if task != "binary" or len(classes) != 2:
+        if asked is not None:
+            found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
+            raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
+        return y, classes
+    says_yes = [TRUTHS.get(name.lower()) for name in classes]
+    no, yes = np.bincount(y, minlength=2)
+    positive = int(number_in(classes[1]) == 1 or yes <= no)
     if asked is not None:
         number = number_in(asked)
         alike = [asked == name or (number is not None and number == number_in(name)) for name in classes]
         if not any(alike):
             raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
-        return alike.index(True)
-    says_yes = [TRUTHS.get(name.lower()) for name in classes]
-    if sorted(map(str, says_yes)) == ["False", "True"]:
-        return says_yes.index(True)
-    no, yes = np.bincount(y, minlength=2)
-    return int(number_in(classes[1]) == 1 or yes <= no)
+        positive = alike.index(True)
+    elif set(says_yes) == {False, True}:
+        positive = says_yes.index(True)
+    return (y, classes) if positive == 1 else (1 - y, classes[::-1])
 
 
 def _check_count(targets: Targets, task: str, classes: int, outputs: int | None) -> None:

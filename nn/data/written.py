@@ -17,13 +17,9 @@ import numpy as np
 
 from .column import MOSTLY, TRUTHS, decimal_text, number_in
 
-_ABSENT = frozenset({
-    "n/a", "na", "n.a.", "nan", "n.d.", "nil", "none", "null", "(null)", "missing", "unknown", "unk", "undefined",
-    "no data", "not available", "not applicable", "<na>", "#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?",
-})  # fmt: skip
 MOST_ABSENT = 2  # words for a gap that differ
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
-MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: tbd, Varies with device
+MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: n.a., Varies with device
 _LONGEST = 100  # characters of a number, and of a form of dates
 _GLANCE = 1 << 10  # words that rule out most ways
 _DIGIT = re.compile(r"\d")
@@ -36,11 +32,6 @@ class UnknownForm(ValueError):
 
 class EitherFirst(ValueError):
     """No date of a column tells whether the day or the month comes first; one of them."""
-
-
-def is_absent(word: str) -> bool:
-    """Return whether a word stands for a gap where others are numbers: it is . or - or the like, or says so."""
-    return word.lower() in _ABSENT or not any(map(str.isalnum, word))
 
 
 @dataclass(frozen=True)
@@ -122,22 +113,15 @@ def _read(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     behind = found["behind"].strip()
     if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or _DIGIT.search(behind)):
         return None
-    number = _of_digits(found["digits"], thousands=way[1], point=way[5])
-    if number is None:
+    whole, _, decimals = found["digits"].partition(way[5])
+    first, *groups = whole.split(way[1])
+    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (way[1] == " " and first[0] == "0")):
+        return None
+    whole = "".join([first, *groups])
+    number = float(f"{whole}.{decimals}") if (whole + decimals).isdigit() else math.inf
+    if math.isinf(number):
         return None
     return -number if "-" in (found[1], found[3]) else number, (found["before"].strip(), behind)
-
-
-def _of_digits(text: str, thousands: str, point: str) -> float | None:
-    whole, _, decimals = text.partition(point)
-    first, *groups = whole.split(thousands)
-    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (thousands == " " and first[0] == "0")):
-        return None
-    whole = whole.replace(thousands, "")
-    if not (whole + decimals).isdigit():
-        return None
-    number = float(f"{whole}.{decimals}")
-    return None if math.isinf(number) else number
 
 
 @dataclass(frozen=True)
@@ -181,11 +165,9 @@ def way_of_numbers(
 ) -> WrittenNumbers | None:
     """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
 
-    rows: of each word, None: one. Words for a gap do not count, see _known; beside MANY_WORDS with digits any word
-    without one is such a word. asked: a person has said that they are numbers, and the most frequent way is right.
+    rows: of each word, None: one. asked: a person has said that they are numbers, and the most frequent way is right.
     """
-    many = sum(map(bool, map(_DIGIT.search, words))) > MANY_WORDS
-    known = _known(words, rows, asked, [is_absent(word) or (many and not _DIGIT.search(word)) for word in words])
+    known = _known(words, rows, asked)
     found = _best({way: way.value_of for way in (_between_signs(known, way) for way in NUMBERS)}, known, asked)
     if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
         return found
@@ -202,14 +184,17 @@ def _between_signs(words: list[tuple[str, int]], way: str) -> WrittenNumbers:
     return WrittenNumbers(way, *most)
 
 
-def _known(words: Sequence[str], rows, asked: bool, is_gap: list[bool]) -> list[tuple[str, int]]:
-    """Return the words, and their rows, without those for a gap, if no more than MOST_ABSENT of these differ.
+def _known(words: Sequence[str], rows: Sequence[int] | None, asked: bool) -> list[tuple[str, int]]:
+    """Return the words, and their rows, without those for a gap, if no more than MOST_ABSENT of these differ: - and ?,
+    and beside MANY_WORDS with digits any word without one.
 
     Nothing where fewer than LEAST_WORDS are left, or too few have a digit, as every number and date does.
     """
     known = list(zip(words, rows or [1] * len(words), strict=True))
-    if sum(is_gap) <= MOST_ABSENT:
-        known = [one for one, gap in zip(known, is_gap, strict=True) if not gap]
+    many = sum(bool(_DIGIT.search(word)) for word in words) > MANY_WORDS
+    gaps = {word for word in words if not _DIGIT.search(word) and (many or not any(map(str.isalnum, word)))}
+    if len(gaps) <= MOST_ABSENT:
+        known = [one for one in known if one[0] not in gaps]
     with_digits = sum(count for word, count in known if _DIGIT.search(word))
     too_few = len(known) < LEAST_WORDS or with_digits < MOSTLY * sum(count for _, count in known)
     return [] if too_few and not asked else known
@@ -283,16 +268,6 @@ def pattern_of(form: str) -> re.Pattern:
         raise UnknownForm(form) from error
 
 
-def form_of(text: str) -> str:
-    """Return the form that a person has asked for: a name of FORMS, or a format of strptime that has none.
-
-    Raises UnknownForm.
-    """
-    form = next((name for name, (strptime, _) in FORMS.items() if strptime == text), text)
-    pattern_of(form)
-    return form
-
-
 @dataclass(frozen=True)
 class WrittenDates(Written):
     """How the dates of a column are written: in a form, see pattern_of; those that have a year later as ISO 8601 too,
@@ -356,7 +331,7 @@ def way_of_dates(words: Sequence[str], rows: Sequence[int] | None = None, asked:
 
     rows, asked: as in way_of_numbers. Raises EitherFirst.
     """
-    known = _known(words, rows, asked, list(map(is_absent, words)))
+    known = _known(words, rows, asked)
     form = _best({form: partial(date_of, form=form) for form in FORMS}, known, asked)
     return _first_of_day_and_month([word for word, _ in known]) if form == EITHER[0] else form
 

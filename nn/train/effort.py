@@ -156,7 +156,7 @@ class Effort:
         operations."""
         budget, found, costs = EFFORTS[self._effort], [], []
         rows = self._rows()
-        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), rows))
+        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows))
 
         def network(candidate: Candidate) -> Network:
             net, settings = self._network(candidate.layers(self._ds)), self._settings(candidate)

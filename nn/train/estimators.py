@@ -18,8 +18,7 @@ from ..core.metrics import decide
 from ..data import loading
 from ..data.column import number_text
 from ..data.dataset import Choices, Dataset, Schema
-from ..data.encoders import NumberEncoder
-from ..data.encoding import CALL_ROWS, Encoding
+from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frames import open_frame
 from ..data.table_rows import TableRows
 from ..layers import begins_auto, input_shape, parse

@@ -253,7 +253,7 @@ def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> No
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
     they are to become more."""
     rows = (split or split_of(ds, o, net.seed)).training
-    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
+    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), ds.kinds, rows), o.scaling, o.number_embedding)
 
 
 def encode(net, ds: Dataset, statistics: Callable[[], list], scaling: str, asked: str | None) -> None:

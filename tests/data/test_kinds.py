@@ -10,8 +10,7 @@ import nn
 from nn.data import written
 from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
-from nn.data.encoders import CategoryEncoder, NumberEncoder, TextStatistics, odd_of
-from nn.data.encoding import ENCODERS, Encoding
+from nn.data.encoding import ENCODERS, CategoryEncoder, Encoding, NumberEncoder, NumberStatistics, TextStatistics
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.loading import canonical
 from nn.data.written import Order, WrittenDates, WrittenNumbers
@@ -65,7 +64,7 @@ def test_a_column_of_which_a_person_says_what_it_is_not_has_odd_words_alone():
     for said in ("number", "date"):
         column = texts("red", "blue", "red")
         found = kind_of(column, Kind(said), "column a")
-        assert found == Kind(said) and odd_of(found, column) == {"red": Odd(2, 0), "blue": Odd(1, 1)}
+        assert found == Kind(said) and canonical(column, found).odd == {"red": Odd(2, 0), "blue": Odd(1, 1)}
 
 
 def test_day_or_month_first_is_asked_for_with_both_cures():
@@ -139,7 +138,7 @@ def test_words_that_no_row_has_do_not_count():
     """As after rows without a target were taken out."""
     column = Column("text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"])
     found = kind_of(column, None, "column a")
-    assert found.kind == "written number" and odd_of(found, column) == {}
+    assert found.kind == "written number" and canonical(column, found).odd == {}
     assert reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category")) == "one value only"
 
 
@@ -149,13 +148,13 @@ def test_words_that_no_row_has_do_not_count():
 def test_odd_words_are_counted_with_their_first_rows():
     column = texts("$1", "soon", *(f"${i}" for i in range(1, 60)), "5 kg", "soon", None)
     found = kind_of(column, None, "column a")
-    assert odd_of(found, column) == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
+    assert canonical(column, found).odd == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
     column = texts("31.12.2019", "2019-12-31", "n.a.")
-    assert odd_of(Kind.of(WrittenDates("day.month.year")), column) == {"n.a.": Odd(1, 2)}
-    assert odd_of(Kind.of(Order(["low", "high"])), texts("low", "Low", "high")) == {"Low": Odd(1, 1)}
-    assert odd_of(Kind("category"), texts("a", "b")) == {}
+    assert canonical(column, Kind.of(WrittenDates("day.month.year"))).odd == {"n.a.": Odd(1, 2)}
+    assert canonical(texts("low", "Low", "high"), Kind.of(Order(["low", "high"]))).odd == {"Low": Odd(1, 1)}
+    assert canonical(texts("a", "b"), Kind("category")).odd == {}
     numbers = Column("number", np.array([1.0, np.nan]), odd={"x": Odd(1, 1)})
-    assert odd_of(Kind("number"), numbers) == numbers.odd
+    assert canonical(numbers, Kind("number")).odd == numbers.odd
 
 
 # ---- ordered words
@@ -163,8 +162,8 @@ def test_odd_words_are_counted_with_their_first_rows():
 
 def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
     column = texts(*words)
-    found = TextStatistics(column.values, column.words)
-    return NumberEncoder.fit(found, kind_of(column, Kind.of(Order(list(order))), "column a"))
+    kind = kind_of(column, Kind.of(Order(list(order))), "column a")
+    return NumberEncoder.fit(NumberStatistics(kind.written.values_of(column.words)[column.values]), kind)
 
 
 def test_ordered_words_become_scaled_ranks():

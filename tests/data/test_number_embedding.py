@@ -7,8 +7,7 @@ from support.networks import BACKENDS
 
 import nn
 from nn.nn import Network
-from nn.utils import StopRequest, UsageError
-from nn.watch.callbacks import Callback
+from nn.utils import UsageError
 
 WAVES = ("--number_embedding", "waves5:0.5")
 TRAIN = (*ONE, "--dataset", "a.csv", "--epochs", 2, "-q")
@@ -93,25 +92,6 @@ def test_each_of_several_networks_and_folds_has_its_own(table, folder):
     np.testing.assert_array_equal(Network.load("alone.bin").parameters()["layer0.weight"], first[1])
     succeed(*TRAIN, *WAVES, "--folds", 3, "--model", "f.bin")
     assert all(member.layers[0].frequencies == 10 for member in Network.of_file("f.bin").members)
-
-
-def test_a_training_goes_on_with_the_same_waves_alone(table, folder):
-    ds, stop = nn.load("a.csv"), StopRequest()
-
-    class Stopping(Callback):
-        def epoch(self, epoch, *_):
-            stop.request(2)
-
-    def trained(embedding="waves4", **flags):
-        net = Network("2,8,1", ds.task)
-        nn.train(net, ds, epochs=4, number_embedding=embedding, **flags)
-        return net.vector
-
-    with pytest.raises(nn.Stopped):
-        trained(checkpoint="a.ck", callback=Stopping(), stop=stop)
-    with pytest.raises(UsageError, match="number_embedding"):
-        trained("waves5", resume="a.ck")
-    np.testing.assert_array_equal(trained(resume="a.ck"), trained())
 
 
 def test_a_gap_is_refused_as_by_other_models_of_plain_numbers(table, folder):

@@ -8,8 +8,9 @@ from support.command_line import run, succeed
 
 import nn
 from nn.data import written
-from nn.data.encoding import Encoding
-from nn.data.written import EitherFirst, WrittenNumbers, date_of, way_of_dates, way_of_numbers
+from nn.data.encoding import DateEncoder, Encoding, NumberStatistics
+from nn.data.kinds import Kind
+from nn.data.written import EitherFirst, WrittenDates, WrittenNumbers, date_of, way_of_dates, way_of_numbers
 
 
 @pytest.mark.parametrize(
@@ -34,17 +35,16 @@ def test_numbers_in_words(words, values):
 
 
 def test_words_for_a_gap_among_plain_numbers():
-    way = way_of_numbers(["1.5", "-", "2.5", "Unknown", "4"])
-    assert list(map(way.value_of, ("1.5", "-", "Unknown"))) == [1.5, None, None]
-    assert way_of_numbers(["1.5", "#DIV/0!", "2.5", "n.d.", "4"]) == way
-    assert way_of_numbers(["1.5", "-", "2.5", "Unknown", "4", "*"]) is None
-    assert way_of_numbers(["+", "-", "*"]) is None
+    way = way_of_numbers(["1.5", "-", "2.5", "?", "4"])
+    assert list(map(way.value_of, ("1.5", "-", "?"))) == [1.5, None, None]
+    assert way_of_numbers(["1.5", "-", "2.5", "?", "4", "*"]) is None
+    assert way_of_numbers(["1.5", "2.5", "4", "red"]) is way_of_numbers(["+", "-", "*"]) is None
 
 
 def test_beside_many_numbers_words_without_a_digit_are_gaps():
     """Beside few they are categories of their own."""
     many = [str(i) for i in range(17)]
-    for others in (["tbd"], ["Varies with device", "none"]):
+    for others in (["tbd"], ["Varies with device", "n.a."]):
         assert way_of_numbers(many + others) == WrittenNumbers("1,234.5")
     assert way_of_numbers([*many[:16], "tbd"]) is None
     assert way_of_numbers([*many, "tbd", "soon", "never"]) is way_of_numbers([*many, "c18"]) is None
@@ -132,30 +132,12 @@ def test_where_nothing_tells_day_and_month_apart_it_is_asked_for():
 
 
 def test_words_for_a_gap_among_dates():
-    words = ["1/31/2019", ".", "2/1/2019", "unknown", "3/1/2019"]
+    words = ["1/31/2019", ".", "2/1/2019", "3/1/2019"]
     assert way_of_dates(words) == "month/day/year" and date_of(".", "month/day/year") is None
-    assert way_of_dates([*words, "*"]) is None and way_of_dates([*words, "soon"]) is None
+    assert way_of_dates([*words, "*", "-"]) is None and way_of_dates([*words, "soon"]) is None
     assert way_of_dates([".", "1/31/2019", "2/1/2019"]) is None
-
-
-@pytest.mark.parametrize(
-    "form, cycles",
-    [
-        ("%Y-%m", ["year"]),
-        ("%d.%m.%Y", ["year", "week"]),
-        ("%m/%d/%Y %H:%M", ["year", "week", "day"]),
-    ],
-)
-def test_dates_have_the_cycles_that_they_can_have(form, cycles, tmp_path):
-    days = [datetime.datetime(2019, 1, 1) + datetime.timedelta(hours=7 * i) for i in range(0, 3000, 9)]
-    rows = [f"{day.strftime(form)},{day.month / 7:.2f}" for day in days]
-    (tmp_path / "t.csv").write_text("\n".join(["when,y", *rows]))
-    ds = nn.load(str(tmp_path / "t.csv"))
-    net = nn.Network("1,2,1", ds.task)
-    nn.train(net, ds, epochs=1)
-    (encoder,) = net.encoding.encoders
-    assert (encoder.kind, encoder.cycles, len(encoder.inputs())) == ("written date", cycles, 1 + 2 * len(cycles))
-    assert net.predict(nn.load(str(tmp_path / "t.csv")).x).std() > 0
+    many = [f"1/{day}/2019" for day in range(1, 32)]
+    assert way_of_dates([*many, "soon", "never"]) == "month/day/year"
 
 
 @pytest.mark.parametrize("word", ["13/13/2019", "2/30/2019", "1/1/2019 25:00", "1/1/2019 13:00 PM", "1/1/2019 x"])
@@ -212,32 +194,36 @@ def test_they_become_what_plain_numbers_and_dates_become(folder):
     np.testing.assert_allclose(nets[0].predict(one.x), nets[1].predict(other.x), rtol=1e-5)
 
 
-@pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}])
+@pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}, {"kind": "yes/no"}])
 def test_a_damaged_encoding_is_refused(change):
     encoder = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "way": "1,234.5", "before": "$"}
     assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].written.before == "$"
-    with pytest.raises(nn.utils.DataError):
-        Encoding.from_dict({"columns": [encoder | change], "places": [0]}, ["a"])
+    plain = {"kind": "number", "shift": 0.0, "scale": 1.0, "median": 0.0, "written": {"way": "1,234.5"}}
+    for damaged in (encoder | change, plain):
+        with pytest.raises(nn.utils.DataError):
+            Encoding.from_dict({"columns": [damaged], "places": [0]}, ["a"])
 
 
 def test_a_person_may_call_them_numbers_and_dates(folder):
     """And is told of a column that holds none, as most of its words are written."""
     (folder / "offers.csv").write_text("\n".join(offers()))
-    flags = ("--layers", "auto,2,1", "--epochs", 1, "--json")
-    found = succeed(
-        "--train", "--dataset", "offers.csv", "--model", "m.bin", "--numbers", "price", "--dates", "day", *flags
-    )
-    assert found.json["columns"] == {"price": "written number", "share": "written number", "day": "written date"}
-    succeed("--test", "--model", "m.bin", "--dataset", "offers.csv")
-    for said in (("--numbers", "day"), ("--dates", "price")):
-        failed = run("--train", "--dataset", "offers.csv", "--model", "m.bin", *said, *flags)
-        assert failed.code == 65 and f"offers.csv, row 2, column {said[1]}: found" in failed.err
-        assert f"expected a {said[0][2:-1]} as in most rows" in failed.err
+    ds = nn.load("offers.csv", numbers="price", dates="day")
+    assert [kind.kind for kind in ds.kinds] == ["written number", "written number", "written date"]
+    for name, said in (("day", "numbers"), ("price", "dates")):
+        told = f"offers.csv, row 2, column {name}: found .*, expected a {said[:-1]} as in most rows"
+        with pytest.raises(nn.DataError, match=told):
+            nn.load("offers.csv", **{said: name})
     lines = offers()
     lines[5] = lines[5].replace(lines[5].split(",")[-2], "soon")
     (folder / "late.csv").write_text("\n".join(lines))
-    failed = run("--train", "--dataset", "late.csv", "--model", "m.bin", "--dates", "day", "--strict", *flags)
-    assert failed.code == 65 and 'late.csv, row 6, column day: found "soon", expected a date' in failed.err
+    with pytest.raises(nn.DataError, match='late.csv, row 6, column day: found "soon", expected a date'):
+        nn.load("late.csv", dates="day", strict=True)
+
+
+def test_months_have_the_cycle_of_the_year_alone():
+    found = NumberStatistics(np.arange(2000.0) * 86_400, are_dates=True)
+    for form, cycles in (("%Y-%m", ["year"]), ("%d.%m.%Y", ["year", "week"])):
+        assert DateEncoder.fit(found, Kind.of(WrittenDates(form))).cycles == cycles
 
 
 WRITTEN = {  # a format of datetime.strftime -> how nn calls it
