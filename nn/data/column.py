@@ -212,13 +212,10 @@ def number_in(text: str, point: str = ".") -> float | None:
 
 def is_not_finite(text: str) -> bool:
     """Return whether a text reads as a number that is infinite, or none (nan)."""
-    if not text.strip("+-")[:1].isalnum():
-        return False
     try:
-        number = float(text)
+        return text.strip("+-")[:1].isalnum() and not math.isfinite(float(text))
     except ValueError:
         return False
-    return number - number != 0
 
 
 def date_in(text: str) -> float | None:

@@ -13,7 +13,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 
@@ -525,28 +525,18 @@ def _made(cls, values: dict):
     """Return an encoder, or how its words are written, of fields that have their types. Raises KeyError, TypeError or
     ValueError for others."""
     for known in fields(cls):
-        if known.name in values and known.name != "written" and not _IS[known.type](values[known.name]):
+        if known.name in values and known.name != "written" and not _is_of(known.type, values[known.name]):
             raise ValueError(known.name)
     return cls(**values)
 
 
-def _is_finite(value) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-def _list_of(is_one: Callable) -> Callable:
-    return lambda value: isinstance(value, list) and all(map(is_one, value))
-
-
-_IS: dict[str, Callable] = {  # type of a field -> whether a value is of it
-    "float": _is_finite,
-    "int": lambda value: type(value) is int,
-    "bool": lambda value: isinstance(value, bool),
-    "str": lambda value: isinstance(value, str),
-    "list[float]": _list_of(_is_finite),
-    "list[str]": _list_of(lambda one: isinstance(one, str)),
-    "list[str | None]": _list_of(lambda one: one is None or isinstance(one, str)),
-}
+def _is_of(kind: str, value) -> bool:
+    """Return whether a value of a model file is of the type of a field; numbers are finite."""
+    if kind.startswith("list["):
+        return isinstance(value, list) and all(_is_of(kind[5:-1], one) for one in value)
+    if kind == "float":
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    return type(value).__name__ == kind.removesuffix(" | None") or (value is None and kind == "str | None")
 
 
 def _code_bytes(column: InputColumn) -> int:
