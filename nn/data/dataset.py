@@ -178,19 +178,16 @@ class Dataset:
     is_part: bool = False
 
     def __post_init__(self):
-        self._take_arrays()
-        self.check()
-
-    def _take_arrays(self) -> None:
-        """Make arrays of what a person gives as x and y. Raises DataError for texts."""
+        """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
         self.x = self.x if isinstance(self.x, TableRows) else np.asarray(self.x)
         self.y = None if self.y is None else np.asarray(self.y)
-        if any(array is not None and array.dtype and array.dtype.kind in "OUSM" for array in (self.x, self.y)):
+        if any(isinstance(array, np.ndarray) and array.dtype.kind in "OUSM" for array in (self.x, self.y)):
             raise DataError("x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps")
         if self.y is not None and self.y.dtype == bool:
             self.y = self.y.astype(np.int32)
         if self.task == "regression" and self.y is not None and self.y.ndim == 1:
             self.y = self.y.reshape(-1, 1)
+        self.check()
 
     def check(self) -> None:
         """Check weights, groups and times, which may have been set since. Raises DataError."""
