@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..layers import describe
 from ..nn_aux import METRICS
-from ..utils import listed, printable, show
+from ..utils import LONGEST_LINE, listed, printable, shortened, show
 from .console import on_terminal
 from .figures import (
     comparison_lines,
@@ -28,7 +28,7 @@ from .figures import (
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
     """Print a table; the first `left` columns (words) are left-aligned, the others (numbers) right-aligned."""
     draw = _rich_table if on_terminal(sys.stdout) else _plain_table
-    headers, *rows = [list(map(printable, line)) for line in (headers, *rows)]
+    headers, *rows = [[shortened(field, LONGEST_LINE) for field in line] for line in (headers, *rows)]
     draw(headers, rows, printable(title), left)
 
 
@@ -359,7 +359,7 @@ def importance_report(found: dict, curves: dict, net) -> None:
     columns = [*zip(found["names"], found["mean"], found["low"], found["high"], strict=True)]
     for column, mean, low, high in columns[:MOST_COLUMNS]:
         bar = "#" * round(BAR * max(mean, 0.0) / most) if most else ""
-        rows.append([column, bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
+        rows.append([shortened(column), bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
     title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
     table(["column", "", "lost", INTERVAL], rows, title, 2)
     if len(columns) > MOST_COLUMNS:
@@ -368,14 +368,14 @@ def importance_report(found: dict, curves: dict, net) -> None:
     for column, points in curves.items():
         if net.outputs == 1 and points:
             told = [points[0], points[-1]] if isinstance(points[0][0], float) else points[:4]
-            print(f"{printable(column)}: {printable(of)} " + ", ".join(_point(*point) for point in told))
+            print(f"{shortened(column)}: {shortened(of)} " + ", ".join(_point(*point) for point in told))
     for one, other, r in found["correlated"][:3]:
-        pair = printable(f"{one}+{other}")
-        print(f"correlation {r:.2f} of {printable(one)} and {printable(other)}: see both, --group_columns '{pair}'")
+        one, other = shortened(one), shortened(other)
+        print(f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'")
 
 
 def _point(value, scores: list[float]) -> str:
-    shown = f"{value:g}" if isinstance(value, float) else printable(value or "(missing)")
+    shown = f"{value:g}" if isinstance(value, float) else shortened(value or "(missing)")
     return f"{scores[0]:.3g} at {shown}"
 
 

@@ -40,7 +40,7 @@ from .limits import (
 )
 from .locks import release_locks, sole_writer
 from .machine import available_memory, default_threads, memory_left, own_bytes, processor_name, resident_bytes
-from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, show, told_once
+from .messages import LONGEST_LINE, closest, counted, listed, log, os_reason, printable, say, shortened, show, told_once
 from .output_files import (
     alone_in,
     append_whole,
@@ -108,6 +108,7 @@ __all__ = [
     "release_locks",
     "resident_bytes",
     "say",
+    "shortened",
     "show",
     "sha256_file",
     "signals_held",

@@ -72,6 +72,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text as one printable line, without its middle where it is long: ends differ more than beginnings."""
+    text = printable(text)
+    return text if len(text) <= most else f"{text[: most - 8]}...{text[-5:]}"
+
+
 def show(line: str) -> None:
     """Write one line to stdout."""
     print(printable(line))
