@@ -21,11 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core import extension
 from ..utils import (
     NnError,
     OutputError,
     UsageError,
     available_memory,
+    cut_line,
     give_back_memory,
     memory_left,
     os_reason,
@@ -137,6 +139,7 @@ def _file(size: int) -> mmap.mmap:
             else:
                 for first in range(0, size, COPIED_BYTES):
                     file.write(bytes(min(COPIED_BYTES, size - first)))
+            tell_lost(folder)
             return mmap.mmap(file.fileno(), size)
     except OSError as error:
         if error.errno == errno.ENOMEM:
@@ -145,6 +148,12 @@ def _file(size: int) -> mmap.mmap:
             f"the data: its rows do not fit the memory, and cannot be written to {folder}: {os_reason(error)}; make "
             "room there, or name another folder by TMPDIR"
         ) from error
+
+
+def tell_lost(path: str | os.PathLike) -> None:
+    """Let the program end in one line where mapped rows cannot be read any more, as of a file that was cut."""
+    line = cut_line(f"nn: {path}: rows that lie there cannot be read any more; was a file cut, or does the disk fail?")
+    extension("seq")[1].nn_tell_lost(f"{line}\n".encode(), OutputError.exit_code)
 
 
 def folder_on_disk() -> str:
